@@ -1,0 +1,57 @@
+# make           everything into build/         make BLAS=1   matrix products by OpenBLAS
+# make demo      translate Chinese sentences    make test     all tests that need only cc and make
+# make toy       train, export and run a three-sentence translator (Python)
+# make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
+CC = cc
+CFLAGS = -O2
+WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+LDLIBS = -lm
+PREFIX = /usr/local
+PYTHON = build/venv/bin/python
+MODEL = examples/models/zh-en.safetensors
+
+ifdef BLAS
+CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
+LDLIBS += -lopenblas
+endif
+
+PROGRAMS = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c)) $(patsubst tools/%.c,build/%,$(wildcard tools/*.c))
+TESTS = $(patsubst tests/%.c,build/%,$(wildcard tests/test_*.c)) build/test_units
+COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools -Itests
+
+all: $(PROGRAMS)
+
+build/%: examples/%.c transformer.h | build
+	$(COMPILE) $< -o $@ $(LDLIBS)
+build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
+	$(COMPILE) $< -o $@ $(LDLIBS)
+build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h) | build
+	$(COMPILE) $< -o $@ $(LDLIBS)
+build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
+	$(COMPILE) tests/units/*.c -o $@ $(LDLIBS)
+build:
+	mkdir -p $@
+
+demo: build/translate
+	build/translate $(MODEL) < examples/demo.txt | paste examples/demo.txt -
+
+test: $(PROGRAMS) $(TESTS)
+	CC="$(CC)" sh tests/run.sh $(TESTS) tests/test_*.sh
+
+# Python with what tools/requirements.txt lists, once
+build/venv/bin/python: tools/requirements.txt
+	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt && touch $@
+toy: build/translate $(PYTHON)
+	$(PYTHON) tools/toy.py build/toy.safetensors
+	printf '我 是 学 生\n我 喜 欢 学 习\n我 是 男 生\n' | build/translate build/toy.safetensors --tokens
+test-python: all $(PYTHON)
+	$(PYTHON) tests/test_convert.py
+
+install: transformer.h build/translate
+	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
+	cp transformer.h $(DESTDIR)$(PREFIX)/include/
+	cp build/translate $(DESTDIR)$(PREFIX)/bin/transformer-translate
+clean:
+	rm -rf build
+
+.PHONY: all demo test toy test-python install clean

@@ -1,0 +1,19 @@
+/* hello: the whole library in 15 lines. cc -O2 -I. examples/hello.c -o hello -lm */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+
+int main(void) {
+    tfm_error err;
+    tfm_model *model = NULL;
+    tfm_session *session = NULL;
+    char text[1024];
+    int ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK &&
+             tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
+             tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
+    if (ok) puts(text);
+    else fprintf(stderr, "%s\n", err.text);
+    tfm_free_session(session);
+    tfm_free_model(model);
+    return ok ? 0 : 1;
+}

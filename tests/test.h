@@ -1,0 +1,132 @@
+/* test.h: what the test programs share: checks that count, and golden files.
+
+   CHECK prints a line for each check that fails, and for those that pass only with a message worth
+   reading (a number that was seen). The last line of a program is "name: N passed, N failed". */
+#ifndef TEST_H
+#define TEST_H
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define TEST_UNUSED __attribute__((unused))
+#else
+#define TEST_UNUSED
+#endif
+
+static int test_passed, test_failed, test_skipped;
+
+#define SECTION(name) printf("  %s\n", name)
+#define CHECK(condition, ...) test_check((condition) ? 1 : 0, #condition, __FILE__, __LINE__, __VA_ARGS__)
+
+static void TEST_UNUSED test_check(int ok, const char *condition, const char *file, int line,
+                                   const char *format, ...) {
+    va_list arguments;
+    if (ok) test_passed++;
+    else test_failed++;
+    if (ok && !*format) return;
+    printf("    %s ", ok ? "ok  " : "FAIL");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    if (ok) printf("\n");
+    else printf("   [%s:%d: %s]\n", file, line, condition);
+}
+
+static int TEST_UNUSED test_done(const char *program) {
+    printf("%s: %d passed, %d failed", program, test_passed, test_failed);
+    if (test_skipped) printf(", %d skipped", test_skipped);
+    printf("\n");
+    return test_failed ? 1 : 0;
+}
+
+/* ---- golden files: only with transformer.h ---- */
+#ifdef TRANSFORMER_H
+
+/* Zeroed memory that stays until the test ends: the list keeps it in sight of leak checkers. */
+static void TEST_UNUSED *test_memory(size_t bytes) {
+    static struct block {
+        struct block *next;
+        double start; /* aligned for what a test stores */
+    } *blocks;
+    struct block *block = (struct block *)calloc(1, sizeof *block + bytes);
+    if (!block) {
+        printf("no memory for the test\n");
+        exit(2);
+    }
+    block->next = blocks;
+    blocks = block;
+    return &block->start;
+}
+
+static tfm_safetensors TEST_UNUSED *test_open(const char *name) {
+    char path[512];
+    tfm_error err;
+    tfm_safetensors *file = NULL;
+    snprintf(path, sizeof path, "tests/data/%s", name);
+    if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) {
+        printf("%s: %s\n", path, err.text);
+        exit(2);
+    }
+    return file;
+}
+
+static int64_t TEST_UNUSED test_count(const tfm_tensor *t) {
+    int64_t n = 1;
+    int i;
+    for (i = 0; i < t->rank; i++) n *= t->dims[i];
+    return n;
+}
+
+/* The tensor of that name as F32, BOOL, or I32 (integers); data NULL if there is none. */
+static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *name) {
+    int64_t i = tfm_safetensors_find(file, name);
+    tfm_tensor t, none;
+    tfm_dtype want;
+    tfm_error err;
+    memset(&none, 0, sizeof none);
+    if (i < 0) return none;
+    t = tfm_safetensors_tensor(file, i);
+    want = t.dtype == TFM_I64 ? TFM_I32 : t.dtype;
+    t = tfm_tensor_make(test_memory((size_t)test_count(&t) * 4), want, t.rank, t.dims);
+    if (tfm_safetensors_read(file, i, want, t.data, &err) != TFM_OK) {
+        printf("%s: %s\n", name, err.text);
+        exit(2);
+    }
+    return t;
+}
+
+/* A tensor of the same shape to compute into, full of NaN. */
+static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
+    int64_t i, n = test_count(&t);
+    t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_F32, t.rank, t.dims);
+    for (i = 0; i < n; i++) ((float *)t.data)[i] = NAN;
+    return t;
+}
+
+/* The largest absolute difference of two contiguous F32 tensors; infinity if one has NaN. */
+static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor *b) {
+    double most = 0;
+    int64_t i, n = test_count(a);
+    if (n != test_count(b)) return INFINITY;
+    for (i = 0; i < n; i++) {
+        double d = fabs((double)((float *)a->data)[i] - (double)((float *)b->data)[i]);
+        if (!(d <= most)) most = d;
+        if (isnan(d)) return INFINITY;
+    }
+    return most;
+}
+
+/* A call that must fail with that status, and say that text. */
+#define CHECK_FAILS(call, expected, says)                                                          \
+    do {                                                                                           \
+        tfm_status test_status = (call);                                                           \
+        CHECK(test_status == (expected) && strstr(err.text, says) != NULL, "%s: %s",               \
+              tfm_status_text(test_status), err.text);                                             \
+    } while (0)
+
+#endif /* TRANSFORMER_H */
+#endif

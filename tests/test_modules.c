@@ -1,0 +1,530 @@
+/* Every module against the golden data (PyTorch's numbers, tests/data/README.md says how they were
+   made), and the error paths of the module functions. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "test.h"
+
+static unsigned char scratch_memory[8 << 20];
+static tfm_arena scratch;
+static tfm_error err;
+
+#define MODULE_LIMIT 1e-5
+
+/* The call must succeed and agree with the golden tensor. */
+static void compare(const char *what, tfm_status status, const tfm_tensor *got,
+                    const tfm_tensor *expected) {
+    double d = status == TFM_OK ? test_difference(got, expected) : INFINITY;
+    CHECK(d <= MODULE_LIMIT, "%-44s largest difference %.2g%s%s", what, d,
+          status == TFM_OK ? "" : ": ", status == TFM_OK ? "" : err.text);
+}
+
+/* ---- positions ---- */
+
+static void golden_positions(const char *name, tfm_position_kind kind) {
+    tfm_safetensors *file = test_open(name);
+    tfm_tensor expected = test_get(file, "expect.pe"), out = test_like(expected), tail;
+    tfm_position_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = kind;
+    compare(name, tfm_positions(&out, &o, NULL, &err), &out, &expected);
+    /* the same rows from an offset */
+    o.first = 7;
+    tail = expected;
+    tail.dims[0] -= 7;
+    tail.data = (float *)tail.data + 7 * tail.strides[0];
+    out = test_like(tail);
+    compare("  from position 7 on", tfm_positions(&out, &o, NULL, &err), &out, &tail);
+    tfm_free_safetensors(file);
+}
+
+static void positions(void) {
+    tfm_safetensors *file;
+    tfm_tensor expected, out, lengths, table;
+    tfm_position_options o;
+    float row[6];
+    int64_t i;
+    double most = 0;
+    SECTION("positions");
+    golden_positions("pe_interleaved_20.safetensors", TFM_POSITIONS_SINUSOIDAL);
+    golden_positions("pe_interleaved_36.safetensors", TFM_POSITIONS_SINUSOIDAL);
+    golden_positions("pe_per_index_20.safetensors", TFM_POSITIONS_PER_INDEX);
+    golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
+
+    file = test_open("pe_pad_row.safetensors");
+    expected = test_get(file, "expect.pe"), lengths = test_get(file, "input.lengths");
+    out = test_like(expected);
+    memset(&o, 0, sizeof o);
+    o.double_angles = 1;
+    compare("pe_pad_row.safetensors, zero rows for pads",
+            tfm_positions(&out, &o, (int32_t *)lengths.data, &err), &out, &expected);
+    tfm_free_safetensors(file);
+
+    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
+    o.kind = TFM_POSITIONS_HALVES;
+    o.first = 41;
+    out = tfm_tensor_2d(row, TFM_F32, 1, 6);
+    CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
+    for (i = 0; i < 3; i++) {
+        double angle = 41 / pow(10000, 2.0 * (double)i / 6);
+        most = fmax(most, fabs((double)row[i] - sin(angle)));
+        most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
+    }
+    CHECK(most < 1e-6, "halves, divisor D, by the formula              largest difference %.2g", most);
+    o.divisor_half = 1;
+    CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
+    for (i = 0, most = 0; i < 3; i++) {
+        double angle = 41 * exp(-(double)i * log(10000) / 2);
+        most = fmax(most, fabs((double)row[i] - sin(angle)));
+        most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
+    }
+    CHECK(most < 1e-6, "halves, divisor D/2 - 1, by the formula        largest difference %.2g", most);
+    out = tfm_tensor_2d(row, TFM_F32, 1, 5);
+    CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[4] == 0.0f,
+          "halves, odd width: the last column is zero");
+
+    /* no 5,000 limit */
+    memset(&o, 0, sizeof o);
+    o.first = 123456789;
+    o.double_angles = 1;
+    out = tfm_tensor_2d(row, TFM_F32, 1, 6);
+    CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK &&
+              fabs((double)row[0] - sin(123456789.0)) < 1e-6 &&
+              fabs((double)row[3] - cos(123456789 / pow(10000, 2.0 / 6))) < 1e-6,
+          "position 123,456,789");
+
+    table = test_like(tfm_tensor_2d(NULL, TFM_F32, 10, 6));
+    for (i = 0; i < 60; i++) ((float *)table.data)[i] = (float)i;
+    memset(&o, 0, sizeof o);
+    o.kind = TFM_POSITIONS_LEARNED, o.table = table, o.first = 9;
+    CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[0] == 54.0f && row[5] == 59.0f,
+          "learned, the last row");
+    o.first = 10;
+    CHECK_FAILS(tfm_positions(&out, &o, NULL, &err), TFM_E_TOO_LONG, "11 positions needed");
+}
+
+/* ---- norm, linear, softmax, feed-forward ---- */
+
+static void norms(void) {
+    tfm_safetensors *file = test_open("layer_norm.safetensors");
+    tfm_tensor x = test_get(file, "input.x"), expected = test_get(file, "expect.y");
+    tfm_tensor out = test_like(x), plain;
+    tfm_norm_weights w;
+    int64_t i;
+    double worst = 0;
+    SECTION("layer norm");
+    memset(&w, 0, sizeof w);
+    w.weight = test_get(file, "input.gamma"), w.bias = test_get(file, "input.beta");
+    compare("PyTorch's", tfm_layer_norm(&out, &x, &w, &err), &out, &expected);
+    /* without weight and bias: undo them in the golden output */
+    plain = test_like(x);
+    CHECK(tfm_layer_norm(&plain, &x, NULL, &err) == TFM_OK, "");
+    for (i = 0; i < test_count(&x); i++) {
+        float back = ((float *)plain.data)[i] * ((float *)w.weight.data)[i % 48] +
+                     ((float *)w.bias.data)[i % 48];
+        worst = fmax(worst, fabs((double)back - (double)((float *)expected.data)[i]));
+    }
+    CHECK(worst <= MODULE_LIMIT, "without weight and bias                       largest difference %.2g",
+          worst);
+    tfm_free_safetensors(file);
+    file = test_open("layer_norm_std.safetensors");
+    expected = test_get(file, "expect.y");
+    w.kind = TFM_NORM_DEVIATION;
+    compare("unbiased deviation, eps outside", tfm_layer_norm(&out, &x, &w, &err), &out, &expected);
+    compare("  in place", tfm_layer_norm(&x, &x, &w, &err), &x, &expected);
+    w.weight.dims[0] = 47;
+    CHECK_FAILS(tfm_layer_norm(&out, &x, &w, &err), TFM_E_SHAPE, "norm.weight is [47], expected [48]");
+    tfm_free_safetensors(file);
+}
+
+static float at(const tfm_tensor *t, int64_t i) { return ((float *)t->data)[i]; }
+
+/* Fills with a fixed pattern of unit scale. */
+static tfm_tensor pattern(int rank, int64_t d0, int64_t d1, int64_t d2, unsigned seed) {
+    int64_t dims[3], i;
+    tfm_tensor t;
+    dims[0] = d0, dims[1] = d1, dims[2] = d2;
+    t = test_like(tfm_tensor_make(NULL, TFM_F32, rank, dims));
+    for (i = 0; i < test_count(&t); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ((float *)t.data)[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+    }
+    return t;
+}
+
+static void linears(void) {
+    static const int64_t sizes[] = {1, 2, 3, 5, 15, 16, 17, 31, 67};
+    tfm_tensor x, out, y;
+    tfm_linear_weights w;
+    double worst = 0;
+    size_t a, b;
+    int64_t m, n, k, M = 5;
+    SECTION("linear and softmax");
+    for (a = 0; a < sizeof sizes / sizeof *sizes; a++)
+        for (b = 0; b < sizeof sizes / sizeof *sizes; b++) {
+            int64_t K = sizes[a], N = sizes[b];
+            x = pattern(2, M, K, 0, 1), w.weight = pattern(2, N, K, 0, 2);
+            w.bias = pattern(1, N, 0, 0, 3);
+            out = test_like(tfm_tensor_2d(NULL, TFM_F32, M, N));
+            if (tfm_linear(&out, &x, &w, &err) != TFM_OK) worst = INFINITY;
+            for (m = 0; m < M; m++)
+                for (n = 0; n < N; n++) {
+                    double sum = (double)at(&w.bias, n);
+                    for (k = 0; k < K; k++)
+                        sum += (double)at(&x, m * K + k) * (double)at(&w.weight, n * K + k);
+                    worst = fmax(worst, fabs(sum - (double)at(&out, m * N + n)));
+                }
+        }
+    CHECK(worst < MODULE_LIMIT, "81 shapes against sums in double              largest difference %.2g",
+          worst);
+    memset(&w.bias, 0, sizeof w.bias);
+    CHECK(tfm_linear(&out, &x, &w, &err) == TFM_OK, "");
+    w.weight.dims[1]--;
+    CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_SHAPE, "linear.weight is [67, 66]");
+    x.dtype = TFM_F16;
+    CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_DTYPE, "x is F16, expected F32");
+
+    x = pattern(2, 3, 67, 0, 9), out = test_like(x), y = x;
+    ((float *)x.data)[70] = 300.0f; /* exp would overflow without the maximum taken off */
+    CHECK(tfm_softmax(&out, &x, &err) == TFM_OK, "");
+    for (m = 0, worst = 0; m < 3; m++) {
+        double sum = 0, max = -1e30;
+        for (k = 0; k < 67; k++) max = fmax(max, (double)at(&y, m * 67 + k));
+        for (k = 0; k < 67; k++) sum += exp((double)at(&y, m * 67 + k) - max);
+        for (k = 0; k < 67; k++)
+            worst = fmax(worst, fabs(exp((double)at(&y, m * 67 + k) - max) / sum -
+                                     (double)at(&out, m * 67 + k)));
+    }
+    CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g", worst);
+}
+
+/* Activations by their formulas, in double. */
+static double activation(tfm_activation kind, double v) {
+    switch (kind) {
+    case TFM_RELU: return v > 0 ? v : 0;
+    case TFM_GELU: return 0.5 * v * (1 + erf(v / sqrt(2)));
+    case TFM_GELU_TANH: return 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v)));
+    default: return v / (1 + exp(-v));
+    }
+}
+
+static void feed_forwards(void) {
+    static const char *const names[] = {"relu", "gelu", "gelu_tanh", "swish"};
+    tfm_tensor x = pattern(3, 2, 3, 20, 5), out = test_like(x);
+    tfm_ffn_weights w;
+    tfm_arena measure = tfm_arena_measuring(), tight;
+    int64_t r, f, d;
+    int kind, bias;
+    SECTION("feed-forward");
+    memset(&w, 0, sizeof w);
+    w.linear1.weight = pattern(2, 37, 20, 0, 6), w.linear2.weight = pattern(2, 20, 37, 0, 7);
+    for (bias = 0; bias < 2; bias++)
+        for (kind = 0; kind < 4; kind++) {
+            double worst = 0;
+            w.activation = (tfm_activation)kind;
+            if (bias) w.linear1.bias = pattern(1, 37, 0, 0, 8), w.linear2.bias = pattern(1, 20, 0, 0, 9);
+            if (tfm_feed_forward(&out, &x, &w, &scratch, &err) != TFM_OK) worst = INFINITY;
+            for (r = 0; r < 6; r++)
+                for (d = 0; d < 20; d++) {
+                    double sum = bias ? (double)at(&w.linear2.bias, d) : 0;
+                    for (f = 0; f < 37; f++) {
+                        double h = bias ? (double)at(&w.linear1.bias, f) : 0;
+                        int64_t k;
+                        for (k = 0; k < 20; k++)
+                            h += (double)at(&x, r * 20 + k) * (double)at(&w.linear1.weight, f * 20 + k);
+                        sum += activation(w.activation, h) * (double)at(&w.linear2.weight, d * 37 + f);
+                    }
+                    worst = fmax(worst, fabs(sum - (double)at(&out, r * 20 + d)));
+                }
+            CHECK(worst < MODULE_LIMIT, "%-10s %s biases, by the formula         largest difference %.2g",
+                  names[kind], bias ? "with" : "no  ", worst);
+        }
+    CHECK(tfm_feed_forward(&out, &x, &w, &measure, &err) == TFM_OK, "");
+    CHECK(measure.peak >= 6 * 37 * 4, "a measuring arena: %d bytes", (int)measure.peak);
+    tight = tfm_arena_make(scratch_memory + 1, measure.peak);
+    CHECK(tfm_feed_forward(&out, &x, &w, &tight, &err) == TFM_OK, "they suffice at any alignment");
+    tight = tfm_arena_make(scratch_memory, 6 * 37 * 4 - 1);
+    CHECK_FAILS(tfm_feed_forward(&out, &x, &w, &tight, &err), TFM_E_ARENA, "are needed");
+    CHECK(tight.used == 0, "a failed call gives its scratch back");
+}
+
+/* ---- attention ---- */
+
+static void scaled_dot_product(const char *name, double scale) {
+    tfm_safetensors *file = test_open(name);
+    tfm_tensor q = test_get(file, "input.q"), k = test_get(file, "input.k");
+    tfm_tensor v = test_get(file, "input.v"), context = test_get(file, "expect.context");
+    tfm_tensor weights = test_get(file, "expect.weights"), got = test_like(context);
+    tfm_tensor got_weights = test_like(weights);
+    tfm_masks masks;
+    tfm_status status;
+    int64_t i;
+    int zero = 1;
+    memset(&masks, 0, sizeof masks);
+    masks.attention = test_get(file, "input.mask");
+    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch,
+                                              &err);
+    compare(name, status, &got, &context);
+    compare("  weights", status, &got_weights, &weights);
+    /* the first query of the first row sees nothing at all */
+    memset(masks.attention.data, 1, (size_t)masks.attention.dims[2]);
+    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch,
+                                              &err);
+    for (i = 0; i < got.dims[2]; i++) zero &= at(&got, i) == 0.0f;
+    for (i = 0; i < got_weights.dims[2]; i++) zero &= at(&got_weights, i) == 0.0f;
+    CHECK(status == TFM_OK && zero, "  a query with no key left gets zeros");
+    tfm_free_safetensors(file);
+}
+
+static void seed0_attention(void) {
+    tfm_safetensors *file = test_open("seed0_mha.safetensors");
+    tfm_tensor q = test_get(file, "input.query"), k = test_get(file, "input.key");
+    tfm_tensor v = test_get(file, "input.value"), expected = test_get(file, "expect.output");
+    tfm_tensor out = test_like(expected);
+    tfm_attention_weights w;
+    memset(&w, 0, sizeof w);
+    w.n_heads = 8;
+    w.query.weight = test_get(file, "weights.w_q.weight"), w.query.bias = test_get(file, "weights.w_q.bias");
+    w.key.weight = test_get(file, "weights.w_k.weight"), w.key.bias = test_get(file, "weights.w_k.bias");
+    w.value.weight = test_get(file, "weights.w_v.weight"), w.value.bias = test_get(file, "weights.w_v.bias");
+    w.out.weight = test_get(file, "weights.fc.weight"), w.out.bias = test_get(file, "weights.fc.bias");
+    compare("document 000: separate projections",
+            tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out, &expected);
+    w.n_heads = 7;
+    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), TFM_E_SHAPE,
+                "do not divide into 7 heads");
+    w.n_heads = 0;
+    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
+                TFM_E_ARGUMENT, "n_heads is 0");
+    tfm_free_safetensors(file);
+}
+
+/* [L, B, D] tensors go in and come out by strides, not by copies. */
+static void seed2_attention(const char *name) {
+    tfm_safetensors *file = test_open(name);
+    tfm_tensor q = tfm_tensor_swap(test_get(file, "input.query"), 0, 1);
+    tfm_tensor k = tfm_tensor_swap(test_get(file, "input.key"), 0, 1);
+    tfm_tensor v = tfm_tensor_swap(test_get(file, "input.value"), 0, 1);
+    tfm_tensor expected = test_get(file, "expect.output"), out = test_like(expected), out_view;
+    tfm_tensor weights = test_get(file, "expect.weights"), got_weights = test_like(weights);
+    tfm_tensor packed = test_get(file, "weights.in_proj_weight");
+    tfm_tensor packed_bias = test_get(file, "weights.in_proj_bias");
+    tfm_attention_weights w;
+    tfm_masks masks;
+    tfm_status status;
+    memset(&w, 0, sizeof w);
+    memset(&masks, 0, sizeof masks);
+    w.n_heads = 4;
+    CHECK(tfm_attention_unpack(&w, &packed, &packed_bias, &err) == TFM_OK, "");
+    w.out.weight = test_get(file, "weights.out_proj.weight");
+    w.out.bias = test_get(file, "weights.out_proj.bias");
+    masks.key_padding = test_get(file, "input.key_padding_mask");
+    masks.attention = test_get(file, "input.attn_mask");
+    out_view = tfm_tensor_swap(out, 0, 1);
+    status = tfm_multi_head_attention(&out_view, &got_weights, &w, &q, &k, &v, &masks, &scratch, &err);
+    compare(name, status, &out, &expected);
+    compare("  weights per head", status, &got_weights, &weights);
+    if (masks.attention.data) {
+        masks.attention.dims[masks.attention.rank - 1]--;
+        CHECK_FAILS(tfm_multi_head_attention(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
+                    TFM_E_SHAPE, "attention mask is [");
+    }
+    tfm_free_safetensors(file);
+}
+
+static void seed4_attention(void) {
+    tfm_safetensors *file = test_open("seed4_self_attn.safetensors");
+    tfm_tensor x = test_get(file, "input.x"), tokens = test_get(file, "input.tokens");
+    tfm_tensor expected = test_get(file, "expect.output"), out = test_like(expected);
+    tfm_tensor weights = test_get(file, "expect.weights"), got_weights = test_like(weights);
+    tfm_tensor pads = tfm_tensor_2d(test_memory(4 * 9), TFM_BOOL, 4, 9);
+    tfm_attention_weights w;
+    tfm_masks masks;
+    tfm_status status;
+    memset(&w, 0, sizeof w);
+    memset(&masks, 0, sizeof masks);
+    w.n_heads = 4, w.scale = 1 / sqrt(32.0);
+    w.query.weight = test_get(file, "weights.Q.weight"), w.query.bias = test_get(file, "weights.Q.bias");
+    w.key.weight = test_get(file, "weights.K.weight"), w.key.bias = test_get(file, "weights.K.bias");
+    w.value.weight = test_get(file, "weights.V.weight"), w.value.bias = test_get(file, "weights.V.bias");
+    masks.attention = test_get(file, "expect.mask");
+    status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
+    compare("document 004: its scale, no output projection", status, &out, &expected);
+    compare("  weights", status, &got_weights, &weights);
+    memset(&masks, 0, sizeof masks);
+    CHECK(tfm_mask_from_ids(&pads, (int32_t *)tokens.data, 0, &err) == TFM_OK, "");
+    masks.key_padding = pads;
+    status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
+    compare("  with a pad mask made from ids instead", status, &out, &expected);
+    tfm_free_safetensors(file);
+}
+
+/* Lengths and the causal flag say the same as the masks that the helpers make. */
+static void masks_agree(void) {
+    static const int32_t lengths[] = {5, 2, 4};
+    tfm_tensor x = pattern(3, 3, 5, 16, 11), a = test_like(x), b = test_like(x);
+    tfm_attention_weights w;
+    tfm_masks flags, tensors;
+    memset(&w, 0, sizeof w);
+    memset(&flags, 0, sizeof flags);
+    memset(&tensors, 0, sizeof tensors);
+    w.n_heads = 2;
+    w.query.weight = pattern(2, 16, 16, 0, 12), w.key.weight = pattern(2, 16, 16, 0, 13);
+    w.value.weight = pattern(2, 16, 16, 0, 14), w.out.weight = pattern(2, 16, 16, 0, 15);
+    flags.key_lengths = lengths, flags.causal = 1;
+    tensors.key_padding = tfm_tensor_2d(test_memory(15), TFM_BOOL, 3, 5);
+    tensors.attention = tfm_tensor_2d(test_memory(25), TFM_BOOL, 5, 5);
+    CHECK(tfm_mask_from_lengths(&tensors.key_padding, lengths, &err) == TFM_OK, "");
+    CHECK(tfm_mask_causal(&tensors.attention, &err) == TFM_OK, "");
+    CHECK(tfm_multi_head_attention(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
+    CHECK(tfm_multi_head_attention(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK, "");
+    CHECK(memcmp(a.data, b.data, 3 * 5 * 16 * sizeof(float)) == 0,
+          "lengths and causal flag give the bits of the mask tensors");
+}
+
+/* ---- stacks ---- */
+
+static tfm_tensor named(const tfm_safetensors *file, const char *prefix, const char *name) {
+    char whole[128];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    return test_get(file, whole);
+}
+
+static tfm_attention_weights get_attention(const tfm_safetensors *file, const char *prefix) {
+    tfm_attention_weights w;
+    tfm_tensor packed = named(file, prefix, "in_proj_weight"), bias = named(file, prefix, "in_proj_bias");
+    memset(&w, 0, sizeof w);
+    w.n_heads = 6;
+    CHECK(tfm_attention_unpack(&w, &packed, &bias, &err) == TFM_OK, "");
+    w.out.weight = named(file, prefix, "out_proj.weight"), w.out.bias = named(file, prefix, "out_proj.bias");
+    return w;
+}
+static tfm_norm_weights get_norm(const tfm_safetensors *file, const char *prefix) {
+    tfm_norm_weights w;
+    memset(&w, 0, sizeof w);
+    w.weight = named(file, prefix, "weight"), w.bias = named(file, prefix, "bias");
+    return w;
+}
+static tfm_ffn_weights get_ffn(const tfm_safetensors *file, const char *prefix, tfm_activation a) {
+    tfm_ffn_weights w;
+    w.linear1.weight = named(file, prefix, "linear1.weight");
+    w.linear1.bias = named(file, prefix, "linear1.bias");
+    w.linear2.weight = named(file, prefix, "linear2.weight");
+    w.linear2.bias = named(file, prefix, "linear2.bias");
+    w.activation = a;
+    return w;
+}
+
+static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_order order) {
+    tfm_safetensors *file = test_open(name);
+    tfm_encoder_layer_weights encoder_layers[2];
+    tfm_decoder_layer_weights decoder_layers[2];
+    tfm_encoder_weights encoder;
+    tfm_decoder_weights decoder;
+    tfm_norm_weights encoder_norm = get_norm(file, "weights.encoder.norm.");
+    tfm_norm_weights decoder_norm = get_norm(file, "weights.decoder.norm.");
+    tfm_tensor src = tfm_tensor_swap(test_get(file, "input.src"), 0, 1);
+    tfm_tensor tgt = tfm_tensor_swap(test_get(file, "input.tgt"), 0, 1);
+    tfm_tensor memory = test_get(file, "expect.memory"), got_memory = test_like(memory);
+    tfm_tensor output = test_get(file, "expect.output"), got = test_like(output), view, memory_view;
+    tfm_masks src_masks, tgt_masks, memory_masks;
+    tfm_arena measure;
+    tfm_status status;
+    char prefix[64];
+    int i;
+    for (i = 0; i < 2; i++) {
+        tfm_encoder_layer_weights *e = &encoder_layers[i];
+        tfm_decoder_layer_weights *d = &decoder_layers[i];
+        e->order = d->order = order;
+        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.self_attn.", i);
+        e->self_attn = get_attention(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.self_attn.", i);
+        d->self_attn = get_attention(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.multihead_attn.", i);
+        d->cross_attn = get_attention(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.", i);
+        e->ffn = get_ffn(file, prefix, activation_kind);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.", i);
+        d->ffn = get_ffn(file, prefix, activation_kind);
+        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.norm1.", i);
+        e->norm1 = get_norm(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.norm2.", i);
+        e->norm2 = get_norm(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm1.", i);
+        d->norm1 = get_norm(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm2.", i);
+        d->norm2 = get_norm(file, prefix);
+        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm3.", i);
+        d->norm3 = get_norm(file, prefix);
+    }
+    encoder.layers = encoder_layers, encoder.n_layers = 2;
+    encoder.norm = encoder_norm.weight.data ? &encoder_norm : NULL;
+    decoder.layers = decoder_layers, decoder.n_layers = 2;
+    decoder.norm = decoder_norm.weight.data ? &decoder_norm : NULL;
+    memset(&src_masks, 0, sizeof src_masks);
+    memset(&tgt_masks, 0, sizeof tgt_masks);
+    memset(&memory_masks, 0, sizeof memory_masks);
+    src_masks.key_padding = test_get(file, "input.src_key_padding_mask");
+    tgt_masks.key_padding = test_get(file, "input.tgt_key_padding_mask");
+    tgt_masks.attention = test_get(file, "input.tgt_mask");
+    memory_masks.key_padding = test_get(file, "input.memory_key_padding_mask");
+    memory_masks.attention = test_get(file, "input.memory_mask");
+
+    memory_view = tfm_tensor_swap(got_memory, 0, 1);
+    measure = tfm_arena_measuring();
+    CHECK(tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &measure, &err) == TFM_OK, "");
+    scratch = tfm_arena_make(scratch_memory, measure.peak);
+    status = tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &scratch, &err);
+    scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
+    snprintf(prefix, sizeof prefix, "%s: encoder", name);
+    compare(prefix, status, &got_memory, &memory);
+    view = tfm_tensor_swap(got, 0, 1);
+    status = tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks, &memory_masks,
+                         &scratch, &err);
+    compare("  decoder, masks merged, [L, B, D] by strides", status, &got, &output);
+
+    /* layer by layer, in place, without the final norm, must be the stack */
+    if (!encoder.norm) {
+        tfm_tensor stream = test_like(tfm_tensor_3d(NULL, TFM_F32, src.dims[0], src.dims[1], 48)), back;
+        int64_t b, l;
+        for (b = 0; b < src.dims[0]; b++)
+            for (l = 0; l < src.dims[1]; l++)
+                memcpy((float *)stream.data + b * stream.strides[0] + l * 48,
+                       (float *)src.data + b * src.strides[0] + l * src.strides[1], 48 * sizeof(float));
+        for (i = 0; i < 2; i++)
+            CHECK(tfm_encoder_layer(&stream, NULL, &encoder_layers[i], &stream, &src_masks, &scratch,
+                                    &err) == TFM_OK, "");
+        back = test_like(memory);
+        for (b = 0; b < src.dims[0]; b++)
+            for (l = 0; l < src.dims[1]; l++)
+                memcpy((float *)back.data + b * src.strides[0] + l * src.strides[1],
+                       (float *)stream.data + b * stream.strides[0] + l * 48, 48 * sizeof(float));
+        compare("  layer by layer, in place", TFM_OK, &back, &memory);
+    }
+    decoder_layers[1].ffn.linear2.bias.dims[0] = 47;
+    CHECK_FAILS(tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks, &memory_masks,
+                            &scratch, &err), TFM_E_SHAPE, "linear2.bias is [47], expected [48]");
+    tfm_free_safetensors(file);
+}
+
+int main(void) {
+    scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
+    positions();
+    norms();
+    linears();
+    feed_forwards();
+    SECTION("attention");
+    scaled_dot_product("sdpa_scaled.safetensors", 0);
+    scaled_dot_product("sdpa_unscaled.safetensors", 1);
+    seed0_attention();
+    seed2_attention("seed2_mha_none.safetensors");
+    seed2_attention("seed2_mha_2d.safetensors");
+    seed2_attention("seed2_mha_3d.safetensors");
+    seed4_attention();
+    masks_agree();
+    SECTION("stacks");
+    stacks("seed2_relu_post.safetensors", TFM_RELU, TFM_POST_NORM);
+    stacks("seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM);
+    stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
+    stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
+    return test_done("test_modules");
+}

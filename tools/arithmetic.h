@@ -1,0 +1,174 @@
+/* arithmetic.h: how many parameters, operations and bytes an encoder-decoder Transformer takes, by
+   formula. An operation is a multiplication or an addition of a matrix product, as TFM_COUNT counts
+   them; softmax, norms, biases and activations are a percent or so more, and left out.
+
+   Legend, as in transformer.h: B batch, S source length, T target length, l length of either, D model
+   width, H heads, K and W key and value width of a head, F feed-forward width, V vocabulary, N layers.
+
+   Document 002's case, a self-attention of width h = D = HK = HW over l tokens in a batch of b, has
+
+       4h^2 + 4h parameters            four projections [h, h], each with a bias
+       4lbh(2h + l) operations         8lbh^2 for the projections, 4bl^2h for scores and weighted sum
+
+   and follows from the general formulas below. */
+
+#ifndef ARITHMETIC_H
+#define ARITHMETIC_H
+
+#include "transformer.h"
+
+#include <stdint.h>
+#include <string.h>
+
+typedef struct model_shape {
+    int64_t D, H, K, W;
+    int64_t F_encoder, F_decoder, V_source, V_target, N_encoder, N_decoder;
+    /* which of the tensors there are that may be absent: 1 or 0 each ... */
+    int64_t tgt_embedding, generator, generator_bias;
+    int64_t in_bias, out_proj, out_bias, linear1_bias, linear2_bias;
+    /* ... and of the norms how many tensors there are, weight and bias: 0 to 2 */
+    int64_t norm, encoder_norm, decoder_norm, src_embedding_norm, tgt_embedding_norm;
+    int64_t src_positions, tgt_positions; /* rows of learned positions; 0: none */
+} model_shape;
+
+static inline int64_t shape_has(const tfm_safetensors *file, const char *name) {
+    return tfm_safetensors_find(file, name) >= 0;
+}
+static inline int64_t shape_norm(const tfm_safetensors *file, const char *weight, const char *bias) {
+    return shape_has(file, weight) + shape_has(file, bias);
+}
+static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) {
+    int64_t i = tfm_safetensors_find(file, name);
+    return i < 0 ? 0 : tfm_safetensors_tensor(file, i).dims[0];
+}
+
+/* The shape of a model that tfm_model_load accepts. What one layer may leave out is read from the
+   first encoder layer: compare params_model with the tensors where layers may differ. */
+static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetensors *file) {
+    model_shape m;
+    memset(&m, 0, sizeof m);
+    m.D = c->d_model, m.H = c->n_heads, m.K = c->d_key, m.W = c->d_value;
+    m.F_encoder = c->d_ff, m.F_decoder = c->d_ff_decoder;
+    m.V_source = c->src_vocab_size, m.V_target = c->tgt_vocab_size;
+    m.N_encoder = c->n_encoder_layers, m.N_decoder = c->n_decoder_layers;
+    m.tgt_embedding = shape_has(file, "tgt_embedding.weight");
+    m.generator = shape_has(file, "generator.weight");
+    m.generator_bias = shape_has(file, "generator.bias");
+    m.in_bias = shape_has(file, "encoder.layers.0.self_attn.in_proj_bias") ||
+                shape_has(file, "encoder.layers.0.self_attn.q_proj.bias");
+    m.out_proj = shape_has(file, "encoder.layers.0.self_attn.out_proj.weight");
+    m.out_bias = shape_has(file, "encoder.layers.0.self_attn.out_proj.bias");
+    m.linear1_bias = shape_has(file, "encoder.layers.0.linear1.bias");
+    m.linear2_bias = shape_has(file, "encoder.layers.0.linear2.bias");
+    m.norm = shape_norm(file, "encoder.layers.0.norm1.weight", "encoder.layers.0.norm1.bias");
+    m.encoder_norm = shape_norm(file, "encoder.norm.weight", "encoder.norm.bias");
+    m.decoder_norm = shape_norm(file, "decoder.norm.weight", "decoder.norm.bias");
+    m.src_embedding_norm =
+        shape_norm(file, "src_embedding_norm.weight", "src_embedding_norm.bias");
+    m.tgt_embedding_norm =
+        shape_norm(file, "tgt_embedding_norm.weight", "tgt_embedding_norm.bias");
+    m.src_positions = shape_rows(file, "src_positions.weight");
+    m.tgt_positions = shape_rows(file, "tgt_positions.weight");
+    return m;
+}
+
+/* ---- parameters ---- */
+
+/* [out, in] and its bias, if it has one */
+static inline int64_t params_linear(int64_t in, int64_t out, int64_t bias) {
+    return in * out + bias * out;
+}
+/* the projections of keys and values, which cross-attention applies once a sentence */
+static inline int64_t params_keys_values(const model_shape *m) {
+    return params_linear(m->D, m->H * (m->K + m->W), m->in_bias);
+}
+static inline int64_t params_attention(const model_shape *m) {
+    return params_linear(m->D, m->H * m->K, m->in_bias) + params_keys_values(m) +
+           m->out_proj * params_linear(m->H * m->W, m->D, m->out_bias);
+}
+static inline int64_t params_feed_forward(const model_shape *m, int64_t F) {
+    return params_linear(m->D, F, m->linear1_bias) + params_linear(F, m->D, m->linear2_bias);
+}
+static inline int64_t params_encoder(const model_shape *m) {
+    int64_t layer = params_attention(m) + params_feed_forward(m, m->F_encoder) + 2 * m->norm * m->D;
+    return m->N_encoder * layer + m->encoder_norm * m->D;
+}
+static inline int64_t params_decoder(const model_shape *m) {
+    int64_t layer =
+        2 * params_attention(m) + params_feed_forward(m, m->F_decoder) + 3 * m->norm * m->D;
+    return m->N_decoder * layer + m->decoder_norm * m->D;
+}
+/* A shared target embedding counts once. */
+static inline int64_t params_embeddings(const model_shape *m) {
+    int64_t rows = m->V_source + m->tgt_embedding * m->V_target + m->src_positions +
+                   m->tgt_positions + m->src_embedding_norm + m->tgt_embedding_norm;
+    return rows * m->D;
+}
+/* A generator that is tied to the target embedding counts there. */
+static inline int64_t params_generator(const model_shape *m) {
+    return m->V_target * (m->generator * m->D + m->generator_bias);
+}
+static inline int64_t params_model(const model_shape *m) {
+    return params_embeddings(m) + params_encoder(m) + params_decoder(m) + params_generator(m);
+}
+
+/* ---- operations ---- */
+
+/* Query-key pairs of a self-attention over l tokens. A causal one stops at the diagonal. */
+static inline int64_t pairs_self(int64_t l, int causal) {
+    return causal ? l * (l + 1) / 2 : l * l;
+}
+
+/* y[rows, out] = x[rows, in] w^T: each weight is multiplied and added once a row. */
+static inline int64_t ops_linear(int64_t rows, int64_t in, int64_t out) {
+    return 2 * rows * in * out;
+}
+static inline int64_t ops_keys_values(const model_shape *m, int64_t rows) {
+    return ops_linear(rows, m->D, m->H * (m->K + m->W));
+}
+/* queries: rows that ask; keys: rows that are projected to keys and values here (none where they
+   come from a cache); pairs: how many scores of queries with keys are computed in one head. */
+static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64_t keys,
+                                    int64_t pairs) {
+    return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys) +
+           2 * pairs * m->H * (m->K + m->W) +
+           m->out_proj * ops_linear(queries, m->H * m->W, m->D);
+}
+static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
+    return ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
+}
+/* The encoder, and the keys and values of its output for every decoder layer. rows: BS of them. */
+static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {
+    return m->N_encoder *
+               (ops_attention(m, rows, rows, pairs) + ops_feed_forward(m, rows, m->F_encoder)) +
+           m->N_decoder * ops_keys_values(m, rows);
+}
+/* Decoder and generator over rows target positions: all BT of a teacher-forced pass, or the B of a
+   step, whose pairs are B(position + 1) and BS. */
+static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t self_pairs,
+                                 int64_t cross_pairs) {
+    return m->N_decoder *
+               (ops_attention(m, rows, rows, self_pairs) + ops_attention(m, rows, 0, cross_pairs) +
+                ops_feed_forward(m, rows, m->F_decoder)) +
+           ops_linear(rows, m->D, m->V_target);
+}
+
+/* ---- bytes ---- */
+
+/* Weights that a pass over rows positions reads, each once, as the floats that they are in memory:
+   rows of embeddings and learned positions, and all of the layers. */
+static inline int64_t bytes_encode(const model_shape *m, int64_t rows) {
+    return 4 * (rows * m->D * (m->src_positions ? 2 : 1) + m->src_embedding_norm * m->D +
+                params_encoder(m) + m->N_decoder * params_keys_values(m));
+}
+static inline int64_t bytes_decode(const model_shape *m, int64_t rows) {
+    return 4 * (rows * m->D * (m->src_positions ? 2 : 1) + m->tgt_embedding_norm * m->D +
+                params_decoder(m) - m->N_decoder * params_keys_values(m) +
+                params_linear(m->D, m->V_target, m->generator_bias));
+}
+/* Keys and values of that many positions in every decoder layer. */
+static inline int64_t bytes_cache(const model_shape *m, int64_t positions) {
+    return 4 * m->N_decoder * positions * m->H * (m->K + m->W);
+}
+
+#endif

@@ -1,0 +1,1062 @@
+#!/usr/bin/env python3
+"""Train an encoder-decoder Transformer on parallel text and write it as a transformer.h model file.
+
+Do this:
+
+    python tools/train.py --train train.tsv --dev dev.tsv --out model.safetensors
+
+`train.tsv` has one pair a line: source, TAB, target. Before the training starts, a few batches are
+timed and the time of the whole run is printed. Stopping it loses little, `--resume` goes on:
+
+    python tools/train.py ... --resume            go on from the last checkpoint
+    python tools/train.py ... --max-minutes 30    stop in time, then average and write as always
+    python tools/train.py --evaluate model.safetensors --dev dev.tsv    loss and BLEU of a model
+
+What comes out is one file that the C library reads: the weights under the names that the modules
+below give them, both vocabularies, and the configuration as JSON. A program needs nothing else.
+
+TEXT. The source is cut into characters (Chinese, Japanese) or words; the target into characters,
+words, or subword pieces that are learnt here with sentencepiece. A source token may have several
+spellings: with `--fold-chinese` every traditional, full-width or compatibility form of a known
+character has the id of the simplified one, whether or not the training text has that form.
+
+SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
+segmentations drawn at random (`--sample-pieces`) and R-drop (`--r-drop`). In the end the weights
+of the last and of the best `--keep` epochs are averaged, and what does best on the dev set is
+written.
+
+SPEED. On a CPU `--amp` pays where it has bfloat16 instructions, and `--workers 2` with a thread
+each does more than one process with two threads.
+
+The sections: vocabularies and data, model, model file, decoding, training, command line.
+"""
+import argparse
+import contextlib
+import copy
+import io
+import json
+import math
+import random
+import socket
+import struct
+import time
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Callable, Iterator, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+Pair = tuple[str, str]
+
+
+# ------------------------------------------------------------------------ vocabularies and data
+SPACE = "\u2581"  # stands for white space inside a token, as in sentencepiece
+SPECIAL = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "end": "</s>"}
+
+
+class Vocabulary:
+    """Tokens with their ids. A line has a token's spellings with TABs between: the first is
+    written, all are read. `mode` is "words", "characters" or "pieces"; `special` names the ids
+    among pad, unk, start and end that there are."""
+
+    def __init__(self, lines: list[str], mode: str, special: dict[str, int],
+                 piece_model: bytes | None = None):
+        self.lines, self.mode, self.special, self.piece_model = lines, mode, special, piece_model
+        self.pad, self.unk, self.start, self.end = (special.get(name) for name in SPECIAL)
+        self.never = [i for i in (self.pad, self.unk, self.start) if i is not None]
+        self.tokens = [line.split("\t")[0] for line in lines]
+        self.ids: dict[str, int] = {}
+        for i, line in enumerate(lines):
+            for spelling in line.split("\t"):
+                if self.ids.setdefault(spelling, i) != i:
+                    raise ValueError(f"{spelling!r} is token {self.ids[spelling]} and token {i}")
+        self.longest = max(map(len, self.ids))
+        self.pieces = None
+        if piece_model:
+            import sentencepiece
+            self.pieces = sentencepiece.SentencePieceProcessor(model_proto=piece_model)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def split(self, text: str, sample: float = 0.0) -> list[str]:
+        """Text to tokens. With `sample`, one of a piece model's segmentations, at random."""
+        if self.mode == "words":
+            return text.split()
+        if self.mode == "characters":
+            return list(SPACE.join(text.split()))
+        if self.pieces is None:
+            return self.split_longest(SPACE + SPACE.join(text.split()))
+        how = dict(enable_sampling=True, alpha=sample, nbest_size=-1) if sample else {}
+        return self.pieces.encode(text, out_type=str, **how)
+
+    def split_longest(self, text: str) -> list[str]:
+        """Ready pieces without their model: always the longest one that fits."""
+        out, at = [], 0
+        while at < len(text):
+            fits = (n for n in range(self.longest, 0, -1) if text[at:at + n] in self.ids)
+            n = next(fits, 1)
+            out.append(text[at:at + n])
+            at += n
+        return out
+
+    def encode(self, text: str, sample: float = 0.0) -> list[int]:
+        ids = [self.ids.get(t, self.unk) for t in self.split(text, sample)]
+        if None in ids:
+            raise ValueError(f"{text!r}: a token is not in the vocabulary, which has no unknown")
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        tokens = [self.tokens[i] for i in ids]
+        if self.mode == "words":
+            return " ".join(tokens)
+        return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
+
+    def text(self) -> str:
+        return "".join(line + "\n" for line in self.lines)
+
+
+def read_lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def read_pairs(path: str) -> list[Pair]:
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        fields = line.split("\t")
+        if len(fields) < 2 or not fields[0].strip() or not fields[1].strip():
+            raise ValueError(f"{path}:{number}: expected source TAB target")
+        pairs.append((fields[0], fields[1]))
+    return pairs
+
+
+# Spellings of Taiwan and Hong Kong that OpenCC changes in some words only; here they always fold.
+REGIONAL = {"著": "着", "妳": "你", "牠": "它", "姊": "姐", "甚": "什"}
+
+
+def chinese_folds() -> dict[str, str]:
+    """Every code point that is a variant of another: full-width and compatibility forms (NFKC),
+    then traditional to simplified, until nothing changes."""
+    import opencc
+    simplify = opencc.OpenCC("t2s").convert
+    folds = {}
+    for code in range(0x80, 0x30000):
+        c = chr(code)
+        if unicodedata.category(c)[0] == "C":
+            continue
+        before, now = "", c
+        while now != before and len(now) == 1:
+            before, now = now, unicodedata.normalize("NFKC", now)
+            if len(now) == 1 and ord(now) >= 0x2E80:
+                now = simplify(REGIONAL.get(now, now))
+        if len(now) == 1 and now != c and not now.isspace():
+            folds[c] = now
+    return folds
+
+
+def find_special(lines: list[str], names: dict[str, str]) -> dict[str, int]:
+    return {name: lines.index(token) for name, token in names.items() if token in lines}
+
+
+def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: int | None,
+                     min_count: int, fold: bool = False) -> Vocabulary:
+    """The `size` most frequent words or characters that occur `min_count` times or more."""
+    folds = chinese_folds() if fold else {}
+    splitter = Vocabulary([""], mode, {})
+    counts = Counter(folds.get(t, t) for text in texts for t in splitter.split(text))
+    special = list(names.values())
+    ranked = sorted((t for t in counts if counts[t] >= min_count and t not in special),
+                    key=lambda t: (-counts[t], t))
+    spellings = {t: [t] for t in special + ranked[:size and size - len(special)]}
+    for variant, t in folds.items():
+        if t in spellings:
+            spellings[t].append(variant)
+    lines = ["\t".join(s) for s in spellings.values()]
+    return Vocabulary(lines, mode, find_special(lines, names))
+
+
+def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int) -> Vocabulary:
+    """Subword pieces; `kind` is "unigram" or "bpe"."""
+    import sentencepiece
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=out, model_type=kind, vocab_size=size,
+        character_coverage=1.0, normalization_rule_name="identity", num_threads=1, minloglevel=2,
+        pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=names["pad"], unk_piece=names["unk"],
+        bos_piece=names["start"], eos_piece=names["end"])
+    model = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
+    lines = [model.id_to_piece(i) for i in range(model.vocab_size())]
+    return Vocabulary(lines, "pieces", find_special(lines, names), out.getvalue())
+
+
+class Text(NamedTuple):
+    """How text becomes ids on both sides."""
+    src: Vocabulary
+    tgt: Vocabulary
+    src_end: int | None = None  # an id after every source
+
+    def encode_source(self, text: str) -> list[int]:
+        return self.src.encode(text) + ([] if self.src_end is None else [self.src_end])
+
+    def encode_pairs(self, pairs: list[Pair], sample: float = 0.0) -> list["Example"]:
+        return [Example(self.encode_source(s),
+                        [self.tgt.start] + self.tgt.encode(t, sample) + [self.tgt.end])
+                for s, t in pairs]
+
+
+def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
+    names = {name: getattr(args, name + "_token") for name in SPECIAL}
+    source_names = names if args.share else {k: v for k, v in names.items() if k != "start"}
+    sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
+    target_mode = "pieces" if args.tgt_text in ("unigram", "bpe") else args.tgt_text
+    if args.src_vocab:
+        lines = read_lines(args.src_vocab)
+        src = Vocabulary(lines, args.src_text, find_special(lines, names))
+    else:
+        src = count_vocabulary(sources + targets if args.share else sources, args.src_text,
+                               source_names, args.src_size, args.src_min_count, args.fold_chinese)
+    if args.share:
+        tgt = src
+    elif args.tgt_vocab:
+        lines = read_lines(args.tgt_vocab)
+        tgt = Vocabulary(lines, target_mode, find_special(lines, names))
+    elif target_mode == "pieces":
+        tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size)
+    else:
+        tgt = count_vocabulary(targets, target_mode, names, args.tgt_size, args.tgt_min_count)
+    if src.pad is None or None in (tgt.pad, tgt.start, tgt.end):
+        raise ValueError("the vocabularies lack a pad, start or end token; see --pad-token")
+    return Text(src, tgt, src.end if args.src_end else None)
+
+
+class Example(NamedTuple):
+    src: list[int]
+    tgt: list[int]  # with start and end
+
+
+class Batch(NamedTuple):
+    src: Tensor      # [B, S]
+    tgt_in: Tensor   # [B, T]  start a b c
+    tgt_out: Tensor  # [B, T]  a b c end
+
+    def to(self, device: str) -> "Batch":
+        return Batch(*(t.to(device) for t in self))
+
+
+def pad_rows(rows: list[list[int]], pad: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+
+
+def make_batches(examples: list[Example], tokens: int, text: Text,
+                 rng: random.Random | None = None) -> Iterator[Batch]:
+    """Batches of like lengths, at most `tokens` padded tokens on either side. With `rng`, in a
+    random order, and which examples of a length come together is random too."""
+    order = list(range(len(examples)))
+    if rng:
+        rng.shuffle(order)
+
+    def lengths(i: int) -> tuple[int, int]:
+        """Source lengths go up and down, so that a batch of two target lengths stays narrow."""
+        s, t = len(examples[i].src), len(examples[i].tgt)
+        return t, -s if t % 2 else s
+
+    groups, longest = [[]], 0
+    for i in sorted(order, key=lengths):
+        longest = max(longest, len(examples[i].src), len(examples[i].tgt))
+        if groups[-1] and longest * (len(groups[-1]) + 1) > tokens:
+            groups.append([])
+            longest = max(len(examples[i].src), len(examples[i].tgt))
+        groups[-1].append(i)
+    if rng:
+        rng.shuffle(groups)
+    for group in groups:
+        tgt = pad_rows([examples[i].tgt for i in group], text.tgt.pad)
+        src = pad_rows([examples[i].src for i in group], text.src.pad)
+        yield Batch(src, tgt[:, :-1], tgt[:, 1:])
+
+
+# --------------------------------------------------------------------------------------- model
+# The modules' attributes are named so that state_dict() has exactly the model file's tensor names.
+# Shapes: B batch, S source length, T target length, D model width, H heads.
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu,
+               "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+
+
+class Shape(NamedTuple):
+    """What a model is, apart from its weights and vocabularies."""
+    src_vocab_size: int
+    tgt_vocab_size: int
+    d_model: int = 256
+    n_heads: int = 4
+    d_key: int = 64    # of one head
+    d_value: int = 64  # of one head
+    d_ff: int = 1024
+    n_encoder_layers: int = 3
+    n_decoder_layers: int = 3
+    norm: str = "pre"
+    activation: str = "relu"
+    positions: str = "sinusoidal"
+    embedding_scale: str | float = "sqrt_d"
+    bias: bool = True
+    plain_norm: bool = False  # norms without weight and bias
+    tie: bool = True          # the target embedding is the output layer too
+    share: bool = False       # one embedding for both sides
+    max_length: int = 512     # rows of the position table
+
+
+class Dropout(NamedTuple):
+    residual: float = 0.0
+    attention: float = 0.0
+    activation: float = 0.0
+
+
+RANDOM_BYTES = np.random.Generator(np.random.SFC64(1))
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """F.dropout; but on a CPU, where PyTorch's masks take a third of a step's time, the mask is
+    drawn as random bytes: p is rounded to a 256th."""
+    if not p or not training:
+        return x
+    if x.device.type != "cpu":
+        return F.dropout(x, p)
+    limit = round(256 * p)
+    mask = np.frombuffer(RANDOM_BYTES.bytes(x.numel()), np.uint8) >= limit
+    return x * torch.from_numpy(mask).view_as(x).to(x.dtype).mul_(256 / (256 - limit))
+
+
+def position_table(kind: str, n: int, d: int) -> Tensor:
+    """[n, D] rows that are added to the embeddings."""
+    if kind == "sinusoidal_per_index":  # every column has its own exponent, row 0 is all zeros
+        p = torch.arange(n, dtype=torch.float64).unsqueeze(1)
+        table = p / 10000.0 ** (2.0 * torch.arange(d, dtype=torch.float64) / d)
+        table[1:, 0::2] = table[1:, 0::2].sin()
+        table[1:, 1::2] = table[1:, 1::2].cos()
+        return table.float()
+    p = torch.arange(n, dtype=torch.float32).unsqueeze(1)
+    angle = p * torch.exp(torch.arange(0, d, 2, dtype=torch.float32) * -(math.log(10000.0) / d))
+    if kind == "sinusoidal_halves":
+        return torch.cat([angle.sin(), angle.cos()], 1)[:, :d]
+    return torch.stack([angle.sin(), angle.cos()], 2).reshape(n, -1)[:, :d]
+
+
+class Attention(nn.Module):
+    def __init__(self, s: Shape, drop: Dropout):
+        super().__init__()
+        self.heads, self.drop = s.n_heads, drop.attention
+        keys, values = s.n_heads * s.d_key, s.n_heads * s.d_value
+        self.packed = keys == values == s.d_model
+        if self.packed:
+            self.in_proj_weight = nn.Parameter(torch.empty(3 * s.d_model, s.d_model))
+            self.in_proj_bias = nn.Parameter(torch.zeros(3 * s.d_model)) if s.bias else None
+        else:
+            self.q_proj = nn.Linear(s.d_model, keys, s.bias)
+            self.k_proj = nn.Linear(s.d_model, keys, s.bias)
+            self.v_proj = nn.Linear(s.d_model, values, s.bias)
+        self.out_proj = nn.Linear(values, s.d_model, s.bias)
+
+    def project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
+        if not self.packed:
+            return self.q_proj(query), self.k_proj(memory), self.v_proj(memory)
+        w, b, d = self.in_proj_weight, self.in_proj_bias, query.shape[-1]
+        if query is memory:
+            return F.linear(query, w, b).chunk(3, -1)
+        bq, bkv = (None, None) if b is None else (b[:d], b[d:])
+        return F.linear(query, w[:d], bq), *F.linear(memory, w[d:], bkv).chunk(2, -1)
+
+    def forward(self, query: Tensor, memory: Tensor, keep: Tensor | None,
+                causal: bool = False) -> Tensor:
+        """query [B, T, D], memory [B, S, D]; keep [B, 1, 1, S] is True where a key may be seen."""
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for t in self.project(query, memory))
+        drop = self.drop if self.training else 0.0
+        x = F.scaled_dot_product_attention(q, k, v, keep, drop, is_causal=causal)
+        return self.out_proj(x.transpose(1, 2).flatten(2))
+
+
+def make_norm(s: Shape) -> nn.LayerNorm:
+    return nn.LayerNorm(s.d_model, elementwise_affine=not s.plain_norm)
+
+
+class Layer(nn.Module):
+    """An encoder layer or, with `cross`, a decoder layer: parts with a residual and a norm each."""
+
+    def __init__(self, s: Shape, drop: Dropout, cross: bool):
+        super().__init__()
+        self.pre, self.activation, self.drop = s.norm == "pre", ACTIVATIONS[s.activation], drop
+        self.self_attn = Attention(s, drop)
+        if cross:
+            self.multihead_attn = Attention(s, drop)
+        self.linear1 = nn.Linear(s.d_model, s.d_ff, s.bias)
+        self.linear2 = nn.Linear(s.d_ff, s.d_model, s.bias)
+        self.norm1, self.norm2 = make_norm(s), make_norm(s)
+        if cross:
+            self.norm3 = make_norm(s)
+
+    def part(self, x: Tensor, norm: nn.Module, function: Callable[[Tensor], Tensor]) -> Tensor:
+        y = function(norm(x) if self.pre else x)
+        x = x + dropout(y, self.drop.residual, self.training)
+        return x if self.pre else norm(x)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        hidden = self.activation(self.linear1(x))
+        return self.linear2(dropout(hidden, self.drop.activation, self.training))
+
+    def forward(self, x: Tensor, keep: Tensor | None, memory: Tensor | None = None) -> Tensor:
+        """`keep` is for the source's keys, wherever the layer sees them."""
+        if memory is None:
+            x = self.part(x, self.norm1, lambda y: self.self_attn(y, y, keep))
+            return self.part(x, self.norm2, self.feed_forward)
+        x = self.part(x, self.norm1, lambda y: self.self_attn(y, y, None, causal=True))
+        x = self.part(x, self.norm2, lambda y: self.multihead_attn(y, memory, keep))
+        return self.part(x, self.norm3, self.feed_forward)
+
+
+class Stack(nn.Module):
+    def __init__(self, s: Shape, drop: Dropout, n: int, cross: bool):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(s, drop, cross) for _ in range(n))
+        # A plain norm leaves no tensor that could tell the reader of a file that it is there.
+        self.norm = make_norm(s) if s.norm == "pre" and not s.plain_norm else None
+
+    def forward(self, x: Tensor, keep: Tensor | None, memory: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, keep, memory)
+        return x if self.norm is None else self.norm(x)
+
+
+class Generator(nn.Module):
+    """Decoder output to logits; without a weight of its own it uses the target embedding."""
+
+    def __init__(self, s: Shape):
+        super().__init__()
+        own = torch.empty(s.tgt_vocab_size, s.d_model)
+        self.weight = None if s.tie else nn.Parameter(own)
+        self.bias = nn.Parameter(torch.zeros(s.tgt_vocab_size)) if s.bias else None
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        return F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+
+
+class Transformer(nn.Module):
+    def __init__(self, s: Shape, src_pad: int, drop: Dropout = Dropout()):
+        super().__init__()
+        self.shape, self.drop, self.src_pad = s, drop, src_pad
+        scaled = s.embedding_scale == "sqrt_d"
+        self.scale = math.sqrt(s.d_model) if scaled else float(s.embedding_scale)
+        self.src_embedding = nn.Embedding(s.src_vocab_size, s.d_model)
+        self.tgt_embedding = None if s.share else nn.Embedding(s.tgt_vocab_size, s.d_model)
+        if s.positions == "learned":
+            self.src_positions = nn.Embedding(s.max_length, s.d_model)
+            self.tgt_positions = nn.Embedding(s.max_length, s.d_model)
+        elif s.positions != "none":
+            table = position_table(s.positions, s.max_length, s.d_model)
+            self.register_buffer("table", table, persistent=False)
+        self.encoder = Stack(s, drop, s.n_encoder_layers, cross=False)
+        self.decoder = Stack(s, drop, s.n_decoder_layers, cross=True)
+        self.generator = Generator(s)
+        for name, p in self.named_parameters():
+            if "embedding" in name or "positions" in name:
+                nn.init.normal_(p, std=s.d_model ** -0.5 if scaled else 1.0)
+            elif p.dim() > 1:
+                nn.init.xavier_uniform_(p)
+
+    def embed(self, ids: Tensor, side: str) -> Tensor:
+        shared = side == "src" or self.tgt_embedding is None
+        x = self.scale * (self.src_embedding if shared else self.tgt_embedding)(ids)
+        if self.shape.positions == "learned":
+            x = x + getattr(self, side + "_positions").weight[:ids.shape[1]]
+        elif self.shape.positions != "none":
+            x = x + self.table[:ids.shape[1]]
+        return dropout(x, self.drop.residual, self.training)
+
+    def encode(self, src: Tensor) -> tuple[Tensor, Tensor | None]:
+        """src [B, S] -> the encoder's output [B, S, D] and which keys to keep."""
+        keep = (src != self.src_pad)[:, None, None, :]
+        keep = None if keep.all() else keep
+        return self.encoder(self.embed(src, "src"), keep), keep
+
+    def decode(self, tgt: Tensor, memory: Tensor, keep: Tensor | None) -> Tensor:
+        """tgt [B, T] -> [B, T, D]. Target pads come after every real token: causal hides them."""
+        return self.decoder(self.embed(tgt, "tgt"), keep, memory)
+
+    def logits(self, x: Tensor) -> Tensor:
+        return self.generator(x, (self.tgt_embedding or self.src_embedding).weight)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return self.logits(self.decode(tgt, *self.encode(src)))
+
+
+# ---------------------------------------------------------------------------------- model file
+DTYPES = {"f32": ("F32", torch.float32), "f16": ("F16", torch.float16),
+          "bf16": ("BF16", torch.bfloat16)}
+
+
+def make_config(s: Shape, text: Text) -> dict:
+    config = {key: getattr(s, key) for key in (
+        "n_heads", "d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
+        "src_vocab_size", "tgt_vocab_size", "norm", "activation", "positions", "embedding_scale")}
+    if s.positions == "sinusoidal_per_index":
+        config["position_precision"] = "double"
+    ids = {"src_pad": text.src.pad, "tgt_pad": text.tgt.pad, "src_unk": text.src.unk,
+           "tgt_unk": text.tgt.unk, "src_end": text.src_end, "start": text.tgt.start,
+           "end": text.tgt.end}
+    config.update((key, i) for key, i in ids.items() if i is not None)
+    config.update(suppressed=text.tgt.never, src_text=text.src.mode, tgt_text=text.tgt.mode)
+    return config
+
+
+def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f32") -> None:
+    """One safetensors file, its data from a multiple of 64 bytes on, wider types first. Vectors
+    stay F32: they are few, and rounding hurts biases and norms most."""
+    tensors = []
+    for name, t in model.state_dict().items():
+        code, kind = DTYPES[dtype if t.dim() > 1 else "f32"]
+        data = t.detach().cpu().to(kind).contiguous().view(torch.uint8).numpy().tobytes()
+        tensors.append((name, code, list(t.shape), data))
+    tensors.sort(key=lambda t: t[1] != "F32")
+    for name, vocabulary in (("src_vocabulary", text.src), ("tgt_vocabulary", text.tgt)):
+        if name == "src_vocabulary" or vocabulary is not text.src:
+            data = vocabulary.text().encode()
+            tensors.append((name, "U8", [len(data)], data))
+    header: dict[str, dict] = {
+        "__metadata__": {"transformer.config": json.dumps(make_config(model.shape, text))}}
+    at = 0
+    for name, code, shape, data in tensors:
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-(8 + len(head)) % 64)
+    part = Path(path + ".part")
+    with open(part, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head)
+        f.writelines(data for _, _, _, data in tensors)
+    part.replace(path)  # nobody ever reads half a file
+
+
+def read_model_file(path: str) -> tuple[Transformer, Text]:
+    """What write_model_file wrote, as a PyTorch model again."""
+    from safetensors import safe_open
+    with safe_open(path, "pt") as f:
+        config = json.loads(f.metadata()["transformer.config"])
+        tensors = {name: f.get_tensor(name) for name in f.keys()}
+
+    def vocabulary(side: str) -> Vocabulary:
+        data = tensors.pop(side + "_vocabulary")
+        names = {"pad": side + "_pad", "unk": side + "_unk", "start": "start", "end": "end"}
+        return Vocabulary(bytes(data.numpy()).decode().removesuffix("\n").split("\n"),
+                          config[side + "_text"],
+                          {name: config[key] for name, key in names.items() if key in config})
+
+    src = vocabulary("src")
+    tgt = vocabulary("tgt") if "tgt_vocabulary" in tensors else src
+    shape = Shape(**{key: v for key, v in config.items() if key in Shape._fields})._replace(
+        bias="encoder.layers.0.linear1.bias" in tensors, tie="generator.weight" not in tensors,
+        plain_norm="encoder.layers.0.norm1.weight" not in tensors,
+        share="tgt_embedding.weight" not in tensors)
+    if shape.positions == "learned":
+        shape = shape._replace(max_length=len(tensors["src_positions.weight"]))
+    model = Transformer(shape, src.pad)
+    model.load_state_dict({name: t.float() for name, t in tensors.items()})
+    return model.eval(), Text(src, tgt, config.get("src_end"))
+
+
+# ------------------------------------------------------------------------------------ decoding
+@torch.inference_mode()
+def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
+    """Always the most likely token, until every row has ended; rows without start and end."""
+    memory, keep = model.encode(src)
+    limit = min(2 * src.shape[1] + 20, model.shape.max_length)
+    ids = torch.full((len(src), 1), tgt.start, device=src.device)
+    ended = torch.zeros(len(src), dtype=torch.bool, device=src.device)
+    while ids.shape[1] < limit and not ended.all():
+        logits = model.logits(model.decode(ids, memory, keep)[:, -1])
+        logits[:, tgt.never] = -math.inf
+        best = logits.argmax(-1).masked_fill(ended, tgt.end)
+        ids, ended = torch.cat([ids, best[:, None]], 1), ended | (best == tgt.end)
+    rows = [row[1:] for row in ids.tolist()]
+    return [row[:row.index(tgt.end)] if tgt.end in row else row for row in rows]
+
+
+def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64) -> list[str]:
+    """Greedy translations in the order given; like lengths are decoded together."""
+    device = next(model.parameters()).device
+    ids = [text.encode_source(s) for s in sources]
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    out = [""] * len(ids)
+    for at in range(0, len(order), rows):
+        part = order[at:at + rows]
+        src = pad_rows([ids[i] for i in part], text.src.pad).to(device)
+        for i, row in zip(part, greedy(model, src, text.tgt)):
+            out[i] = text.tgt.decode(row)
+    return out
+
+
+class Score(NamedTuple):
+    loss: float  # cross-entropy a target token, without smoothing
+    bleu: float
+    signature: str
+    outputs: list[str]
+
+
+def evaluate(model: Transformer, text: Text, pairs: list[Pair]) -> Score:
+    import sacrebleu
+    model.eval()
+    device, total, count = next(model.parameters()).device, 0.0, 0
+    with torch.inference_mode():
+        for batch in make_batches(text.encode_pairs(pairs), 4096, text):
+            batch = batch.to(device)
+            real = batch.tgt_out != text.tgt.pad
+            logits = model(batch.src, batch.tgt_in)[real]
+            total += F.cross_entropy(logits, batch.tgt_out[real], reduction="sum").item()
+            count += int(real.sum())
+    outputs = translate(model, text, [s for s, _ in pairs])
+    metric = sacrebleu.metrics.BLEU()
+    bleu = metric.corpus_score(outputs, [[t for _, t in pairs]]).score
+    return Score(total / count, bleu, str(metric.get_signature()), outputs)
+
+
+def report_file(path: str, pairs: list[Pair], text: Text | None = None, show: int = 0) -> None:
+    """Scores a file as it stands: rounded weights, read back. The loss needs the `text` of training
+    where there are pieces, since the file does not say how they were chosen."""
+    model, file_text = read_model_file(path)
+    score = evaluate(model, text or file_text, pairs)
+    parameters = sum(p.numel() for p in model.parameters())
+    loss = f"loss {score.loss:.3f} " if text or file_text.tgt.mode != "pieces" else ""
+    say(f"{path}: {Path(path).stat().st_size:,} bytes, {parameters:,} parameters, "
+        f"dev {loss}BLEU {score.bleu:.2f} [{score.signature}]")
+    for (source, target), output in list(zip(pairs, score.outputs))[:show]:
+        print(f"  {source}\n    reference {target}\n    output    {output}")
+
+
+# ------------------------------------------------------------------------------------ training
+def say(what: str) -> None:
+    print(time.strftime("%H:%M:%S"), what, flush=True)
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def seed_all(seed: int) -> None:
+    torch.manual_seed(seed)
+    RANDOM_BYTES.bit_generator.state = np.random.SFC64(seed).state
+
+
+def rng_state() -> tuple:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return torch.get_rng_state(), cuda, RANDOM_BYTES.bit_generator.state
+
+
+def set_rng_state(state: tuple) -> None:
+    torch.set_rng_state(state[0].cpu())
+    if state[1]:
+        torch.cuda.set_rng_state_all([s.cpu() for s in state[1]])
+    RANDOM_BYTES.bit_generator.state = state[2]
+
+
+def blank_words(ids: Tensor, p: float, unk: int | None, spare: list[int | None]) -> Tensor:
+    """Word dropout: a token becomes the unknown one with probability p, but for those to spare."""
+    if not p or unk is None:
+        return ids
+    drop = torch.rand(ids.shape, device=ids.device) < p
+    for i in spare:
+        if i is not None:
+            drop &= ids != i
+    return ids.masked_fill(drop, unk)
+
+
+class Trainer:
+    """One run's state. With several workers each has a Trainer, with the same weights and its own
+    share of the batches; worker 0 also speaks, judges and saves."""
+
+    def __init__(self, args: argparse.Namespace, text: Text, train: list[Pair], dev: list[Pair],
+                 worker: int = 0):
+        self.args, self.text, self.train_pairs, self.dev_pairs = args, text, train, dev
+        self.worker, self.work = worker, Path(args.work or args.out + ".work")
+        shape = Shape(
+            len(text.src), len(text.tgt), args.d_model, args.heads,
+            args.d_key or args.d_model // args.heads, args.d_value or args.d_model // args.heads,
+            args.d_ff, args.encoder_layers, args.decoder_layers, args.norm, args.activation,
+            args.positions, args.embedding_scale, not args.no_bias, args.plain_norm, args.tie,
+            args.share, args.max_length)
+        drop = Dropout(args.dropout, args.attention_dropout, args.activation_dropout)
+        self.model = Transformer(shape, text.src.pad, drop).to(args.device)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
+            weight_decay=args.weight_decay, fused=True)
+        self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
+        self.history: list[dict] = []  # one entry an evaluation
+        self.examples: list[Example] = []
+
+    def say(self, what: str) -> None:
+        if self.worker == 0:
+            say(what)
+
+    # One step
+
+    def learning_rate(self) -> float:
+        """Linear warm-up, then the inverse square root of the step."""
+        n = self.step + 1
+        return self.args.lr * min(n / self.args.warmup, math.sqrt(self.args.warmup / n))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Smoothed cross-entropy a token. R-drop reads every pair twice and pulls the two
+        predictions together, which differ by dropout alone."""
+        args, src_voc, tgt_voc = self.args, self.text.src, self.text.tgt
+        src, tgt_in, gold = batch
+        if args.r_drop:
+            src, tgt_in, gold = src.repeat(2, 1), tgt_in.repeat(2, 1), gold.repeat(2, 1)
+        src = blank_words(src, args.word_dropout, src_voc.unk, [src_voc.pad, self.text.src_end])
+        tgt_in = blank_words(tgt_in, args.word_dropout, tgt_voc.unk, [tgt_voc.pad, tgt_voc.start])
+        real = gold != tgt_voc.pad
+        amp = torch.autocast(args.device, torch.bfloat16) if args.amp else contextlib.nullcontext()
+        with amp:
+            hidden = self.model.decode(tgt_in, *self.model.encode(src))
+            logits = self.model.logits(hidden[real]).float()
+        loss = F.cross_entropy(logits, gold[real], label_smoothing=args.label_smoothing)
+        if args.r_drop:
+            p, q = F.log_softmax(logits, -1).chunk(2)
+            apart = (F.kl_div(p, q, log_target=True, reduction="sum")
+                     + F.kl_div(q, p, log_target=True, reduction="sum"))
+            loss = loss + args.r_drop * apart / 4 / len(p)
+        return loss
+
+    def average_gradients(self, stop: bool) -> bool:
+        """Over all workers. The wish to stop travels along, so that all stop at the same step."""
+        if self.args.workers == 1:
+            return stop
+        grads = [p.grad for p in self.model.parameters()]
+        flat = torch.cat([g.flatten() for g in grads] + [torch.tensor([float(stop)])])
+        dist.all_reduce(flat)
+        mean = flat[:-1] / self.args.workers
+        for g, part in zip(grads, mean.split([g.numel() for g in grads])):
+            g.copy_(part.view_as(g))
+        return bool(flat[-1] > 0)
+
+    def update(self, batch: Batch, stop: bool = False) -> tuple[float, bool]:
+        """One step: its loss, and whether to stop after it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
+        loss = self.loss(batch.to(self.args.device))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        stop = self.average_gradients(stop)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
+        self.optimizer.step()
+        self.step += 1
+        return loss.item(), stop
+
+    # One epoch
+
+    def epoch_batches(self) -> list[Batch]:
+        """This worker's. They depend on the seed and the epoch only, so a run that goes on from a
+        checkpoint meets what it would have met."""
+        rng, sample = random.Random(f"{self.args.seed} {self.epoch}"), self.args.sample_pieces
+        if sample and self.text.tgt.pieces:
+            import sentencepiece
+            sentencepiece.set_random_generator_seed(self.args.seed * 100003 + self.epoch)
+            self.examples = []
+        self.examples = self.examples or self.text.encode_pairs(self.train_pairs, sample)
+        batches = list(make_batches(self.examples, self.args.batch_tokens, self.text, rng))
+        batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
+        return batches[self.worker::self.args.workers]
+
+    def estimate(self, batches: list[Batch]) -> None:
+        """Times a few batches, undoes what they changed, and says how long the run will take."""
+        before = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
+        step, rng, sample = self.step, rng_state(), batches[:12]
+        self.model.train()
+        self.update(sample[0])  # not timed: the first is slower
+        began = time.perf_counter()
+        for batch in sample:
+            self.update(batch)
+        epoch = (time.perf_counter() - began) / len(sample) * len(batches)
+        # To decode a dev pair takes about as long as two steps with a training pair.
+        judged = len(self.dev_pairs) / self.args.eval_every
+        epoch *= 1 + 2 * self.args.workers * judged / len(self.train_pairs)
+        self.model.load_state_dict(before[0])
+        self.optimizer.load_state_dict(before[1])
+        self.step = step
+        set_rng_state(rng)
+        epochs = self.args.epochs - self.epoch
+        limit = self.args.max_minutes * 60 - self.seconds if self.args.max_minutes else math.inf
+        self.say(f"{len(batches)} steps and {clock(epoch)} an epoch; {epochs} epochs would take "
+                 f"{clock(epoch * epochs)}"
+                 + (f", but it stops after {clock(limit)}" if limit < epoch * epochs else ""))
+
+    def run_epoch(self, batches: list[Batch]) -> bool:
+        """The rest of an epoch; False when the time is up."""
+        args, first, before, losses = self.args, self.batch_in_epoch, self.seconds, []
+        limit = args.max_minutes * 60 if args.max_minutes else math.inf
+        began = saved = told = time.perf_counter()
+        for batch in batches[first:]:
+            self.model.train()
+            loss, stop = self.update(batch, self.worker == 0 and self.seconds > limit)
+            losses.append(loss)
+            self.batch_in_epoch += 1
+            now = time.perf_counter()
+            self.seconds = before + now - began
+            if now - told > args.progress_seconds:
+                told = now
+                todo = (args.epochs - self.epoch) * len(batches) - self.batch_in_epoch
+                left = (now - began) / (self.batch_in_epoch - first) * todo
+                self.say(f"epoch {self.epoch + 1} batch {self.batch_in_epoch}/{len(batches)} "
+                         f"step {self.step} loss {np.mean(losses[-100:]):.3f} "
+                         f"lr {self.learning_rate():.2e} "
+                         f"left {clock(min(left, limit - self.seconds))}")
+            if stop:
+                return False
+            if now - saved > args.save_minutes * 60:
+                saved = now
+                self.save()
+        self.train_loss = float(np.mean(losses)) if losses else math.nan
+        self.epoch, self.batch_in_epoch = self.epoch + 1, 0
+        return True
+
+    def judge(self) -> None:
+        """Scores the weights, keeps them, and drops those that no average will need."""
+        began = time.perf_counter()
+        score = evaluate(self.model, self.text, self.dev_pairs)
+        self.seconds += time.perf_counter() - began
+        name = f"epoch-{self.epoch:04d}.pt"
+        torch.save(self.model.state_dict(), self.work / name)
+        self.history.append(dict(epoch=self.epoch, loss=score.loss, bleu=score.bleu, file=name))
+        self.say(f"epoch {self.epoch} train loss {self.train_loss:.3f} dev loss {score.loss:.3f} "
+                 f"BLEU {score.bleu:.2f} after {clock(self.seconds)}")
+        needed = {h["file"] for part in self.candidates().values() for h in part}
+        for path in self.work.glob("epoch-*.pt"):
+            if path.name not in needed:
+                path.unlink()
+
+    def candidates(self) -> dict[str, list[dict]]:
+        """Sets of epochs whose weights may be averaged."""
+        n, by_bleu = self.args.keep, sorted(self.history, key=lambda h: -h["bleu"])
+        by_loss = sorted(self.history, key=lambda h: h["loss"])
+        return {"best": by_bleu[:1], f"last {n}": self.history[-n:],
+                f"best {n} by BLEU": by_bleu[:n], f"best {n} by loss": by_loss[:n]}
+
+    def stale(self) -> bool:
+        """True when `patience` evaluations have bettered neither the loss nor the BLEU."""
+        n = self.args.patience
+        if not n or len(self.history) <= n:
+            return False
+        old, new = self.history[:-n], self.history[-n:]
+        return (min(h["loss"] for h in new) >= min(h["loss"] for h in old)
+                and max(h["bleu"] for h in new) <= max(h["bleu"] for h in old))
+
+    # Checkpoints
+
+    def save(self) -> None:
+        if self.worker:
+            return
+        state = {key: getattr(self, key) for key in self.COUNTERS}
+        state.update(model=self.model.state_dict(), optimizer=self.optimizer.state_dict(),
+                     rng=rng_state(), src_end=self.text.src_end,
+                     vocabularies=[(v.lines, v.mode, v.special, v.piece_model)
+                                   for v in (self.text.src, self.text.tgt)])
+        torch.save(state, self.work / "checkpoint.part")
+        (self.work / "checkpoint.part").replace(self.work / "checkpoint.pt")
+
+    COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "history")
+
+    def restore(self, state: dict) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for key in self.COUNTERS:
+            setattr(self, key, state[key])
+        if self.worker == 0:
+            set_rng_state(state["rng"])
+        self.say(f"goes on in epoch {self.epoch + 1} after batch {self.batch_in_epoch}, "
+                 f"step {self.step}")
+
+    # The whole run
+
+    def agree(self, go_on: bool) -> bool:
+        """What worker 0 says, for all. The others wait here while it judges."""
+        if self.args.workers == 1:
+            return go_on
+        word = torch.tensor([float(go_on)])
+        dist.broadcast(word, 0)
+        return bool(word)
+
+    def run(self) -> None:
+        args, go_on, batches = self.args, self.epoch < self.args.epochs, []
+        self.say(f"{len(self.train_pairs)} pairs, {len(self.text.src)} source and "
+                 f"{len(self.text.tgt)} target tokens, "
+                 f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
+        if go_on:
+            batches = self.epoch_batches()
+            self.estimate(batches)
+        while go_on:
+            in_time = self.run_epoch(batches)
+            if self.worker == 0:
+                due = self.epoch % args.eval_every == 0 or self.epoch == args.epochs
+                if in_time and due or not self.history:
+                    self.judge()
+                self.save()
+            go_on = self.agree(in_time and self.epoch < args.epochs and not self.stale())
+            batches = self.epoch_batches() if go_on else []
+        if self.worker == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """Averages the candidates' weights, scores the averages and writes the best."""
+        best = None
+        for name, part in self.candidates().items():
+            states = [torch.load(self.work / h["file"], map_location=self.args.device)
+                      for h in part]
+            mean = {key: torch.stack([s[key] for s in states]).mean(0) for key in states[0]}
+            self.model.load_state_dict(mean)
+            score = evaluate(self.model, self.text, self.dev_pairs)
+            self.say(f"{name}: dev loss {score.loss:.3f} BLEU {score.bleu:.2f} "
+                     f"(epochs {', '.join(str(h['epoch']) for h in part)})")
+            if best is None or score.bleu > best[0]:
+                best = score.bleu, mean
+        self.model.load_state_dict(best[1])
+        write_model_file(self.args.out, self.model, self.text, self.args.dtype)
+        report_file(self.args.out, self.dev_pairs, self.text)
+
+
+# -------------------------------------------------------------------------------- command line
+class Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    pass
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__.split("The sections:")[0], allow_abbrev=False,
+                                formatter_class=Help)
+    yes_no = argparse.BooleanOptionalAction
+    add = p.add_argument_group("files").add_argument
+    add("--train", metavar="TSV", help="training pairs, one a line: source TAB target")
+    add("--dev", metavar="TSV", required=True, help="pairs to choose by, never trained on")
+    add("--out", metavar="FILE", help="the model file to write")
+    add("--dtype", choices=DTYPES, default="f16", help="of the file's matrices; vectors are f32")
+    add("--work", metavar="DIR", help="for checkpoints; OUT.work if not given")
+    add("--resume", action="store_true", help="go on from the work folder's checkpoint")
+    add("--evaluate", metavar="FILE", help="score this model file on --dev, and nothing else")
+    add("--show", type=int, default=0, help="with --evaluate: print so many translations")
+
+    add = p.add_argument_group("text").add_argument
+    add("--src-text", choices=("characters", "words"), default="characters")
+    add("--src-size", type=int, metavar="N", help="at most so many source tokens")
+    add("--src-min-count", type=int, default=2, metavar="N", help="rarer ones are unknown")
+    add("--fold-chinese", action="store_true", help="variants of a character share its id")
+    add("--tgt-text", choices=("unigram", "bpe", "characters", "words"), default="unigram",
+        help="unigram and bpe are kinds of subword pieces")
+    add("--tgt-size", type=int, default=2000, metavar="N",
+        help="how many pieces, or at most so many characters or words")
+    add("--tgt-min-count", type=int, default=1, metavar="N", help="for characters and words")
+    add("--src-vocab", metavar="FILE", help="ready: a token a line, more spellings after TABs")
+    add("--tgt-vocab", metavar="FILE", help="ready; pieces are matched longest first")
+    for name, token in SPECIAL.items():
+        add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
+    add("--src-end", action=yes_no, default=True, help="the end token after every source")
+    add("--sample-pieces", type=float, default=0.0, metavar="ALPHA",
+        help="segmentations at random, each epoch anew: for unigram the smoothing (0.1 to 0.5, "
+             "less is wilder), for bpe the share of merges left out (0.1)")
+
+    add = p.add_argument_group("model").add_argument
+    add("--d-model", type=int, default=256)
+    add("--heads", type=int, default=4)
+    add("--d-key", type=int, help="of one head; d-model / heads if not given")
+    add("--d-value", type=int, help="of one head; d-model / heads if not given")
+    add("--d-ff", type=int, default=1024)
+    add("--encoder-layers", type=int, default=3)
+    add("--decoder-layers", type=int, default=3)
+    add("--norm", choices=("pre", "post"), default="pre")
+    add("--plain-norm", action="store_true", help="norms without weight and bias")
+    add("--no-bias", action="store_true", help="linear layers without bias")
+    add("--activation", choices=ACTIVATIONS, default="relu")
+    add("--positions", default="sinusoidal",
+        choices=("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned", "none"))
+    add("--max-length", type=int, default=512, help="of a text in tokens")
+    add("--embedding-scale", default="sqrt_d", help="sqrt_d or a number",
+        type=lambda t: t if t == "sqrt_d" else float(t))
+    add("--tie", action=yes_no, default=True, help="the target embedding is the output layer too")
+    add("--share", action="store_true", help="one vocabulary and embedding for both sides")
+
+    add = p.add_argument_group("training").add_argument
+    add("--epochs", type=int, default=40)
+    add("--max-minutes", type=float, help="stop training after that time")
+    add("--patience", type=int, default=0, metavar="N",
+        help="stop after so many evaluations without progress; 0: never")
+    add("--batch-tokens", type=int, default=2048, metavar="N",
+        help="padded tokens in a batch, on either side, of each worker")
+    add("--lr", type=float, default=1e-3, help="the highest learning rate")
+    add("--warmup", type=int, default=1000, metavar="STEPS", help="until the rate is highest")
+    add("--beta2", type=float, default=0.98)
+    add("--weight-decay", type=float, default=0.01)
+    add("--clip", type=float, default=1.0, help="the largest gradient norm")
+    add("--label-smoothing", type=float, default=0.1)
+    add("--dropout", type=float, default=0.3, help="of embeddings and residual branches")
+    add("--attention-dropout", type=float, default=0.1)
+    add("--activation-dropout", type=float, default=0.1)
+    add("--word-dropout", type=float, default=0.0, help="share of tokens that become unknown")
+    add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
+    add("--seed", type=int, default=1)
+    add("--eval-every", type=int, default=1, metavar="EPOCHS")
+    add("--keep", type=int, default=5, metavar="N", help="epochs whose weights are averaged")
+    add("--save-minutes", type=float, default=5.0, help="between checkpoints within an epoch")
+    add("--progress-seconds", type=float, default=30.0, help="between progress lines")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--amp", action="store_true", help="compute in bfloat16, keep the weights in float32")
+    add("--workers", type=int, default=1, metavar="N", help="CPU processes that share each step")
+    add("--threads", type=int, metavar="N", help="of a worker; the cores shared out if not given")
+
+    args = p.parse_args(argv)
+    if not args.evaluate and not (args.train and args.out):
+        p.error("--train and --out are needed, or --evaluate")
+    if args.workers > 1 and args.device != "cpu":
+        p.error("--workers is for the CPU")
+    return args
+
+
+def work(worker: int, args: argparse.Namespace, port: int) -> None:
+    """One worker's whole life."""
+    if args.threads or args.workers > 1:
+        torch.set_num_threads(args.threads or max(1, torch.get_num_threads() // args.workers))
+    if args.workers > 1:
+        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=worker,
+                                world_size=args.workers)
+    train, dev = read_pairs(args.train), read_pairs(args.dev)
+    folder = Path(args.work or args.out + ".work")
+    folder.mkdir(parents=True, exist_ok=True)
+    state = None
+    if args.resume:
+        state = torch.load(folder / "checkpoint.pt", args.device, weights_only=False)
+        src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
+        text = Text(src, src if args.share else tgt, state["src_end"])
+    else:
+        text = build_text(args, train)
+    seed_all(args.seed)
+    trainer = Trainer(args, text, train, dev, worker)
+    if worker:
+        seed_all(args.seed + 1000003 * worker)  # the others' weights, but dropout of its own
+    if state:
+        trainer.restore(state)
+    trainer.run()
+
+
+def main() -> None:
+    args = parse()
+    if args.evaluate:
+        report_file(args.evaluate, read_pairs(args.dev), show=args.show)
+    elif args.workers == 1:
+        work(0, args, 0)
+    else:
+        with socket.socket() as s:  # a port that is free
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        torch.multiprocessing.spawn(work, (args, port), nprocs=args.workers)
+
+
+if __name__ == "__main__":
+    main()

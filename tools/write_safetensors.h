@@ -1,0 +1,334 @@
+/* write_safetensors.h: writes safetensors files, for the tools and the tests. Include transformer.h
+   with its implementation somewhere in the program; link nothing else.
+
+       st_writer w;
+       const char *fault;
+       st_init(&w);
+       st_add(&w, "logits", logits);
+       st_add_metadata(&w, "transformer.config", "{\"n_heads\": 8}");
+       fault = st_write_file(&w, path);    NULL, or what went wrong: "out.safetensors.part: ..."
+       st_free(&w);
+
+   Names and texts are copied, tensors are not: their data must live until the file is written. A
+   call to st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings
+   are expected in UTF-8. The machine must be little-endian, as the format is. */
+
+#ifndef WRITE_SAFETENSORS_H
+#define WRITE_SAFETENSORS_H
+
+#include "transformer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ST_ALIGN = 64,             /* of the data section in the file */
+    ST_MAX_HEADER = 100000000  /* readers refuse longer headers */
+};
+
+typedef struct st_entry {
+    char *name;
+    tfm_tensor tensor;
+    int64_t bytes;
+} st_entry;
+
+typedef struct st_pair {
+    char *key, *value;
+} st_pair;
+
+typedef struct st_writer {
+    st_entry *entries; /* largest elements first, so that each tensor starts at a multiple of its own */
+    st_pair *pairs;
+    size_t n_entries, n_pairs;
+    char fault[512]; /* the first one; "": none */
+} st_writer;
+
+/* Where bytes go: a file, or memory that grows. */
+typedef struct st_sink {
+    FILE *file; /* NULL: memory */
+    char *data;
+    size_t size, room;
+    int failed; /* nothing is written after a failure */
+} st_sink;
+
+/* Bits of an element; 0 for a number that is no type. */
+static inline int st_bits(tfm_dtype dtype) {
+    switch (dtype) {
+#define TFM_X(name, bits) \
+    case TFM_##name: return bits;
+        TFM_DTYPE_TABLE(TFM_X)
+#undef TFM_X
+    default: return 0;
+    }
+}
+
+/* Bytes of a tensor without gaps, or -1: bad dimensions, or more than INT64_MAX bits. */
+static inline int64_t st_bytes(const tfm_tensor *t) {
+    int64_t bits = st_bits(t->dtype);
+    int i, empty = 0;
+    if (t->rank < 0 || t->rank > TFM_MAX_RANK || !bits) return -1;
+    for (i = 0; i < t->rank; i++) {
+        if (t->dims[i] < 0) return -1;
+        if (t->dims[i] == 0) empty = 1;
+    }
+    for (i = 0; i < t->rank && !empty; i++) {
+        if (bits > INT64_MAX / t->dims[i]) return -1;
+        bits *= t->dims[i];
+    }
+    return empty ? 0 : bits % 8 ? -1 : bits / 8;
+}
+
+static inline void st_init(st_writer *w) { memset(w, 0, sizeof *w); }
+
+static inline void st_free(st_writer *w) {
+    size_t i;
+    for (i = 0; i < w->n_entries; i++) free(w->entries[i].name);
+    for (i = 0; i < w->n_pairs; i++) free(w->pairs[i].key), free(w->pairs[i].value);
+    free(w->entries);
+    free(w->pairs);
+    st_init(w);
+}
+
+/* Remembers the first fault, as "subject: what". */
+static inline const char *st_fail(st_writer *w, const char *subject, const char *what) {
+    if (!w->fault[0]) snprintf(w->fault, sizeof w->fault, "%.400s: %.100s", subject, what);
+    return w->fault;
+}
+
+static inline char *st_copy(const char *text) {
+    size_t size = strlen(text) + 1;
+    char *copy = (char *)malloc(size);
+    if (copy) memcpy(copy, text, size);
+    return copy;
+}
+
+/* Room for one more item in an array of n of them: 0 if there is none. */
+static inline int st_grow(void **items, size_t n, size_t item_size) {
+    void *larger;
+    if (n >= SIZE_MAX / item_size - 1) return 0;
+    larger = realloc(*items, (n + 1) * item_size);
+    if (larger) *items = larger;
+    return larger != NULL;
+}
+
+/* Adds a tensor of any strides. */
+static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
+    st_entry entry;
+    void *items = w->entries;
+    size_t i;
+    if (w->fault[0]) return;
+    entry.tensor = tensor;
+    entry.bytes = st_bytes(&tensor);
+    for (i = 0; i < w->n_entries; i++)
+        if (strcmp(w->entries[i].name, name) == 0) {
+            st_fail(w, name, "a second tensor of that name");
+            return;
+        }
+    if (strcmp(name, "__metadata__") == 0) {
+        st_fail(w, name, "no name for a tensor");
+    } else if (entry.bytes < 0 || (entry.bytes > 0 && (!tensor.data || st_bits(tensor.dtype) < 8))) {
+        st_fail(w, name, "no data, a size out of range, or elements that share bytes");
+    } else if ((entry.name = st_copy(name)) == NULL || !st_grow(&items, i, sizeof entry)) {
+        free(entry.name);
+        st_fail(w, name, "no memory");
+    } else {
+        w->entries = (st_entry *)items;
+        for (; i > 0 && st_bits(w->entries[i - 1].tensor.dtype) < st_bits(tensor.dtype); i--)
+            w->entries[i] = w->entries[i - 1];
+        w->entries[i] = entry;
+        w->n_entries++;
+    }
+}
+
+static inline void st_add_metadata(st_writer *w, const char *key, const char *value) {
+    st_pair pair;
+    void *items = w->pairs;
+    size_t i;
+    if (w->fault[0]) return;
+    for (i = 0; i < w->n_pairs; i++)
+        if (strcmp(w->pairs[i].key, key) == 0) {
+            st_fail(w, key, "a second metadata value of that key");
+            return;
+        }
+    pair.key = st_copy(key), pair.value = st_copy(value);
+    if (!pair.key || !pair.value || !st_grow(&items, i, sizeof pair)) {
+        free(pair.key), free(pair.value);
+        st_fail(w, key, "no memory");
+        return;
+    }
+    w->pairs = (st_pair *)items;
+    w->pairs[w->n_pairs++] = pair;
+}
+
+/* Makes room for n more bytes in memory. */
+static inline void st_reserve(st_sink *s, size_t n) {
+    size_t room;
+    char *larger;
+    if (s->failed || s->room - s->size >= n) return;
+    room = s->size < SIZE_MAX / 4 && n < SIZE_MAX / 4 ? s->size + s->size / 2 + n : 0;
+    larger = room ? (char *)realloc(s->data, room) : NULL;
+    s->failed = !larger;
+    if (larger) s->data = larger, s->room = room;
+}
+
+static inline void st_put(st_sink *s, const void *bytes, size_t n) {
+    if (s->file) {
+        if (!s->failed) s->failed = fwrite(bytes, 1, n, s->file) != n;
+        return;
+    }
+    st_reserve(s, n);
+    if (s->failed) return;
+    memcpy(s->data + s->size, bytes, n);
+    s->size += n;
+}
+
+static inline void st_put_text(st_sink *s, const char *text) { st_put(s, text, strlen(text)); }
+
+static inline void st_put_number(st_sink *s, int64_t n) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%lld", (long long)n);
+    st_put_text(s, digits);
+}
+
+/* A JSON string. */
+static inline void st_put_string(st_sink *s, const char *text) {
+    char escape[8];
+    st_put_text(s, "\"");
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*text & 0x1f);
+            st_put_text(s, escape);
+        } else {
+            if (*text == '"' || *text == '\\') st_put_text(s, "\\");
+            st_put(s, text, 1);
+        }
+    }
+    st_put_text(s, "\"");
+}
+
+static inline void st_put_header(st_sink *s, const st_writer *w) {
+    int64_t begin = 0;
+    size_t i;
+    int d;
+    st_put_text(s, "{");
+    for (i = 0; i < w->n_pairs; i++) {
+        st_put_text(s, i ? "," : "\"__metadata__\":{");
+        st_put_string(s, w->pairs[i].key);
+        st_put_text(s, ":");
+        st_put_string(s, w->pairs[i].value);
+    }
+    if (w->n_pairs) st_put_text(s, w->n_entries ? "}," : "}");
+    for (i = 0; i < w->n_entries; i++) {
+        const st_entry *e = &w->entries[i];
+        if (i) st_put_text(s, ",");
+        st_put_string(s, e->name);
+        st_put_text(s, ":{\"dtype\":\"");
+        st_put_text(s, tfm_dtype_name(e->tensor.dtype));
+        st_put_text(s, "\",\"shape\":[");
+        for (d = 0; d < e->tensor.rank; d++) {
+            if (d) st_put_text(s, ",");
+            st_put_number(s, e->tensor.dims[d]);
+        }
+        st_put_text(s, "],\"data_offsets\":[");
+        st_put_number(s, begin);
+        st_put_text(s, ",");
+        st_put_number(s, begin += e->bytes);
+        st_put_text(s, "]}");
+    }
+    st_put_text(s, "}");
+    while (!s->failed && (8 + s->size) % ST_ALIGN) st_put_text(s, " ");
+}
+
+/* The elements in row-major order: the longest stretches without gaps, one after the other. */
+static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
+    int64_t index[TFM_MAX_RANK], stretch = 1, at;
+    size_t width = (size_t)st_bits(t->dtype) / 8;
+    int outer = t->rank, i;
+    while (outer > 0 && (t->dims[outer - 1] == 1 || t->strides[outer - 1] == stretch))
+        stretch *= t->dims[--outer];
+    memset(index, 0, sizeof index);
+    do {
+        for (at = 0, i = 0; i < outer; i++) at += index[i] * t->strides[i];
+        st_put(s, (const char *)t->data + at * (int64_t)width, (size_t)stretch * width);
+        for (i = outer - 1; i >= 0 && ++index[i] == t->dims[i]; i--) index[i] = 0;
+    } while (i >= 0 && !s->failed);
+}
+
+/* The whole file. For memory, all of its room is made at once. */
+static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subject) {
+    static const unsigned one = 1;
+    st_sink header;
+    unsigned char length[8];
+    int64_t data = 0;
+    size_t i;
+    if (w->fault[0]) return w->fault;
+    if (!*(const unsigned char *)&one) return st_fail(w, subject, "this machine is big-endian");
+    for (i = 0; i < w->n_entries; i++) {
+        if (w->entries[i].bytes > INT64_MAX - data) return st_fail(w, subject, "too many bytes");
+        data += w->entries[i].bytes;
+    }
+    memset(&header, 0, sizeof header);
+    st_put_header(&header, w);
+    if (header.failed || header.size > ST_MAX_HEADER) {
+        free(header.data);
+        return st_fail(w, subject, "the header is too long, or there is no memory for it");
+    }
+    for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.size >> 8 * i & 0xff);
+    if (!s->file && (uint64_t)data > SIZE_MAX / 4) s->failed = 1;
+    if (!s->file) st_reserve(s, sizeof length + header.size + (size_t)data);
+    st_put(s, length, sizeof length);
+    st_put(s, header.data, header.size);
+    for (i = 0; i < w->n_entries; i++)
+        if (w->entries[i].bytes) st_put_tensor(s, &w->entries[i].tensor);
+    free(header.data);
+    return NULL;
+}
+
+/* Writes path.part and renames it when all of it has arrived: path is the old file or the whole new
+   one, never a piece. Returns NULL, or the fault, which belongs to w. */
+static inline const char *st_write_file(st_writer *w, const char *path) {
+    st_sink s;
+    const char *fault;
+    char *part = (char *)malloc(strlen(path) + sizeof ".part");
+    if (!part) return st_fail(w, path, "no memory");
+    strcpy(part, path);
+    strcat(part, ".part");
+    memset(&s, 0, sizeof s);
+    errno = 0;
+    s.file = fopen(part, "wb");
+    if (!s.file) {
+        fault = st_fail(w, part, errno ? strerror(errno) : "cannot be made");
+    } else {
+        fault = st_put_file(&s, w, path);
+        if (fclose(s.file) != 0) s.failed = 1;
+        if (!fault && s.failed) fault = st_fail(w, part, errno ? strerror(errno) : "write error");
+#ifdef _WIN32
+        if (!fault) remove(path); /* rename replaces no file there */
+#endif
+        if (!fault && rename(part, path) != 0)
+            fault = st_fail(w, path, errno ? strerror(errno) : "cannot be replaced");
+        if (fault) remove(part);
+    }
+    free(part);
+    return fault;
+}
+
+/* The same into memory that the caller frees. Outputs are untouched on failure. */
+static inline const char *st_write_memory(st_writer *w, void **data, size_t *size) {
+    st_sink s;
+    const char *fault;
+    memset(&s, 0, sizeof s);
+    fault = st_put_file(&s, w, "memory");
+    if (!fault && s.failed) fault = st_fail(w, "memory", "not enough");
+    if (fault) {
+        free(s.data);
+    } else {
+        *data = s.data;
+        *size = s.size;
+    }
+    return fault;
+}
+
+#endif

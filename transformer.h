@@ -1,0 +1,4485 @@
+/* transformer.h - v0.1.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+
+   Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
+   of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
+   another. One file, no dependency but libc and libm. Inference only; train in PyTorch.
+
+   Do this:
+
+       #define TRANSFORMER_IMPLEMENTATION
+
+   before you include this file in *one* C or C++ file to create the implementation. Elsewhere just
+   include it.
+
+   Model files and texts from strangers: every size, offset, shape, name and id is checked before it
+   is used; bad input ends in a status and a message, never in a crash. The library never exits,
+   aborts, asserts, prints, or reads the environment or the locale. Report what breaks that promise.
+
+   The 15 lines of examples/hello.c:
+
+       tfm_error err;
+       tfm_model *model = NULL;
+       tfm_session *session = NULL;
+       char text[1024];
+       if (tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK &&
+           tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
+           tfm_translate(session, "...", text, sizeof text, &err) == TFM_OK)
+           puts(text);
+       else
+           fprintf(stderr, "%s\n", err.text);
+       tfm_free_session(session);
+       tfm_free_model(model);
+
+   CONTENTS (search for the tag)
+
+       >>manual        how the pieces fit, contracts, the model file
+       >>options       macros that you may define before including this file
+       declarations
+       >>api-status    1. version, status, errors
+       >>api-memory    2. allocator and arena
+       >>api-tensor    3. tensors
+       >>api-modules   4. modules: positions, norm, linear, attention, layers, stacks, masks
+       >>api-files     5. safetensors files
+       >>api-model     6. models
+       >>api-session   7. sessions: encode, forward, start, step, result
+       >>api-text      8. text: tokenize, translate
+       implementation
+       >>base          9. includes, checked sizes, messages
+       >>memory        10. allocator, pool, arena
+       >>tensors       11. tensors and the views that modules take of them
+       >>kernels       12. the inner loops
+       >>positions     13. positional encodings
+       >>modules       14. norm, linear, softmax, feed-forward
+       >>attention     15. masks, scaled dot-product and multi-head attention
+       >>stack         16. layers and stacks
+       >>utf8          17. UTF-8
+       >>json          18. JSON
+       >>safetensors   19. the file format
+       >>config        20. the model's config
+       >>weights       21. from named tensors to a model
+       >>vocabulary    22. vocabularies
+       >>session       23. sessions
+       >>search        24. decoding
+       >>text          25. text in, text out
+       >>history       revision history, licence
+
+   Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
+   K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers.
+*/
+
+/* >>manual -----------------------------------------------------------------------------------------
+
+   FOUR LEVELS, each usable without the ones above it.
+
+       modules   tfm_multi_head_attention, tfm_encoder ...: functions over your tensors and a small
+                 struct of weights; scratch memory comes from your arena.
+       model     tfm_model: immutable weights and config; share it between threads.
+       session   tfm_session: one mutable decode with its caches; one thread at a time.
+       text      tfm_translate: a line in, a line out.
+
+   ERRORS. Every call that can fail returns a tfm_status and fills the tfm_error that you pass (or
+   NULL) with a message that names the tensor, field or number. When it fails, outputs are untouched.
+
+   MEMORY. Loading allocates through your tfm_allocator (default: malloc and free). A session is one
+   allocation, whose size tfm_session_bytes tells beforehand; after that nothing allocates. Modules
+   allocate nothing: they take scratch from a tfm_arena. To learn how much, run the same call once
+   with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing, and leaves
+   the need in arena.peak.
+
+   MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
+   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
+   not aligned, are copied into F32 once.
+
+   MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
+   are all masked attends to nothing: zero weights, zero context, never NaN.
+
+   DETERMINISM. On one machine and build, a sentence's output and score are the same bits alone and
+   in any batch, in any order: no sum's order depends on the batch. (TRANSFORMER_BLAS gives that up:
+   the BLAS library decides.)
+
+   THE MODEL FILE is one safetensors file with PyTorch's parameter names ([out, in], row-major):
+
+       src_embedding.weight [V, D]         tgt_embedding.weight [V, D]    absent: shared with src
+       src_positions.weight [n, D]         tgt_positions.weight           only for learned positions
+       src_embedding_norm.weight .bias     tgt_embedding_norm.*           absent: none
+       encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
+           or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
+       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias          absent: none, if H*W = D
+       encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
+       encoder.layers.N.norm1.weight .bias, norm2                         absent: a norm without them
+       decoder.layers.N. the same, multihead_attn.* for the memory, norm3
+       encoder.norm.*, decoder.norm.*                                     absent: no final norm
+       generator.weight [V, D]             absent: tied to tgt_embedding  generator.bias: absent: none
+       src_vocabulary, tgt_vocabulary      U8: UTF-8 lines, line i is token i; after TABs other
+                                           spellings that read as the same id; absent tgt: shared
+
+   A bias or norm weight that is absent is none; any other tensor is an error. The metadata key
+   transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
+   the shapes, and what is stated as well must agree:
+
+       n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
+       tgt_vocab_size
+       norm                "post" | "pre"
+       layer_norm          "variance" | "deviation" (unbiased, eps outside)
+       layer_norm_eps      1e-5 | 1e-6 for "deviation"
+       activation          "relu" | "gelu" | "gelu_tanh" | "swish"
+       positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
+                           "none"
+       position_offset     0;  position_base 10000;  position_divisor "d" | "d/2-1"
+       position_precision  "float" | "double": in which the angles are computed
+       pad_position        "plain" | "zero": what is added to the embedding of a pad
+       embedding_scale     1 | a number | "sqrt_d"
+       attention_scale     1/sqrt(K) | a number
+       src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
+       start_embedding     "token" | "zero": what the decoder reads at position 0
+       suppressed          [] ids that are never emitted
+       src_text            "words" | "characters";  tgt_text "words" | "characters" | "pieces"
+--------------------------------------------------------------------------------------------------- */
+
+/* >>options ----------------------------------------------------------------------------------------
+
+   Define everywhere the same:
+       TRANSFORMER_STATIC       functions are static: two copies can live in one program
+       TFM_DEF                  your own linkage for public functions (default: extern)
+       TRANSFORMER_NO_STDIO     no file functions, no stdio.h
+       TRANSFORMER_NO_TEXT      no vocabularies, no section 8
+
+   Define where the implementation is compiled:
+       TRANSFORMER_IMPLEMENTATION
+       TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
+       TRANSFORMER_BLAS         matrix products by cblas_sgemm (include path and -lopenblas are yours)
+       TFM_COUNT(operations)    called with the multiplications and additions of each product, for
+                                those who measure; default nothing
+--------------------------------------------------------------------------------------------------- */
+
+#ifndef TRANSFORMER_H
+#define TRANSFORMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef TFM_DEF
+#ifdef TRANSFORMER_STATIC
+#if defined(__GNUC__)
+#define TFM_DEF static __attribute__((unused))
+#else
+#define TFM_DEF static
+#endif
+#else
+#define TFM_DEF extern
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* >>api-status =====================================================================================
+   1. VERSION, STATUS, ERRORS
+   ================================================================================================== */
+
+#define TFM_VERSION_MAJOR 0
+#define TFM_VERSION_MINOR 1
+#define TFM_VERSION_PATCH 0
+#define TFM_VERSION "0.1.0"
+
+/* The version that the implementation was compiled from, for instance "0.1.0". */
+TFM_DEF const char *tfm_version(void);
+
+/* name, what it means. One table makes the enum and the texts. */
+#define TFM_STATUS_TABLE(X)                                                        \
+    X(TFM_OK, "success")                                                           \
+    X(TFM_E_ARGUMENT, "an argument is missing or out of range")                    \
+    X(TFM_E_SHAPE, "a tensor has the wrong rank, shape or stride")                 \
+    X(TFM_E_DTYPE, "a tensor has the wrong element type")                          \
+    X(TFM_E_OVERFLOW, "a size does not fit the machine's integers")                \
+    X(TFM_E_MEMORY, "the allocator returned no memory")                            \
+    X(TFM_E_ARENA, "the scratch arena is too small")                               \
+    X(TFM_E_IO, "a file cannot be opened or read")                                 \
+    X(TFM_E_FORMAT, "a file breaks the rules of the safetensors format")           \
+    X(TFM_E_CONFIG, "a model's config is missing, malformed or contradictory")     \
+    X(TFM_E_TENSOR, "a model's tensor is missing, unknown or does not fit")        \
+    X(TFM_E_TOKEN, "a token or token id is not in the vocabulary")                 \
+    X(TFM_E_TOO_LONG, "longer than the session or the model allows")               \
+    X(TFM_E_TOO_SMALL, "the output buffer is too small")                           \
+    X(TFM_E_UTF8, "a text is not valid UTF-8")                                     \
+    X(TFM_E_STATE, "the session is not at the point that this call needs")         \
+    X(TFM_E_NO_TEXT, "the model has no vocabulary")
+
+typedef enum tfm_status {
+#define TFM_X(name, text) name,
+    TFM_STATUS_TABLE(TFM_X)
+#undef TFM_X
+    TFM_STATUS_COUNT
+} tfm_status;
+
+/* What a failed call says. text is always terminated; control characters in names become '?'. */
+typedef struct tfm_error {
+    tfm_status status;
+    char text[256];
+} tfm_error;
+
+/* The meaning of a status; "unknown status" for a number that is none. */
+TFM_DEF const char *tfm_status_text(tfm_status status);
+
+/* >>api-memory =====================================================================================
+   2. ALLOCATOR AND ARENA
+   ================================================================================================== */
+
+/* Where memory comes from. All zero means malloc and free (TFM_MALLOC, TFM_FREE); else both
+   functions are needed. allocate returns memory aligned for any type, or NULL. */
+typedef struct tfm_allocator {
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *pointer);
+    void *user;
+} tfm_allocator;
+
+/* A stack of scratch memory over a buffer of the caller. Each piece starts at a multiple of 64. */
+typedef struct tfm_arena {
+    unsigned char *data; /* NULL while measuring */
+    size_t size;         /* bytes from data */
+    size_t used;         /* bytes in use now */
+    size_t peak;         /* the most bytes that were ever needed, alignment of the buffer included */
+    int measuring;       /* 1: takes are counted, not made */
+} tfm_arena;
+
+/* An arena over bytes of memory, which stay the caller's. */
+TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes);
+
+/* An arena that has no memory and only counts: run a call with it, then read peak. */
+TFM_DEF tfm_arena tfm_arena_measuring(void);
+
+/* Takes count * size bytes. *pointer is NULL when the arena measures. Give back by restoring .used.
+   TFM_E_ARENA, TFM_E_OVERFLOW. */
+TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
+                                  tfm_error *err);
+
+/* >>api-tensor =====================================================================================
+   3. TENSORS
+   A tensor is a view: it owns nothing. Elements of the last dimension lie side by side; the other
+   dimensions have strides of their own, in elements, so a transposed batch needs no copy.
+   ================================================================================================== */
+
+/* name, bits of an element: the element types of the safetensors format */
+#define TFM_DTYPE_TABLE(X)                                                                     \
+    X(F32, 32) X(F16, 16) X(BF16, 16) X(F64, 64) X(BOOL, 8) X(U8, 8) X(I8, 8) X(I16, 16)       \
+    X(U16, 16) X(I32, 32) X(U32, 32) X(I64, 64) X(U64, 64) X(C64, 64) X(F8_E5M2, 8)            \
+    X(F8_E4M3, 8) X(F8_E8M0, 8) X(F8_E4M3FNUZ, 8) X(F8_E5M2FNUZ, 8) X(F6_E2M3, 6) X(F6_E3M2, 6) \
+    X(F4, 4)
+
+typedef enum tfm_dtype {
+#define TFM_X(name, bits) TFM_##name,
+    TFM_DTYPE_TABLE(TFM_X)
+#undef TFM_X
+    TFM_DTYPE_COUNT
+} tfm_dtype;
+
+/* "F32", "BF16" ...; "?" for a number that is no type. */
+TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype);
+
+#define TFM_MAX_RANK 8
+
+typedef struct tfm_tensor {
+    void *data; /* inputs are only read; NULL: no tensor */
+    tfm_dtype dtype;
+    int rank;
+    int64_t dims[TFM_MAX_RANK];
+    int64_t strides[TFM_MAX_RANK]; /* in elements; the last is 1 */
+} tfm_tensor;
+
+/* Row-major tensors over data. */
+TFM_DEF tfm_tensor tfm_tensor_make(void *data, tfm_dtype dtype, int rank, const int64_t *dims);
+TFM_DEF tfm_tensor tfm_tensor_1d(void *data, tfm_dtype dtype, int64_t d0);
+TFM_DEF tfm_tensor tfm_tensor_2d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1);
+TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2);
+TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
+                                 int64_t d3);
+
+/* The view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the last. */
+TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
+
+/* >>api-modules ====================================================================================
+   4. MODULES
+   Tensors are F32 unless a comment says otherwise, inputs of any row strides. out may be the input
+   of the same shape in tfm_layer_norm, tfm_softmax, the layers and the stacks; elsewhere it must not
+   overlap an input. Weights are [out, in] as in PyTorch. A weight whose data is NULL is absent.
+   ================================================================================================== */
+
+/* ---- masks ---- */
+
+/* Which keys a query may not attend to; all zero: all may be. Whatever is given is merged by "or"
+   (torch.nn.MultiheadAttention's key_padding_mask, attn_mask, is_causal). */
+typedef struct tfm_masks {
+    tfm_tensor key_padding;     /* BOOL [B, S]: true = this key is a pad */
+    tfm_tensor attention;       /* BOOL [T, S], [B*H, T, S], or [B, T, S] for all heads alike */
+    const int32_t *key_lengths; /* [B]: keys from key_lengths[b] on are pads */
+    int causal;                 /* 1: query t sees keys 0 .. t */
+} tfm_masks;
+
+/* mask[b, s] = ids[b, s] == pad. mask: BOOL [B, S]; ids: B*S of them. */
+TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                     tfm_error *err);
+/* mask[b, s] = s >= lengths[b]. mask: BOOL [B, S]; lengths: [B]. */
+TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err);
+/* mask[t, s] = s > t. mask: BOOL [T, S]. torch.nn.Transformer.generate_square_subsequent_mask */
+TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
+
+/* ---- positions ---- */
+
+typedef enum tfm_position_kind {
+    TFM_POSITIONS_SINUSOIDAL, /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same;
+                                 arXiv:1706.03762 section 3.5 */
+    TFM_POSITIONS_HALVES,     /* the sines in the first half of the columns, the cosines in the second
+                                 (tensor2tensor, fairseq, Marian) */
+    TFM_POSITIONS_PER_INDEX,  /* column j has its own exponent: sin or cos of p / base^(2j/D); row 0 is
+                                 zero (a form in use in teaching code) */
+    TFM_POSITIONS_LEARNED,    /* row p of a table (BERT, BART) */
+    TFM_POSITIONS_NONE        /* zero */
+} tfm_position_kind;
+
+typedef struct tfm_position_options {
+    tfm_position_kind kind;
+    int64_t first;       /* the position of row 0; an offset of the model's is added by the caller */
+    double base;         /* 0 means 10000 */
+    int divisor_half;    /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
+    int double_angles;   /* 0: frequency and angle rounded to float, as the usual PyTorch code does;
+                            1: computed in double */
+    tfm_tensor table;    /* learned: [n, D] */
+} tfm_position_options;
+
+/* out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a sentence from its
+   length on are zero, as for a pad whose row in the table is zero. Any L; only a learned table
+   ends: TFM_E_TOO_LONG. */
+TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *options,
+                                 const int32_t *lengths, tfm_error *err);
+
+/* ---- norm, linear, softmax, feed-forward ---- */
+
+typedef enum tfm_norm_kind {
+    TFM_NORM_VARIANCE, /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance
+                          (torch.nn.LayerNorm, arXiv:1607.06450) */
+    TFM_NORM_DEVIATION /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation
+                          (the Annotated Transformer) */
+} tfm_norm_kind;
+
+typedef struct tfm_norm_weights {
+    tfm_tensor weight, bias; /* [D] each, each may be absent */
+    tfm_norm_kind kind;
+    double eps;              /* 0 means 1e-5 for TFM_NORM_VARIANCE, 1e-6 for TFM_NORM_DEVIATION */
+} tfm_norm_weights;
+
+/* Layer norm over the last dimension. out, x: [..., D]. weights may be NULL: plain. */
+TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
+                                  const tfm_norm_weights *weights, tfm_error *err);
+
+typedef struct tfm_linear_weights {
+    tfm_tensor weight; /* [out, in] */
+    tfm_tensor bias;   /* [out] or absent */
+} tfm_linear_weights;
+
+/* out = x weight^T + bias (torch.nn.functional.linear). x: [..., in], out: [..., out]. */
+TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
+                              const tfm_linear_weights *weights, tfm_error *err);
+
+/* out = exp(x - max) / sum exp(x - max) over the last dimension. */
+TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
+
+typedef enum tfm_activation {
+    TFM_RELU,      /* max(0, x) */
+    TFM_GELU,      /* x/2 (1 + erf(x / sqrt 2)); arXiv:1606.08415 */
+    TFM_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    TFM_SWISH      /* x / (1 + exp(-x)); arXiv:1710.05941, torch's SiLU */
+} tfm_activation;
+
+typedef struct tfm_ffn_weights {
+    tfm_linear_weights linear1; /* [F, D] */
+    tfm_linear_weights linear2; /* [D, F] */
+    tfm_activation activation;
+} tfm_ffn_weights;
+
+/* out = linear2(activation(linear1(x))); arXiv:1706.03762 section 3.3. out, x: [..., D]. */
+TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
+                                    const tfm_ffn_weights *weights, tfm_arena *scratch,
+                                    tfm_error *err);
+
+/* ---- attention ---- */
+
+/* context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
+   torch.nn.functional.scaled_dot_product_attention.
+   query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL; or
+   all with heads: query [B, H, T, K], key [B, H, S, K] ... weights [B, H, T, S].
+   scale 0 means 1/sqrt(K); 1 means none. masks may be NULL. */
+TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
+                                                    const tfm_tensor *query, const tfm_tensor *key,
+                                                    const tfm_tensor *value, double scale,
+                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    tfm_error *err);
+
+/* The projections of one attention. K and W follow from the shapes and n_heads. */
+typedef struct tfm_attention_weights {
+    tfm_linear_weights query; /* [H*K, D] */
+    tfm_linear_weights key;   /* [H*K, width of the key input] */
+    tfm_linear_weights value; /* [H*W, width of the value input] */
+    tfm_linear_weights out;   /* [D, H*W]; absent: the heads' contexts side by side are the output */
+    int32_t n_heads;
+    double scale;             /* 0 means 1/sqrt(K) */
+} tfm_attention_weights;
+
+/* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into weights->query,
+   key and value, as views. */
+TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
+                                        const tfm_tensor *in_proj_weight,
+                                        const tfm_tensor *in_proj_bias, tfm_error *err);
+
+/* head_h = attention(query Wq_h, key Wk_h, value Wv_h); out = concat(heads) Wo;
+   arXiv:1706.03762 section 3.2.2, torch.nn.MultiheadAttention.
+   query [B, T, D], key [B, S, .], value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL.
+   For PyTorch's [L, B, D] layout pass tfm_tensor_swap(x, 0, 1). */
+TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
+                                            const tfm_attention_weights *weights,
+                                            const tfm_tensor *query, const tfm_tensor *key,
+                                            const tfm_tensor *value, const tfm_masks *masks,
+                                            tfm_arena *scratch, tfm_error *err);
+
+/* ---- layers and stacks ---- */
+
+typedef enum tfm_norm_order {
+    TFM_POST_NORM, /* x = norm(x + sublayer(x)); arXiv:1706.03762 */
+    TFM_PRE_NORM   /* x = x + sublayer(norm(x)); arXiv:2002.04745, PyTorch's norm_first */
+} tfm_norm_order;
+
+typedef struct tfm_encoder_layer_weights {
+    tfm_attention_weights self_attn;
+    tfm_ffn_weights ffn;
+    tfm_norm_weights norm1, norm2;
+    tfm_norm_order order;
+} tfm_encoder_layer_weights;
+
+typedef struct tfm_decoder_layer_weights {
+    tfm_attention_weights self_attn, cross_attn;
+    tfm_ffn_weights ffn;
+    tfm_norm_weights norm1, norm2, norm3;
+    tfm_norm_order order;
+} tfm_decoder_layer_weights;
+
+typedef struct tfm_encoder_weights {
+    const tfm_encoder_layer_weights *layers;
+    int32_t n_layers;
+    const tfm_norm_weights *norm; /* final norm, NULL: none */
+} tfm_encoder_weights;
+
+typedef struct tfm_decoder_weights {
+    const tfm_decoder_layer_weights *layers;
+    int32_t n_layers;
+    const tfm_norm_weights *norm;
+} tfm_decoder_weights;
+
+/* torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
+TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
+                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
+
+/* torch.nn.TransformerEncoder. attention: [N, B, H, S, S] or NULL. */
+TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
+                               const tfm_encoder_weights *weights, const tfm_tensor *x,
+                               const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
+
+/* torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
+   [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Nothing is causal unless self_masks
+   says so. */
+TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
+                                     tfm_tensor *cross_attention,
+                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_tensor *memory, const tfm_masks *self_masks,
+                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     tfm_error *err);
+
+/* torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T], cross_attention: [N, B, H, T, S]. */
+TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
+                               tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
+                               const tfm_tensor *x, const tfm_tensor *memory,
+                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
+                               tfm_arena *scratch, tfm_error *err);
+
+/* >>api-files ======================================================================================
+   5. SAFETENSORS FILES
+   A strict reader: a file that breaks one rule of the format is refused, with the rule named.
+   ================================================================================================== */
+
+typedef struct tfm_safetensors tfm_safetensors;
+
+/* Reads the directory of a file that lies in memory. data stays the caller's and must outlive *file.
+   allocator may be NULL. TFM_E_FORMAT, TFM_E_MEMORY. */
+TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
+                                        const tfm_allocator *allocator, tfm_error *err);
+#ifndef TRANSFORMER_NO_STDIO
+/* The same from a path; the bytes belong to *file. TFM_E_IO besides. */
+TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
+                                             const tfm_allocator *allocator, tfm_error *err);
+#endif
+TFM_DEF void tfm_free_safetensors(tfm_safetensors *file);
+
+/* How many tensors; entry i in the order of the data, its name and its tensor. The tensor's data are
+   the bytes of the file: little-endian and perhaps not aligned, so read them with
+   tfm_safetensors_read. */
+TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
+TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
+TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
+
+/* The entry of that name, or -1. */
+TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name);
+
+/* Value of a metadata key, or NULL. */
+TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key);
+
+/* Copies entry i into out, which holds as many elements of type want: F32, F16 and BF16 to TFM_F32;
+   BOOL and integers to TFM_I32 or TFM_I64 when each value fits; any type to itself.
+   TFM_E_DTYPE, TFM_E_OVERFLOW. */
+TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
+                                        void *out, tfm_error *err);
+
+/* >>api-model ======================================================================================
+   6. MODELS
+   A model never changes after loading; any number of threads and sessions may use it.
+   ================================================================================================== */
+
+typedef struct tfm_model tfm_model;
+
+typedef enum tfm_text_kind {
+    TFM_TEXT_WORDS,      /* tokens stand between white space */
+    TFM_TEXT_CHARACTERS, /* a token for each Unicode character; white space is U+2581 */
+    TFM_TEXT_PIECES      /* targets only: tokens are joined as they are; U+2581 becomes a space */
+} tfm_text_kind;
+
+/* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none. */
+typedef struct tfm_config {
+    int32_t n_heads, n_encoder_layers, n_decoder_layers;
+    int32_t d_model, d_ff, d_ff_decoder, d_key, d_value;
+    int32_t src_vocab_size, tgt_vocab_size;
+    tfm_norm_order norm;
+    tfm_norm_kind layer_norm;
+    double layer_norm_eps;
+    tfm_activation activation;
+    tfm_position_kind positions;
+    int32_t position_offset;
+    double position_base;
+    int32_t position_divisor_half, position_double, pad_position_zero;
+    double embedding_scale, attention_scale;
+    int32_t src_pad, tgt_pad, src_unk, tgt_unk, src_start, src_end, start, end, forced;
+    int32_t start_embedding_zero;
+    tfm_text_kind src_text, tgt_text;
+    int32_t has_text;          /* the file has vocabularies */
+    int32_t max_positions;     /* learned positions: the longest sequence; else 0 */
+    int32_t n_suppressed;
+    const int32_t *suppressed; /* [n_suppressed], the model's */
+} tfm_config;
+
+/* All zero: defaults. */
+typedef struct tfm_model_options {
+    const tfm_allocator *allocator; /* NULL: malloc and free */
+} tfm_model_options;
+
+/* Loads a model from size bytes at data, which must outlive the model. options may be NULL.
+   TFM_E_FORMAT, TFM_E_CONFIG, TFM_E_TENSOR, TFM_E_UTF8, TFM_E_MEMORY. */
+TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
+                                  const tfm_model_options *options, tfm_error *err);
+#ifndef TRANSFORMER_NO_STDIO
+/* The same from a file, read as a whole. TFM_E_IO besides. */
+TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
+                                       const tfm_model_options *options, tfm_error *err);
+#endif
+TFM_DEF void tfm_free_model(tfm_model *model); /* NULL is fine; free its sessions first */
+TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
+
+/* >>api-session ====================================================================================
+   7. SESSIONS
+   A session is one decode with its memory, made for limits that you choose. One thread at a time.
+   ================================================================================================== */
+
+typedef struct tfm_session tfm_session;
+
+/* All zero: defaults. */
+typedef struct tfm_session_options {
+    int32_t max_batch;              /* sentences at a time; 0 means 1 */
+    int32_t max_source;             /* source tokens a sentence; 0 means 512 */
+    int32_t max_target;             /* target tokens a sentence; 0 means 2 * max_source + 16 */
+    const tfm_allocator *allocator; /* NULL: the model's */
+} tfm_session_options;
+
+/* Exactly the bytes that tfm_session_create will ask of the allocator, in one call.
+   TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond the model's learned positions). */
+TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
+                                     size_t *bytes, tfm_error *err);
+TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
+                                      const tfm_session_options *options, tfm_error *err);
+TFM_DEF void tfm_free_session(tfm_session *session);
+
+/* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count; NULL:
+   all. The model's pad id is a pad wherever it stands. Ids past a length are never read. */
+typedef struct tfm_batch {
+    const int32_t *ids;
+    const int32_t *lengths;
+    int32_t rows, width;
+} tfm_batch;
+
+/* Runs the encoder. Then tfm_memory is [B, S, D], the session's, until its next call. */
+TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
+TFM_DEF tfm_tensor tfm_memory(const tfm_session *session);
+
+/* All zero: defaults. Attention tensors are the caller's, row-major; data NULL: not wanted. */
+typedef struct tfm_forward_options {
+    int not_causal;               /* 1: the target's queries see later targets too */
+    tfm_tensor encoder_attention; /* [N, B, H, S, S] */
+    tfm_tensor decoder_attention; /* [N, B, H, T, T] */
+    tfm_tensor cross_attention;   /* [N, B, H, T, S] */
+} tfm_forward_options;
+
+/* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's tensor.
+   torch.nn.Transformer.forward with embeddings before and the generator behind. Every position is
+   computed, pads too. */
+TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                               const tfm_forward_options *options, tfm_tensor *logits,
+                               tfm_error *err);
+
+/* All zero: defaults. */
+typedef struct tfm_decode_options {
+    int32_t max_length; /* target tokens, the end token counted; 0 means 2 * source length + 16, or
+                           the session's max_target where that is less */
+} tfm_decode_options;
+
+typedef enum tfm_finish {
+    TFM_RUNNING,   /* more steps to come */
+    TFM_ENDED,     /* the model emitted its end token */
+    TFM_HIT_LENGTH /* max_length came first */
+} tfm_finish;
+
+typedef struct tfm_result {
+    const int32_t *ids; /* the target without start and end token; the session's */
+    int32_t length;
+    double score;       /* sum of log-probabilities, the end token counted */
+    tfm_finish finish;
+} tfm_result;
+
+/* Greedy decoding, driven by the caller: start encodes, each step decodes one position of every
+   sentence that still runs and says how many go on, result may be asked at any time. To cancel, stop
+   calling. options may be NULL. */
+TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
+                             const tfm_decode_options *options, tfm_error *err);
+TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
+TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_result *result,
+                                  tfm_error *err);
+
+/* Logits [V] of a row at the last step, NULL if the row did not take part in it. */
+TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
+
+/* >>api-text =======================================================================================
+   8. TEXT
+   UTF-8 in, UTF-8 out, by the vocabularies of the model file.
+   ================================================================================================== */
+#ifndef TRANSFORMER_NO_TEXT
+
+typedef enum tfm_text_form {
+    TFM_FORM_TEXT,  /* text as people write it; the config says how it falls into tokens */
+    TFM_FORM_TOKENS /* tokens between spaces, as they stand in the vocabulary */
+} tfm_text_form;
+
+/* Text of size bytes to source ids, start and end id included where the config names them; at most
+   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk.
+   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
+   TFM_E_NO_TEXT. */
+TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                                tfm_error *err);
+
+/* Target ids to text, terminated. *size is its length without the zero. TFM_E_TOO_SMALL (with the
+   bytes needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
+TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
+                                  tfm_error *err);
+
+/* Translates one text, terminated, into out, terminated. A blank text gives an empty one. */
+TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
+                                 tfm_error *err);
+
+typedef struct tfm_text {
+    const char *data;
+    size_t size;
+} tfm_text;
+
+/* Translates up to max_batch texts at once. out[i] will point into buffer, terminated. A fault in one
+   text fails the call and names it. */
+TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
+                                       int32_t n, char *buffer, size_t capacity, tfm_error *err);
+#endif /* TRANSFORMER_NO_TEXT */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TRANSFORMER_H */
+
+#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
+#define TFM__IMPLEMENTED
+
+/* >>base ===========================================================================================
+   9. INCLUDES, CHECKED SIZES, MESSAGES
+   Relies on nothing. Every size that comes from a caller or a file is multiplied and added here.
+   ================================================================================================== */
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#ifndef TRANSFORMER_NO_STDIO
+#include <stdio.h>
+#endif
+#ifdef TRANSFORMER_BLAS
+#include <cblas.h>
+#endif
+
+#if defined(TFM_MALLOC) != defined(TFM_FREE)
+#error "define both TFM_MALLOC and TFM_FREE, or none"
+#endif
+#ifndef TFM_MALLOC
+#define TFM_MALLOC(bytes) malloc(bytes)
+#define TFM_FREE(pointer) free(pointer)
+#endif
+#ifndef TFM_COUNT
+#define TFM_COUNT(operations) ((void)0)
+#endif
+
+#if defined(__GNUC__) || defined(_MSC_VER)
+#define TFM__RESTRICT __restrict
+#else
+#define TFM__RESTRICT
+#endif
+
+#define TFM__ALIGN 64 /* of every piece of memory: a cache line, and the widest vector */
+
+/* Returns from the calling function when a status is not TFM_OK. */
+#define TFM__TRY(call)                            \
+    do {                                          \
+        tfm_status tfm__s = (call);               \
+        if (tfm__s != TFM_OK) return tfm__s;      \
+    } while (0)
+
+static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t tfm__max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Both return 0 where the result would not fit; neither takes negative numbers. */
+static int tfm__mul(int64_t a, int64_t b, int64_t *product) {
+    if (a < 0 || b < 0 || (b != 0 && a > INT64_MAX / b)) return 0;
+    *product = a * b;
+    return 1;
+}
+static int tfm__add(int64_t a, int64_t b, int64_t *sum) {
+    if (a < 0 || b < 0 || a > INT64_MAX - b) return 0;
+    *sum = a + b;
+    return 1;
+}
+
+/* A message under construction: appends, and never past the end. */
+typedef struct tfm__writer {
+    char *at, *end; /* end: where the terminator goes at the latest */
+} tfm__writer;
+
+static void tfm__write_char(tfm__writer *w, char c) {
+    if (w->at < w->end) *w->at++ = ((unsigned char)c < 0x20 || c == 0x7f) ? '?' : c;
+}
+/* Long names keep both ends: their prefix and their last field say most. */
+static void tfm__write_text(tfm__writer *w, const char *text) {
+    size_t n = strlen(text), i;
+    for (i = 0; i < n; i++) {
+        if (n > 120 && i == 80) {
+            tfm__write_char(w, '.'), tfm__write_char(w, '.'), tfm__write_char(w, '.');
+            i = n - 37;
+        }
+        tfm__write_char(w, text[i]);
+    }
+}
+static void tfm__write_int(tfm__writer *w, int64_t value) {
+    char digits[24];
+    int n = 0;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    if (value < 0) tfm__write_char(w, '-');
+    do digits[n++] = (char)('0' + rest % 10), rest /= 10;
+    while (rest);
+    while (n) tfm__write_char(w, digits[--n]);
+}
+static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
+    int i;
+    tfm__write_char(w, '[');
+    for (i = 0; i < tensor->rank && i < TFM_MAX_RANK; i++) {
+        if (i) tfm__write_text(w, ", ");
+        tfm__write_int(w, tensor->dims[i]);
+    }
+    tfm__write_char(w, ']');
+}
+
+/* A formatter that knows no locale and needs no stdio. %s text, %i int64_t, %t shape of a tensor. */
+static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
+    tfm__writer w;
+    w.at = out;
+    w.end = out + size - 1;
+    for (; *format; format++) {
+        if (*format != '%') tfm__write_char(&w, *format);
+        else if (*++format == 's') tfm__write_text(&w, va_arg(arguments, const char *));
+        else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
+        else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
+        else break;
+    }
+    *w.at = 0;
+}
+
+static void tfm__format(char *out, size_t size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    tfm__vformat(out, size, format, arguments);
+    va_end(arguments);
+}
+
+/* Fills err (if there is one) and returns the status: "return tfm__fail(...)". */
+static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *format, ...) {
+    if (err) {
+        va_list arguments;
+        err->status = status;
+        va_start(arguments, format);
+        tfm__vformat(err->text, sizeof err->text, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+TFM_DEF const char *tfm_version(void) { return TFM_VERSION; }
+
+TFM_DEF const char *tfm_status_text(tfm_status status) {
+    switch (status) {
+#define TFM_X(name, text) \
+    case name: return text;
+        TFM_STATUS_TABLE(TFM_X)
+#undef TFM_X
+    default: return "unknown status";
+    }
+}
+
+/* In place, not stable, n log n at worst; qsort may allocate and may be quadratic. */
+typedef int (*tfm__compare)(const void *a, const void *b);
+
+static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compare) {
+    for (;;) {
+        int64_t child = 2 * root + 1;
+        void *swap;
+        if (child >= n) return;
+        if (child + 1 < n && compare(items[child], items[child + 1]) < 0) child++;
+        if (compare(items[root], items[child]) >= 0) return;
+        swap = items[root], items[root] = items[child], items[child] = swap;
+        root = child;
+    }
+}
+static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
+    int64_t i;
+    for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
+    for (i = n - 1; i > 0; i--) {
+        void *swap = items[0];
+        items[0] = items[i], items[i] = swap;
+        tfm__sift(items, 0, i, compare);
+    }
+}
+
+/* >>memory =========================================================================================
+   10. ALLOCATOR, POOL, ARENA
+   tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
+   freed together; an arena is a stack over memory that somebody else holds.
+   ================================================================================================== */
+
+static void *tfm__default_allocate(void *user, size_t bytes) {
+    (void)user;
+    return TFM_MALLOC(bytes);
+}
+static void tfm__default_release(void *user, void *pointer) {
+    (void)user;
+    TFM_FREE(pointer);
+}
+
+static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocator *wanted,
+                                        tfm_error *err) {
+    if (wanted && (wanted->allocate || wanted->release)) {
+        if (!wanted->allocate || !wanted->release)
+            return tfm__fail(err, TFM_E_ARGUMENT, "allocator: allocate and release go together");
+        *chosen = *wanted;
+    } else {
+        chosen->allocate = tfm__default_allocate;
+        chosen->release = tfm__default_release;
+        chosen->user = NULL;
+    }
+    return TFM_OK;
+}
+
+static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, void **pointer,
+                                tfm_error *err) {
+    if (bytes < 0 || (uint64_t)bytes > (uint64_t)(SIZE_MAX / 2))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
+                         bytes);
+    *pointer = allocator->allocate(allocator->user, bytes ? (size_t)bytes : 1);
+    if (!*pointer) return tfm__fail(err, TFM_E_MEMORY, "no memory for %i bytes", bytes);
+    return TFM_OK;
+}
+
+static size_t tfm__padding(const void *pointer) {
+    return (TFM__ALIGN - (size_t)((uintptr_t)pointer % TFM__ALIGN)) % TFM__ALIGN;
+}
+
+typedef struct tfm__block {
+    struct tfm__block *next;
+} tfm__block;
+
+typedef struct tfm__pool {
+    tfm_allocator allocator;
+    tfm__block *blocks;
+} tfm__pool;
+
+/* count * size bytes, aligned, that live as long as the pool. */
+static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void **pointer,
+                                 tfm_error *err) {
+    int64_t bytes;
+    void *memory;
+    if (!tfm__mul(count, (int64_t)size, &bytes) ||
+        !tfm__add(bytes, TFM__ALIGN + (int64_t)sizeof(tfm__block), &bytes))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
+                         (int64_t)size);
+    TFM__TRY(tfm__allocate(&pool->allocator, bytes, &memory, err));
+    ((tfm__block *)memory)->next = pool->blocks;
+    pool->blocks = (tfm__block *)memory;
+    *pointer = (char *)memory + sizeof(tfm__block);
+    *pointer = (char *)*pointer + tfm__padding(*pointer);
+    return TFM_OK;
+}
+
+static void tfm__pool_free(tfm__pool *pool) {
+    while (pool->blocks) {
+        tfm__block *block = pool->blocks;
+        pool->blocks = block->next;
+        pool->allocator.release(pool->allocator.user, block);
+    }
+}
+
+TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes) {
+    tfm_arena arena;
+    size_t padding = memory ? tfm__padding(memory) : 0;
+    memset(&arena, 0, sizeof arena);
+    if (!memory || padding > bytes) return arena;
+    arena.data = (unsigned char *)memory + padding;
+    arena.size = bytes - padding;
+    return arena;
+}
+
+TFM_DEF tfm_arena tfm_arena_measuring(void) {
+    tfm_arena arena;
+    memset(&arena, 0, sizeof arena);
+    arena.measuring = 1;
+    arena.size = SIZE_MAX / 2;
+    return arena;
+}
+
+TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
+                                  tfm_error *err) {
+    int64_t bytes, used;
+    if (!tfm__mul(count, (int64_t)size, &bytes) || !tfm__add(bytes, TFM__ALIGN - 1, &bytes))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
+                         (int64_t)size);
+    bytes -= bytes % TFM__ALIGN;
+    if (!tfm__add((int64_t)arena->used, bytes, &used) || used > INT64_MAX - TFM__ALIGN ||
+        (uint64_t)used > (uint64_t)(SIZE_MAX / 2))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
+                         bytes);
+    if ((size_t)used > arena->size)
+        return tfm__fail(err, TFM_E_ARENA, "scratch arena has %i bytes, %i are needed",
+                         (int64_t)arena->size, used);
+    *pointer = arena->measuring ? NULL : arena->data + arena->used;
+    arena->used = (size_t)used;
+    /* the buffer may start anywhere, so a measured need includes the way to its first boundary */
+    if (arena->peak < arena->used + TFM__ALIGN - 1) arena->peak = arena->used + TFM__ALIGN - 1;
+    return TFM_OK;
+}
+
+static tfm_status tfm__take_floats(tfm_arena *arena, int64_t rows, int64_t columns, float **pointer,
+                                   tfm_error *err) {
+    int64_t count;
+    void *memory = NULL;
+    if (!tfm__mul(rows, columns, &count))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i floats overflow", rows, columns);
+    TFM__TRY(tfm_arena_take(arena, count, sizeof(float), &memory, err));
+    *pointer = (float *)memory;
+    return TFM_OK;
+}
+
+/* >>tensors ========================================================================================
+   11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
+   Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats.
+   ================================================================================================== */
+
+#define TFM_X(name, bits) {#name, bits},
+static const struct {
+    const char *name;
+    int bits;
+} tfm__dtypes[] = {TFM_DTYPE_TABLE(TFM_X)};
+#undef TFM_X
+
+TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype) {
+    return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].name : "?";
+}
+
+TFM_DEF tfm_tensor tfm_tensor_make(void *data, tfm_dtype dtype, int rank, const int64_t *dims) {
+    tfm_tensor tensor;
+    int i;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.data = data;
+    tensor.dtype = dtype;
+    tensor.rank = rank < 0 ? 0 : rank > TFM_MAX_RANK ? TFM_MAX_RANK : rank;
+    for (i = tensor.rank - 1; i >= 0; i--) {
+        tensor.dims[i] = dims[i];
+        /* a product that wraps belongs to a tensor that the dimension checks refuse */
+        if (i + 1 == tensor.rank) tensor.strides[i] = 1;
+        else if (!tfm__mul(tensor.strides[i + 1], dims[i + 1], &tensor.strides[i]))
+            tensor.strides[i] = -1;
+    }
+    return tensor;
+}
+TFM_DEF tfm_tensor tfm_tensor_1d(void *data, tfm_dtype dtype, int64_t d0) {
+    return tfm_tensor_make(data, dtype, 1, &d0);
+}
+TFM_DEF tfm_tensor tfm_tensor_2d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1) {
+    int64_t dims[2];
+    dims[0] = d0, dims[1] = d1;
+    return tfm_tensor_make(data, dtype, 2, dims);
+}
+TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2) {
+    int64_t dims[3];
+    dims[0] = d0, dims[1] = d1, dims[2] = d2;
+    return tfm_tensor_make(data, dtype, 3, dims);
+}
+TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
+                                 int64_t d3) {
+    int64_t dims[4];
+    dims[0] = d0, dims[1] = d1, dims[2] = d2, dims[3] = d3;
+    return tfm_tensor_make(data, dtype, 4, dims);
+}
+
+TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b) {
+    int64_t dim, stride;
+    if (a < 0 || b < 0 || a >= tensor.rank - 1 || b >= tensor.rank - 1) return tensor;
+    dim = tensor.dims[a], tensor.dims[a] = tensor.dims[b], tensor.dims[b] = dim;
+    stride = tensor.strides[a], tensor.strides[a] = tensor.strides[b], tensor.strides[b] = stride;
+    return tensor;
+}
+
+typedef struct tfm__rows {
+    float *data;
+    int64_t B, L, D; /* blocks, rows of a block, floats of a row */
+    int64_t sb, sl;  /* strides of blocks and rows, in floats */
+} tfm__rows;
+
+static tfm__rows tfm__rows_make(float *data, int64_t B, int64_t L, int64_t D) {
+    tfm__rows r;
+    r.data = data, r.B = B, r.L = L, r.D = D;
+    r.sl = D, r.sb = L * D;
+    return r;
+}
+
+/* What every tensor must be: present, of its dtype, of sane dimensions, last stride 1. */
+static tfm_status tfm__check_tensor(const tfm_tensor *t, const char *name, tfm_dtype dtype,
+                                    int min_rank, int max_rank, tfm_error *err) {
+    int64_t count = 1;
+    int i;
+    if (!t) return tfm__fail(err, TFM_E_ARGUMENT, "%s: no tensor", name);
+    if (t->dtype != dtype)
+        return tfm__fail(err, TFM_E_DTYPE, "%s is %s, expected %s", name, tfm_dtype_name(t->dtype),
+                         tfm_dtype_name(dtype));
+    if (t->rank < min_rank || t->rank > max_rank)
+        return tfm__fail(err, TFM_E_SHAPE, "%s has rank %i, expected %i to %i", name,
+                         (int64_t)t->rank, (int64_t)min_rank, (int64_t)max_rank);
+    for (i = 0; i < t->rank; i++)
+        if (!tfm__mul(count, t->dims[i], &count))
+            return tfm__fail(err, TFM_E_SHAPE, "%s has the impossible shape %t", name, t);
+    if (!t->data && count) return tfm__fail(err, TFM_E_ARGUMENT, "%s has no data", name);
+    if (t->dims[t->rank - 1] > 1 && t->strides[t->rank - 1] != 1)
+        return tfm__fail(err, TFM_E_SHAPE, "%s: the last stride is %i, expected 1", name,
+                         t->strides[t->rank - 1]);
+    return TFM_OK;
+}
+
+/* tfm__check_tensor and exact dimensions. */
+static tfm_status tfm__check_shape(const tfm_tensor *t, const char *name, tfm_dtype dtype,
+                                   const tfm_tensor *expected, tfm_error *err) {
+    int i;
+    TFM__TRY(tfm__check_tensor(t, name, dtype, expected->rank, expected->rank, err));
+    for (i = 0; i < t->rank; i++)
+        if (t->dims[i] != expected->dims[i])
+            return tfm__fail(err, TFM_E_SHAPE, "%s is %t, expected %t", name, t, expected);
+    return TFM_OK;
+}
+
+/* Sees an F32 tensor as blocks of rows; dimensions before the last three must be contiguous. */
+static tfm_status tfm__view(const tfm_tensor *t, const char *name, tfm__rows *rows, tfm_error *err) {
+    int last, i;
+    TFM__TRY(tfm__check_tensor(t, name, TFM_F32, 1, TFM_MAX_RANK, err));
+    last = t->rank - 1;
+    rows->data = (float *)t->data;
+    rows->D = t->dims[last];
+    rows->L = last >= 1 ? t->dims[last - 1] : 1;
+    rows->sl = last >= 1 ? t->strides[last - 1] : rows->D;
+    rows->B = last >= 2 ? t->dims[last - 2] : 1;
+    rows->sb = last >= 2 ? t->strides[last - 2] : rows->L * rows->sl;
+    for (i = last - 3; i >= 0; i--) {
+        if (t->dims[i] != 1 && rows->B != 1 && t->strides[i] != rows->B * rows->sb)
+            return tfm__fail(err, TFM_E_SHAPE, "%s: dimension %i must be contiguous", name,
+                             (int64_t)i);
+        if (rows->B == 1) rows->sb = t->strides[i];
+        rows->B *= t->dims[i];
+    }
+    return TFM_OK;
+}
+
+/* tfm__view of a tensor that must have the shape of another. */
+static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, const tfm_tensor *expected,
+                                 tfm__rows *rows, tfm_error *err) {
+    TFM__TRY(tfm__check_shape(t, name, TFM_F32, expected, err));
+    return tfm__view(t, name, rows, err);
+}
+
+static float *tfm__row(const tfm__rows *r, int64_t b, int64_t l) {
+    return r->data + b * r->sb + l * r->sl;
+}
+
+static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
+    int64_t b, l;
+    for (b = 0; b < from->B; b++)
+        for (l = 0; l < from->L; l++)
+            if (tfm__row(to, b, l) != tfm__row(from, b, l))
+                memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
+}
+
+/* >>kernels ========================================================================================
+   12. THE INNER LOOPS
+   All time is spent here. These loops are the definition of each operation; whatever is faster is
+   tested against them. The order of every sum depends on the length of the sum alone, so a row's
+   result is the same in any batch.
+   ================================================================================================== */
+
+#define TFM__LANES 16 /* partial sums of a dot product: element k goes to lane k mod 16 */
+
+static float tfm__sum_lanes(const float *lanes) {
+    float sum[TFM__LANES];
+    int width, l;
+    memcpy(sum, lanes, sizeof sum);
+    for (width = TFM__LANES / 2; width; width /= 2)
+        for (l = 0; l < width; l++) sum[l] += sum[l + width];
+    return sum[0];
+}
+
+/* y[i] = x . w[i] for four rows of n floats: x is loaded once for four. */
+static void tfm__dot4(const float *TFM__RESTRICT x, const float *const *w, int64_t n, float *y) {
+    float acc[4][TFM__LANES];
+    const float *TFM__RESTRICT w0 = w[0], *TFM__RESTRICT w1 = w[1];
+    const float *TFM__RESTRICT w2 = w[2], *TFM__RESTRICT w3 = w[3];
+    int64_t k;
+    int i, l;
+    memset(acc, 0, sizeof acc);
+    for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
+        for (l = 0; l < TFM__LANES; l++) {
+            acc[0][l] += x[k + l] * w0[k + l];
+            acc[1][l] += x[k + l] * w1[k + l];
+            acc[2][l] += x[k + l] * w2[k + l];
+            acc[3][l] += x[k + l] * w3[k + l];
+        }
+    for (l = 0; k < n; k++, l++) {
+        acc[0][l] += x[k] * w0[k];
+        acc[1][l] += x[k] * w1[k];
+        acc[2][l] += x[k] * w2[k];
+        acc[3][l] += x[k] * w3[k];
+    }
+    for (i = 0; i < 4; i++) y[i] = tfm__sum_lanes(acc[i]);
+}
+
+/* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
+static void tfm__dot_rows(float *y, const float *x, const float *w, int64_t stride, int64_t rows,
+                          int64_t n) {
+    const float *four[4];
+    float sums[4];
+    int64_t i;
+    int c;
+    for (i = 0; i < rows; i += 4) {
+        /* past the end, the last row once more: no second loop for the rest */
+        for (c = 0; c < 4; c++) four[c] = w + tfm__min(i + c, rows - 1) * stride;
+        tfm__dot4(x, four, n, sums);
+        for (c = 0; c < 4 && i + c < rows; c++) y[i + c] = sums[c];
+    }
+}
+
+/* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
+static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t M,
+                        const float *w, int64_t w_stride, int64_t N, int64_t K, const float *bias) {
+#ifdef TRANSFORMER_BLAS
+    int64_t m, n;
+    TFM_COUNT(2 * M * N * K);
+    if (M <= 0 || N <= 0) return;
+    if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f, x,
+                    (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
+                    (int)tfm__max(y_stride, N));
+    } else {
+        for (m = 0; m < M; m++) tfm__dot_rows(y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
+    }
+    for (m = 0; bias && m < M; m++)
+        for (n = 0; n < N; n++) y[m * y_stride + n] += bias[n];
+#else
+    enum { X_ROWS = 64, W_ROWS = 4 }; /* 64 rows of x stay in the second-level cache */
+    int64_t m0, n, m;
+    int c;
+    TFM_COUNT(2 * M * N * K);
+    for (m0 = 0; m0 < M; m0 += X_ROWS)
+        for (n = 0; n < N; n += W_ROWS) {
+            int64_t rows = tfm__min(W_ROWS, N - n);
+            for (m = m0; m < tfm__min(m0 + X_ROWS, M); m++) {
+                float *out = y + m * y_stride + n;
+                tfm__dot_rows(out, x + m * x_stride, w + n * w_stride, w_stride, rows, K);
+                for (c = 0; bias && c < rows; c++) out[c] += bias[n + c];
+            }
+        }
+#endif
+}
+
+/* y[j] = sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never touched. */
+static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
+                              int64_t width) {
+    float acc[TFM__LANES];
+    int64_t i, j;
+    int l;
+    for (j = 0; j < width; j += TFM__LANES) {
+        int lanes = (int)tfm__min(TFM__LANES, width - j);
+        memset(acc, 0, sizeof acc);
+        for (i = 0; i < n; i++) {
+            const float *row = rows + i * stride + j;
+            float weight = p[i];
+            if (weight == 0.0f) continue;
+            if (lanes == TFM__LANES)
+                for (l = 0; l < TFM__LANES; l++) acc[l] += weight * row[l];
+            else
+                for (l = 0; l < lanes; l++) acc[l] += weight * row[l];
+        }
+        memcpy(y + j, acc, (size_t)lanes * sizeof(float));
+    }
+}
+
+/* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
+static void tfm__softmax_row(float *y, const float *x, int64_t n) {
+    float max = -INFINITY, sum = 0.0f;
+    int64_t i;
+    for (i = 0; i < n; i++)
+        if (x[i] > max) max = x[i];
+    if (max == -INFINITY) max = 0.0f;
+    for (i = 0; i < n; i++) sum += y[i] = expf(x[i] - max);
+    if (sum == 0.0f) return;
+    for (i = 0; i < n; i++) y[i] /= sum;
+}
+
+/* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
+static void tfm__norm_row(float *y, const float *x, int64_t n, const tfm_norm_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    double mean = 0, square = 0, scale;
+    int64_t i;
+    for (i = 0; i < n; i++) mean += (double)x[i];
+    mean /= (double)n;
+    for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
+    if (w->kind == TFM_NORM_DEVIATION)
+        scale = 1 / (sqrt(square / (double)(n - 1)) + (w->eps != 0 ? w->eps : 1e-6));
+    else
+        scale = 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
+    for (i = 0; i < n; i++) {
+        float v = (float)(((double)x[i] - mean) * scale);
+        if (weight) v *= weight[i];
+        if (bias) v += bias[i];
+        y[i] = v;
+    }
+}
+
+static void tfm__activate(float *x, int64_t n, tfm_activation activation) {
+    int64_t i;
+    switch (activation) {
+    case TFM_RELU:
+        for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays NaN */
+        break;
+    case TFM_GELU:
+        for (i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+        break;
+    case TFM_GELU_TANH:
+        for (i = 0; i < n; i++) {
+            float v = x[i];
+            x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+        }
+        break;
+    case TFM_SWISH:
+        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i]));
+        break;
+    }
+}
+
+static void tfm__add_to(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* >>positions ======================================================================================
+   13. POSITIONAL ENCODINGS
+   One column at a time, since a column has one frequency.
+   ================================================================================================== */
+
+/* The sine or cosine that stands in one column. */
+typedef struct tfm__wave {
+    double frequency;
+    int kind; /* 0 sine, 1 cosine, 2 nothing */
+} tfm__wave;
+
+static tfm__wave tfm__column_wave(const tfm_position_options *o, int64_t column, int64_t D) {
+    double base = o->base != 0 ? o->base : 10000.0;
+    int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
+    tfm__wave wave;
+    wave.kind = (int)(column & 1);
+    if (o->kind == TFM_POSITIONS_PER_INDEX) {
+        wave.frequency = 1 / pow(base, 2.0 * (double)column / (double)D);
+        return wave;
+    }
+    if (o->kind == TFM_POSITIONS_HALVES) {
+        wave.kind = column < half ? 0 : 1;
+        i = column < half ? column : column - half;
+        if (i >= half) wave.kind = 2; /* D odd and divisor D/2 - 1: the last column stays empty */
+    }
+    if (o->double_angles && !o->divisor_half)
+        wave.frequency = 1 / pow(base, 2.0 * (double)i / (double)D);
+    else if (o->double_angles)
+        wave.frequency = half > 1 ? exp((double)i * -(log(base) / (double)(half - 1))) : 1;
+    else {
+        /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
+        double step = o->divisor_half ? (half > 1 ? log(base) / (double)(half - 1) : 0)
+                                      : log(base) / (double)D;
+        float exponent = (float)(o->divisor_half ? i : 2 * i) * -(float)step;
+        wave.frequency = (double)(float)exp((double)exponent);
+    }
+    return wave;
+}
+
+static void tfm__position_rows(const tfm__rows *out, const tfm_position_options *o,
+                               const int32_t *lengths) {
+    int64_t b, l, j, D = out->D;
+    for (j = 0; j < D; j++) {
+        tfm__wave wave = tfm__column_wave(o, j, D);
+        for (b = 0; b < out->B; b++)
+            for (l = 0; l < out->L; l++) {
+                double angle, value = 0;
+                int64_t p = o->first + l;
+                float *row = tfm__row(out, b, l);
+                if (o->kind == TFM_POSITIONS_LEARNED) {
+                    const float *table = (const float *)o->table.data;
+                    value = (double)table[p * o->table.strides[0] + j];
+                } else if (o->kind != TFM_POSITIONS_NONE && wave.kind != 2) {
+                    angle = (double)p * wave.frequency;
+                    if (!o->double_angles && o->kind != TFM_POSITIONS_PER_INDEX)
+                        angle = (double)((float)p * (float)wave.frequency);
+                    value = wave.kind == 0 ? sin(angle) : cos(angle);
+                    if (o->kind == TFM_POSITIONS_PER_INDEX && p == 0) value = 0;
+                }
+                row[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
+            }
+    }
+}
+
+TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *options,
+                                 const int32_t *lengths, tfm_error *err) {
+    tfm__rows rows;
+    int64_t end;
+    if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options: none given");
+    TFM__TRY(tfm__check_tensor(out, "out", TFM_F32, 2, 3, err));
+    TFM__TRY(tfm__view(out, "out", &rows, err));
+    if ((int)options->kind < 0 || options->kind > TFM_POSITIONS_NONE)
+        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %i, no kind of positions",
+                         (int64_t)options->kind);
+    if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
+        return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, out of range", options->first);
+    if (options->kind == TFM_POSITIONS_LEARNED) {
+        const tfm_tensor *table = &options->table;
+        TFM__TRY(tfm__check_tensor(table, "options.table", TFM_F32, 2, 2, err));
+        if (table->dims[1] != rows.D)
+            return tfm__fail(err, TFM_E_SHAPE, "options.table is %t, expected %i columns", table,
+                             rows.D);
+        if (end > table->dims[0])
+            return tfm__fail(err, TFM_E_TOO_LONG, "%i positions needed, options.table has %i", end,
+                             table->dims[0]);
+    }
+    tfm__position_rows(&rows, options, lengths);
+    return TFM_OK;
+}
+
+/* >>modules ========================================================================================
+   14. NORM, LINEAR, SOFTMAX, FEED-FORWARD
+   tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
+   ================================================================================================== */
+
+static void tfm__norm(const tfm__rows *out, const tfm__rows *x, const tfm_norm_weights *w) {
+    int64_t b, l;
+    for (b = 0; b < x->B; b++)
+        for (l = 0; l < x->L; l++) tfm__norm_row(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
+}
+
+static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, int64_t n,
+                                    tfm_error *err) {
+    tfm_tensor expected = tfm_tensor_1d(NULL, TFM_F32, n);
+    return t->data ? tfm__check_shape(t, name, TFM_F32, &expected, err) : TFM_OK;
+}
+
+static tfm_status tfm__check_norm(const tfm_norm_weights *w, const char *name, int64_t D,
+                                  tfm_error *err) {
+    char part[64];
+    tfm__format(part, sizeof part, "%s.weight", name);
+    TFM__TRY(tfm__check_vector(&w->weight, part, D, err));
+    tfm__format(part, sizeof part, "%s.bias", name);
+    TFM__TRY(tfm__check_vector(&w->bias, part, D, err));
+    if (D < 1 || (D < 2 && w->kind == TFM_NORM_DEVIATION))
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i columns cannot be normalized", name, D);
+    if (!(w->eps >= 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.eps is negative or no number", name);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
+                                  const tfm_norm_weights *weights, tfm_error *err) {
+    tfm_norm_weights plain;
+    tfm__rows from, to;
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    memset(&plain, 0, sizeof plain);
+    if (!weights) weights = &plain;
+    TFM__TRY(tfm__check_norm(weights, "norm", from.D, err));
+    tfm__norm(&to, &from, weights);
+    return TFM_OK;
+}
+
+static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    int64_t stride = w->weight.strides[0], b;
+    if (x->sb == x->L * x->sl && out->sb == out->L * out->sl) { /* one product, not B of them */
+        tfm__matmul(out->data, out->sl, x->data, x->sl, x->B * x->L, weight, stride, out->D, x->D,
+                    bias);
+        return;
+    }
+    for (b = 0; b < x->B; b++)
+        tfm__matmul(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, x->L, weight, stride,
+                    out->D, x->D, bias);
+}
+
+/* Checks that a linear takes in columns, and tells how many it gives. */
+static tfm_status tfm__check_linear(const tfm_linear_weights *w, const char *name, int64_t in,
+                                    int64_t *out, tfm_error *err) {
+    char part[64];
+    tfm__format(part, sizeof part, "%s.weight", name);
+    TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
+    if (w->weight.dims[1] != in)
+        return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", part, &w->weight,
+                         in);
+    *out = w->weight.dims[0];
+    tfm__format(part, sizeof part, "%s.bias", name);
+    return tfm__check_vector(&w->bias, part, *out, err);
+}
+
+TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
+                              const tfm_linear_weights *weights, tfm_error *err) {
+    tfm_tensor expected;
+    tfm__rows from, to;
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    expected = *x;
+    TFM__TRY(tfm__check_linear(weights, "linear", from.D, &expected.dims[x->rank - 1], err));
+    TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
+    tfm__linear(&to, &from, weights);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err) {
+    tfm__rows from, to;
+    int64_t b, l;
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    for (b = 0; b < from.B; b++)
+        for (l = 0; l < from.L; l++)
+            tfm__softmax_row(tfm__row(&to, b, l), tfm__row(&from, b, l), from.D);
+    return TFM_OK;
+}
+
+/* hidden: [rows of x, F]. */
+static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tfm_ffn_weights *w,
+                              float *hidden) {
+    tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
+    tfm__linear(&h, x, &w->linear1);
+    tfm__activate(hidden, h.B * h.L * h.D, w->activation);
+    tfm__linear(out, &h, &w->linear2);
+}
+
+static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error *err) {
+    int64_t F, out;
+    TFM__TRY(tfm__check_linear(&w->linear1, "linear1", D, &F, err));
+    TFM__TRY(tfm__check_linear(&w->linear2, "linear2", F, &out, err));
+    if (out != D)
+        return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
+                         &w->linear2.weight, D);
+    if ((int)w->activation < 0 || w->activation > TFM_SWISH)
+        return tfm__fail(err, TFM_E_ARGUMENT, "activation is %i, no activation",
+                         (int64_t)w->activation);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
+                                    const tfm_ffn_weights *weights, tfm_arena *scratch,
+                                    tfm_error *err) {
+    tfm__rows from, to;
+    size_t used;
+    float *hidden;
+    tfm_status status;
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    TFM__TRY(tfm__check_ffn(weights, from.D, err));
+    used = scratch->used;
+    status = tfm__take_floats(scratch, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err);
+    if (status == TFM_OK && !scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden);
+    scratch->used = used;
+    return status;
+}
+
+/* >>attention ======================================================================================
+   15. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
+   tfm__visible_keys and tfm__is_masked are where masks apply; tfm__attend is the only attention loop
+   there is.
+   ================================================================================================== */
+
+static tfm_status tfm__check_mask_out(const tfm_tensor *mask, const void *from, tfm_error *err) {
+    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
+    return from ? TFM_OK : tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths: none given");
+}
+
+TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                     tfm_error *err) {
+    int64_t b, s;
+    TFM__TRY(tfm__check_mask_out(mask, ids, err));
+    for (b = 0; b < mask->dims[0]; b++)
+        for (s = 0; s < mask->dims[1]; s++)
+            ((unsigned char *)mask->data)[b * mask->strides[0] + s] =
+                ids[b * mask->dims[1] + s] == pad;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err) {
+    int64_t b, s;
+    TFM__TRY(tfm__check_mask_out(mask, lengths, err));
+    for (b = 0; b < mask->dims[0]; b++)
+        for (s = 0; s < mask->dims[1]; s++)
+            ((unsigned char *)mask->data)[b * mask->strides[0] + s] = s >= lengths[b];
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err) {
+    int64_t t, s;
+    TFM__TRY(tfm__check_mask_out(mask, mask, err));
+    for (t = 0; t < mask->dims[0]; t++)
+        for (s = 0; s < mask->dims[1]; s++)
+            ((unsigned char *)mask->data)[t * mask->strides[0] + s] = s > t;
+    return TFM_OK;
+}
+
+static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int64_t T, int64_t S,
+                                   tfm_error *err) {
+    tfm_tensor expected;
+    int64_t b;
+    if (!m) return TFM_OK;
+    if (m->key_padding.data) {
+        expected = tfm_tensor_2d(NULL, TFM_BOOL, B, S);
+        TFM__TRY(tfm__check_shape(&m->key_padding, "key_padding", TFM_BOOL, &expected, err));
+    }
+    if (m->attention.data) {
+        const tfm_tensor *a = &m->attention;
+        TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
+        if (a->dims[a->rank - 2] != T || a->dims[a->rank - 1] != S ||
+            (a->rank == 3 && a->dims[0] != B && a->dims[0] != B * H))
+            return tfm__fail(err, TFM_E_SHAPE,
+                             "attention mask is %t, expected [%i, %i], or that with %i or %i before",
+                             a, T, S, B, B * H);
+    }
+    for (b = 0; m->key_lengths && b < B; b++)
+        if (m->key_lengths[b] < 0 || m->key_lengths[b] > S)
+            return tfm__fail(err, TFM_E_ARGUMENT, "key_lengths[%i] is %i, expected 0 to %i", b,
+                             (int64_t)m->key_lengths[b], S);
+    return TFM_OK;
+}
+
+/* One attention: where q, k, v lie and what may be seen. Strides of batch row, head, position. */
+typedef struct tfm__attention {
+    const float *q, *k, *v;
+    float *context, *weights; /* weights: NULL if not wanted */
+    int64_t q_strides[3], k_strides[3], v_strides[3], context_strides[3], weight_strides[3];
+    int64_t B, H, T, S, K, W;
+    float scale;
+    const tfm_masks *masks; /* may be NULL */
+    int64_t first;          /* query 0 stands at this key position: for causal masks while stepping */
+    const int32_t *kv_rows; /* batch row b reads keys and values of row kv_rows[b]; NULL: b */
+} tfm__attention;
+
+/* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
+static int64_t tfm__visible_keys(const tfm__attention *a, int64_t kv, int64_t t) {
+    int64_t end = a->S;
+    if (a->masks && a->masks->key_lengths) end = tfm__min(end, a->masks->key_lengths[kv]);
+    if (a->masks && a->masks->causal) end = tfm__min(end, a->first + t + 1);
+    return end;
+}
+
+/* The other masks: pads among the keys (they go with the key row), and the attention mask. */
+static int tfm__is_masked(const tfm__attention *a, int64_t b, int64_t kv, int64_t h, int64_t t,
+                          int64_t s) {
+    const tfm_masks *m = a->masks;
+    const tfm_tensor *am;
+    int64_t block;
+    if (m->key_padding.data &&
+        ((const unsigned char *)m->key_padding.data)[kv * m->key_padding.strides[0] + s])
+        return 1;
+    am = &m->attention;
+    if (!am->data) return 0;
+    if (am->rank == 2) return ((const unsigned char *)am->data)[t * am->strides[0] + s];
+    block = am->dims[0] == a->B ? b : b * a->H + h;
+    return ((const unsigned char *)am->data)[block * am->strides[0] + t * am->strides[1] + s];
+}
+
+/* scores: room for S floats. */
+static void tfm__attend(const tfm__attention *a, float *scores) {
+    int64_t b, h, t, s;
+    int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
+    for (b = 0; b < a->B; b++) {
+        int64_t kv = a->kv_rows ? a->kv_rows[b] : b;
+        for (h = 0; h < a->H; h++) {
+            const float *k = a->k + kv * a->k_strides[0] + h * a->k_strides[1];
+            const float *v = a->v + kv * a->v_strides[0] + h * a->v_strides[1];
+            for (t = 0; t < a->T; t++) {
+                const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+                float *context = a->context + b * a->context_strides[0] +
+                                 h * a->context_strides[1] + t * a->context_strides[2];
+                int64_t n = tfm__visible_keys(a, kv, t);
+                TFM_COUNT(2 * n * (a->K + a->W));
+                tfm__dot_rows(scores, q, k, a->k_strides[2], n, a->K);
+                for (s = 0; s < n; s++)
+                    scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
+                                                                         : scores[s] * a->scale;
+                tfm__softmax_row(scores, scores, n);
+                tfm__weighted_sum(context, scores, v, a->v_strides[2], n, a->W);
+                if (a->weights) {
+                    float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
+                               t * a->weight_strides[2];
+                    memcpy(w, scores, (size_t)n * sizeof(float));
+                    for (s = n; s < a->S; s++) w[s] = 0.0f;
+                }
+            }
+        }
+    }
+}
+
+static float tfm__scale(double scale, int64_t K) {
+    return (float)(scale != 0 ? scale : 1 / sqrt((double)K));
+}
+
+/* A [B, L, .] or [B, H, L, .] tensor's strides of batch row, head and position. */
+static void tfm__head_strides(const tfm_tensor *t, int64_t strides[3]) {
+    strides[0] = t->strides[0];
+    strides[1] = t->rank == 4 ? t->strides[1] : 0;
+    strides[2] = t->strides[t->rank - 2];
+}
+
+TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
+                                                    const tfm_tensor *query, const tfm_tensor *key,
+                                                    const tfm_tensor *value, double scale,
+                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    tfm_error *err) {
+    tfm__attention a;
+    tfm_tensor expected;
+    tfm_status status;
+    size_t used;
+    float *scores;
+    int r;
+    memset(&a, 0, sizeof a);
+    if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch: none given");
+    TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 4, err));
+    r = query->rank;
+    TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, r, r, err));
+    a.B = query->dims[0], a.H = r == 4 ? query->dims[1] : 1;
+    a.T = query->dims[r - 2], a.S = key->dims[r - 2], a.K = query->dims[r - 1];
+    expected = *query;
+    expected.dims[r - 2] = a.S;
+    TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, r, r, err));
+    a.W = expected.dims[r - 1] = value->dims[r - 1];
+    TFM__TRY(tfm__check_shape(value, "value", TFM_F32, &expected, err));
+    expected.dims[r - 2] = a.T;
+    TFM__TRY(tfm__check_shape(context, "context", TFM_F32, &expected, err));
+    expected.dims[r - 1] = a.S;
+    if (weights && weights->data)
+        TFM__TRY(tfm__check_shape(weights, "weights", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_masks(masks, a.B, a.H, a.T, a.S, err));
+    used = scratch->used;
+    status = tfm__take_floats(scratch, a.S, 1, &scores, err);
+    if (status == TFM_OK && !scratch->measuring) {
+        a.q = (const float *)query->data, tfm__head_strides(query, a.q_strides);
+        a.k = (const float *)key->data, tfm__head_strides(key, a.k_strides);
+        a.v = (const float *)value->data, tfm__head_strides(value, a.v_strides);
+        a.context = (float *)context->data, tfm__head_strides(context, a.context_strides);
+        if (weights && weights->data)
+            a.weights = (float *)weights->data, tfm__head_strides(weights, a.weight_strides);
+        a.scale = tfm__scale(scale, a.K);
+        a.masks = masks;
+        tfm__attend(&a, scores);
+    }
+    scratch->used = used;
+    return status;
+}
+
+TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
+                                        const tfm_tensor *in_proj_weight,
+                                        const tfm_tensor *in_proj_bias, tfm_error *err) {
+    tfm_linear_weights *parts[3];
+    int64_t E;
+    int i;
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_F32, 2, 2, err));
+    E = in_proj_weight->dims[0] / 3;
+    if (in_proj_weight->dims[0] % 3)
+        return tfm__fail(err, TFM_E_SHAPE, "in_proj_weight is %t: %i rows are not three equal parts",
+                         in_proj_weight, in_proj_weight->dims[0]);
+    if (in_proj_bias) TFM__TRY(tfm__check_vector(in_proj_bias, "in_proj_bias", 3 * E, err));
+    parts[0] = &weights->query, parts[1] = &weights->key, parts[2] = &weights->value;
+    for (i = 0; i < 3; i++) {
+        parts[i]->weight = *in_proj_weight;
+        parts[i]->weight.dims[0] = E;
+        parts[i]->weight.data =
+            (float *)in_proj_weight->data + i * E * in_proj_weight->strides[0];
+        parts[i]->bias = tfm_tensor_1d(NULL, TFM_F32, E);
+        if (in_proj_bias && in_proj_bias->data)
+            parts[i]->bias.data = (float *)in_proj_bias->data + i * E;
+    }
+    return TFM_OK;
+}
+
+static int64_t tfm__key_width(const tfm_attention_weights *w) {
+    return w->query.weight.dims[0] / w->n_heads;
+}
+static int64_t tfm__value_width(const tfm_attention_weights *w) {
+    return w->value.weight.dims[0] / w->n_heads;
+}
+
+/* Keys and values of some positions: rows of capacity positions each. */
+typedef struct tfm__kv {
+    float *k, *v;     /* [rows, capacity, H*K], [rows, capacity, H*W] */
+    int64_t capacity; /* positions that a row has room for */
+} tfm__kv;
+
+/* The same from cache row b on. */
+static tfm__kv tfm__kv_from_row(const tfm__kv *kv, const tfm_attention_weights *w, int64_t b) {
+    tfm__kv rest = *kv;
+    rest.k += b * kv->capacity * w->key.weight.dims[0];
+    rest.v += b * kv->capacity * w->value.weight.dims[0];
+    return rest;
+}
+
+/* Scratch of one layer, taken once and used by all layers in turn. M: B*L rows of the residual
+   stream. */
+typedef struct tfm__work {
+    float *q;       /* [M, H*K] */
+    float *context; /* [M, H*W] */
+    float *k, *v;   /* [key rows, H*K], [key rows, H*W] */
+    float *scores;  /* [S] */
+    float *y;       /* [M, D]: what a sub-layer adds */
+    float *n;       /* [M, D]: the normalized input of a pre-norm sub-layer */
+    float *hidden;  /* [M, F] */
+} tfm__work;
+
+/* out = projection of softmax(...) for queries q_in [B, T, .] over S cached positions. */
+static void tfm__attend_cached(const tfm__rows *out, float *attention,
+                               const int64_t attention_strides[3], const tfm_attention_weights *w,
+                               const tfm__rows *q_in, const tfm__kv *kv, int64_t S, int64_t first,
+                               const int32_t *kv_rows, const tfm_masks *masks, tfm__work *work) {
+    tfm__attention a;
+    tfm__rows q, context;
+    int64_t HK = w->query.weight.dims[0], HW = w->value.weight.dims[0];
+    memset(&a, 0, sizeof a);
+    a.B = q_in->B, a.H = w->n_heads, a.T = q_in->L, a.S = S;
+    a.K = tfm__key_width(w), a.W = tfm__value_width(w);
+    q = tfm__rows_make(work->q, a.B, a.T, HK);
+    tfm__linear(&q, q_in, &w->query);
+    /* without an output projection the contexts are the output */
+    context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
+    a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
+    a.k = kv->k, a.k_strides[0] = kv->capacity * HK, a.k_strides[1] = a.K, a.k_strides[2] = HK;
+    a.v = kv->v, a.v_strides[0] = kv->capacity * HW, a.v_strides[1] = a.W, a.v_strides[2] = HW;
+    a.context = context.data, a.context_strides[0] = context.sb;
+    a.context_strides[1] = a.W, a.context_strides[2] = context.sl;
+    a.weights = attention;
+    if (attention) memcpy(a.weight_strides, attention_strides, sizeof a.weight_strides);
+    a.scale = tfm__scale(w->scale, a.K);
+    a.masks = masks, a.first = first, a.kv_rows = kv_rows;
+    tfm__attend(&a, work->scores);
+    if (w->out.weight.data) tfm__linear(out, &context, &w->out);
+}
+
+/* Checks one attention for inputs of those widths and tells the output's width. */
+static tfm_status tfm__check_attention(const tfm_attention_weights *w, const char *name, int64_t q_in,
+                                       int64_t k_in, int64_t v_in, int64_t *out, tfm_error *err) {
+    char part[64];
+    int64_t HK, HK2, HW;
+    if (w->n_heads < 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
+                         (int64_t)w->n_heads);
+    tfm__format(part, sizeof part, "%s query", name);
+    TFM__TRY(tfm__check_linear(&w->query, part, q_in, &HK, err));
+    tfm__format(part, sizeof part, "%s key", name);
+    TFM__TRY(tfm__check_linear(&w->key, part, k_in, &HK2, err));
+    tfm__format(part, sizeof part, "%s value", name);
+    TFM__TRY(tfm__check_linear(&w->value, part, v_in, &HW, err));
+    if (HK != HK2)
+        return tfm__fail(err, TFM_E_SHAPE, "%s: query projects to %i columns, key to %i", name, HK,
+                         HK2);
+    if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads", name,
+                         HK, HW, (int64_t)w->n_heads);
+    *out = HW;
+    tfm__format(part, sizeof part, "%s out", name);
+    return w->out.weight.data ? tfm__check_linear(&w->out, part, HW, out, err) : TFM_OK;
+}
+
+/* The attention tensor, NULL or [.., B, H, T, S], contiguous. */
+static tfm_status tfm__check_attention_out(const tfm_tensor *t, const char *name, int64_t layers,
+                                           int64_t B, int64_t H, int64_t T, int64_t S,
+                                           tfm_error *err) {
+    int64_t dims[5];
+    tfm_tensor expected;
+    int i;
+    if (!t || !t->data) return TFM_OK;
+    dims[0] = layers, dims[1] = B, dims[2] = H, dims[3] = T, dims[4] = S;
+    expected = layers ? tfm_tensor_make(NULL, TFM_F32, 5, dims)
+                      : tfm_tensor_make(NULL, TFM_F32, 4, dims + 1);
+    TFM__TRY(tfm__check_shape(t, name, TFM_F32, &expected, err));
+    for (i = 0; i < t->rank; i++)
+        if (t->dims[i] > 1 && t->strides[i] != expected.strides[i])
+            return tfm__fail(err, TFM_E_SHAPE, "%s must be row-major", name);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
+                                            const tfm_attention_weights *weights,
+                                            const tfm_tensor *query, const tfm_tensor *key,
+                                            const tfm_tensor *value, const tfm_masks *masks,
+                                            tfm_arena *scratch, tfm_error *err) {
+    tfm__rows q, k, v, y;
+    tfm_tensor expected;
+    tfm__work work;
+    tfm__kv kv;
+    int64_t B, T, S, HK, HW, width, strides[3];
+    tfm_status status;
+    size_t used;
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__view(query, "query", &q, err));
+    TFM__TRY(tfm__view(key, "key", &k, err));
+    B = q.B, T = q.L, S = k.L;
+    expected = tfm_tensor_3d(NULL, TFM_F32, B, S, k.D);
+    TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, 3, 3, err));
+    expected.dims[2] = value->dims[2];
+    TFM__TRY(tfm__view_like(value, "value", &expected, &v, err));
+    TFM__TRY(tfm__check_attention(weights, "attention", q.D, k.D, v.D, &width, err));
+    expected = tfm_tensor_3d(NULL, TFM_F32, B, T, width);
+    TFM__TRY(tfm__view_like(out, "out", &expected, &y, err));
+    TFM__TRY(tfm__check_masks(masks, B, weights->n_heads, T, S, err));
+    expected = tfm_tensor_4d(NULL, TFM_F32, B, weights->n_heads, T, S);
+    if (attention && attention->data) {
+        TFM__TRY(tfm__check_shape(attention, "attention", TFM_F32, &expected, err));
+        tfm__head_strides(attention, strides);
+    }
+    HK = weights->query.weight.dims[0], HW = weights->value.weight.dims[0];
+    used = scratch->used;
+    memset(&work, 0, sizeof work);
+    status = tfm__take_floats(scratch, B * T, HK, &work.q, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, B * T, HW, &work.context, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HK, &work.k, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HW, &work.v, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, S, 1, &work.scores, err);
+    if (status == TFM_OK && !scratch->measuring) {
+        tfm__rows keys = tfm__rows_make(work.k, B, S, HK), values = tfm__rows_make(work.v, B, S, HW);
+        tfm__linear(&keys, &k, &weights->key);
+        tfm__linear(&values, &v, &weights->value);
+        kv.k = work.k, kv.v = work.v, kv.capacity = S;
+        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q, &kv,
+                           S, 0, NULL, masks, &work);
+    }
+    scratch->used = used;
+    return status;
+}
+
+/* >>stack ==========================================================================================
+   16. LAYERS AND STACKS
+   A layer works on the residual stream x [B*L, D] in place. The same decoder layer serves the
+   teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
+   and the step (one position, appended to the cache).
+   ================================================================================================== */
+
+/* What the layers of one pass share. */
+typedef struct tfm__pass {
+    int64_t B, L, D;        /* the residual stream */
+    int64_t first;          /* position of its first row in the cache */
+    const int32_t *kv_rows; /* cache row of each batch row; NULL: the same */
+    const tfm_masks *self_masks, *cross_masks;
+    int64_t S;              /* memory positions for cross-attention */
+    tfm__work work;
+} tfm__pass;
+
+/* Scratch for layers whose widths are at most these; key_rows 0: keys go straight to caches. */
+typedef struct tfm__sizes {
+    int64_t M, D, HK, HW, F, key_rows, scores;
+} tfm__sizes;
+
+static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
+                                 tfm_error *err) {
+    TFM__TRY(tfm__take_floats(arena, z->M, z->HK, &w->q, err));
+    TFM__TRY(tfm__take_floats(arena, z->M, z->HW, &w->context, err));
+    TFM__TRY(tfm__take_floats(arena, z->key_rows, z->HK, &w->k, err));
+    TFM__TRY(tfm__take_floats(arena, z->key_rows, z->HW, &w->v, err));
+    TFM__TRY(tfm__take_floats(arena, z->scores, 1, &w->scores, err));
+    TFM__TRY(tfm__take_floats(arena, z->M, z->D, &w->y, err));
+    TFM__TRY(tfm__take_floats(arena, z->M, z->D, &w->n, err));
+    return tfm__take_floats(arena, z->M, z->F, &w->hidden, err);
+}
+
+/* The input of a sub-layer: the stream itself, or its norm. */
+static const float *tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
+                                     tfm_norm_order order) {
+    tfm__rows from = tfm__rows_make(x, p->B, p->L, p->D), to = from;
+    if (order == TFM_POST_NORM) return x;
+    to.data = p->work.n;
+    tfm__norm(&to, &from, norm);
+    return to.data;
+}
+
+/* Adds work.y to the stream, and normalizes it where the norm comes after. */
+static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
+                              tfm_norm_order order) {
+    tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
+    tfm__add_to(x, p->work.y, p->B * p->L * p->D);
+    if (order == TFM_POST_NORM) tfm__norm(&rows, &rows, norm);
+}
+
+/* Projects x [B, L, D] to keys and values and puts them at positions first.. of their cache rows. */
+static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
+                           const tfm__kv *kv, int64_t first, const int32_t *kv_rows) {
+    int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
+    tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
+    tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
+    if (!kv_rows) { /* rows in order: no copy */
+        k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
+        v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
+    }
+    tfm__linear(&k, x, &w->key);
+    tfm__linear(&v, x, &w->value);
+    for (b = 0; kv_rows && b < x->B; b++) {
+        int64_t at = kv_rows[b] * kv->capacity + first;
+        memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
+        memcpy(kv->v + at * HW, tfm__row(&v, b, 0), (size_t)(x->L * HW) * sizeof(float));
+    }
+}
+
+static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_weights *w,
+                                    const tfm_norm_weights *norm, tfm_norm_order order,
+                                    const tfm__kv *kv, int is_self, float *attention) {
+    tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
+    tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
+    int64_t S = is_self ? p->first + p->L : p->S, strides[3];
+    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, p->kv_rows);
+    strides[2] = S, strides[1] = p->L * S, strides[0] = w->n_heads * p->L * S;
+    tfm__attend_cached(&out, attention, strides, w, &in, kv, S, is_self ? p->first : 0, p->kv_rows,
+                       is_self ? p->self_masks : p->cross_masks, &p->work);
+    tfm__sublayer_out(p, x, norm, order);
+}
+
+static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
+                              const tfm_norm_weights *norm, tfm_norm_order order) {
+    tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
+    tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
+    tfm__feed_forward(&out, &in, w, p->work.hidden);
+    tfm__sublayer_out(p, x, norm, order);
+}
+
+/* attention: [B, H, S, S] or NULL */
+static void tfm__encoder_layer(tfm__pass *p, float *x, const tfm_encoder_layer_weights *w,
+                               float *attention) {
+    tfm__kv kv;
+    kv.k = p->work.k, kv.v = p->work.v, kv.capacity = p->L;
+    tfm__attention_sublayer(p, x, &w->self_attn, &w->norm1, w->order, &kv, 1, attention);
+    tfm__ffn_sublayer(p, x, &w->ffn, &w->norm2, w->order);
+}
+
+static void tfm__decoder_layer(tfm__pass *p, float *x, const tfm_decoder_layer_weights *w,
+                               const tfm__kv *self, const tfm__kv *cross, float *self_attention,
+                               float *cross_attention) {
+    tfm__attention_sublayer(p, x, &w->self_attn, &w->norm1, w->order, self, 1, self_attention);
+    tfm__attention_sublayer(p, x, &w->cross_attn, &w->norm2, w->order, cross, 0, cross_attention);
+    tfm__ffn_sublayer(p, x, &w->ffn, &w->norm3, w->order);
+}
+
+static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights *norm) {
+    tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
+    if (norm) tfm__norm(&rows, &rows, norm);
+}
+
+/* attention: [N, ...] with layers layer_stride floats apart, or NULL */
+static void tfm__encoder(tfm__pass *p, float *x, const tfm_encoder_weights *w, float *attention,
+                         int64_t layer_stride) {
+    int32_t i;
+    for (i = 0; i < w->n_layers; i++) {
+        tfm__encoder_layer(p, x, &w->layers[i], attention);
+        if (attention) attention += layer_stride;
+    }
+    tfm__final_norm(p, x, w->norm);
+}
+
+static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn, const tfm_norm_weights *const *norms,
+                                       int n_norms, tfm_norm_order order, int64_t D, tfm_error *err) {
+    static const char *const names[] = {"norm1", "norm2", "norm3"};
+    int i;
+    TFM__TRY(tfm__check_ffn(ffn, D, err));
+    for (i = 0; i < n_norms; i++) TFM__TRY(tfm__check_norm(norms[i], names[i], D, err));
+    if (order != TFM_POST_NORM && order != TFM_PRE_NORM)
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)order);
+    return TFM_OK;
+}
+
+static tfm_status tfm__check_residual(const tfm_attention_weights *w, const char *name, int64_t D,
+                                      int64_t memory, tfm_error *err) {
+    int64_t width;
+    TFM__TRY(tfm__check_attention(w, name, D, memory, memory, &width, err));
+    if (width != D)
+        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name, width, D);
+    return TFM_OK;
+}
+
+/* Widens sizes to what a layer needs. */
+static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a, const tfm_ffn_weights *f) {
+    z->HK = tfm__max(z->HK, a->query.weight.dims[0]);
+    z->HW = tfm__max(z->HW, a->value.weight.dims[0]);
+    z->F = tfm__max(z->F, f->linear1.weight.dims[0]);
+}
+
+static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tfm__sizes *z,
+                                     tfm_error *err) {
+    int32_t i;
+    for (i = 0; i < w->n_layers; i++) {
+        const tfm_encoder_layer_weights *l = &w->layers[i];
+        const tfm_norm_weights *norms[2];
+        norms[0] = &l->norm1, norms[1] = &l->norm2;
+        TFM__TRY(tfm__check_residual(&l->self_attn, "self_attn", D, D, err));
+        TFM__TRY(tfm__check_layer_end(&l->ffn, norms, 2, l->order, D, err));
+        tfm__grow_sizes(z, &l->self_attn, &l->ffn);
+    }
+    return w->norm ? tfm__check_norm(w->norm, "norm", D, err) : TFM_OK;
+}
+
+static tfm_status tfm__check_decoder(const tfm_decoder_weights *w, int64_t D, int64_t memory,
+                                     tfm__sizes *z, tfm_error *err) {
+    int32_t i;
+    for (i = 0; i < w->n_layers; i++) {
+        const tfm_decoder_layer_weights *l = &w->layers[i];
+        const tfm_norm_weights *norms[3];
+        norms[0] = &l->norm1, norms[1] = &l->norm2, norms[2] = &l->norm3;
+        TFM__TRY(tfm__check_residual(&l->self_attn, "self_attn", D, D, err));
+        TFM__TRY(tfm__check_residual(&l->cross_attn, "cross_attn", D, memory, err));
+        TFM__TRY(tfm__check_layer_end(&l->ffn, norms, 3, l->order, D, err));
+        tfm__grow_sizes(z, &l->self_attn, &l->ffn);
+        tfm__grow_sizes(z, &l->cross_attn, &l->ffn);
+    }
+    return w->norm ? tfm__check_norm(w->norm, "norm", D, err) : TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
+                               const tfm_encoder_weights *weights, const tfm_tensor *x,
+                               const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm__rows from, to, stream;
+    tfm__sizes z;
+    tfm__pass p;
+    tfm_status status;
+    size_t used;
+    float *data;
+    int32_t i;
+    memset(&z, 0, sizeof z);
+    memset(&p, 0, sizeof p);
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    TFM__TRY(tfm__check_encoder(weights, from.D, &z, err));
+    for (i = 0; i < weights->n_layers; i++) {
+        int64_t H = weights->layers[i].self_attn.n_heads;
+        TFM__TRY(tfm__check_masks(masks, from.B, H, from.L, from.L, err));
+        TFM__TRY(tfm__check_attention_out(attention, "attention", weights->n_layers, from.B, H,
+                                          from.L, from.L, err));
+    }
+    p.B = from.B, p.L = from.L, p.D = z.D = from.D;
+    p.self_masks = masks;
+    z.M = z.key_rows = from.B * from.L;
+    z.scores = from.L;
+    used = scratch->used;
+    status = tfm__take_floats(scratch, z.M, z.D, &data, err);
+    if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
+    if (status == TFM_OK && !scratch->measuring) {
+        stream = tfm__rows_make(data, p.B, p.L, p.D);
+        tfm__copy_rows(&stream, &from);
+        tfm__encoder(&p, data, weights, attention ? (float *)attention->data : NULL,
+                     attention ? attention->strides[0] : 0);
+        tfm__copy_rows(&to, &stream);
+    }
+    scratch->used = used;
+    return status;
+}
+
+/* A stack's attention tensor for one layer: the same memory with a dimension before it. */
+static tfm_tensor *tfm__as_stack(const tfm_tensor *one, tfm_tensor *stack) {
+    int64_t dims[TFM_MAX_RANK];
+    if (!one || one->rank != 4) return (tfm_tensor *)one;
+    dims[0] = 1;
+    memcpy(dims + 1, one->dims, 4 * sizeof *dims);
+    *stack = tfm_tensor_make(one->data, one->dtype, 5, dims);
+    memcpy(stack->strides + 1, one->strides, 4 * sizeof *dims);
+    return stack;
+}
+
+TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
+                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_encoder_weights one;
+    tfm_tensor stack;
+    one.layers = weights;
+    one.n_layers = 1;
+    one.norm = NULL;
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
+}
+
+TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
+                               tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
+                               const tfm_tensor *x, const tfm_tensor *memory,
+                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
+                               tfm_arena *scratch, tfm_error *err) {
+    tfm__rows from, to, mem, stream;
+    tfm__sizes z;
+    tfm__pass p;
+    tfm__kv self, cross;
+    tfm_tensor expected;
+    tfm_status status;
+    size_t used;
+    float *data;
+    int32_t i;
+    memset(&z, 0, sizeof z);
+    memset(&p, 0, sizeof p);
+    memset(&cross, 0, sizeof cross);
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__check_tensor(memory, "memory", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    expected = *memory;
+    expected.dims[0] = from.B;
+    TFM__TRY(tfm__view_like(memory, "memory", &expected, &mem, err));
+    TFM__TRY(tfm__check_decoder(weights, from.D, mem.D, &z, err));
+    for (i = 0; i < weights->n_layers; i++) {
+        int64_t H = weights->layers[i].self_attn.n_heads, C = weights->layers[i].cross_attn.n_heads;
+        TFM__TRY(tfm__check_masks(self_masks, from.B, H, from.L, from.L, err));
+        TFM__TRY(tfm__check_masks(cross_masks, from.B, C, from.L, mem.L, err));
+        TFM__TRY(tfm__check_attention_out(self_attention, "self_attention", weights->n_layers, from.B,
+                                          H, from.L, from.L, err));
+        TFM__TRY(tfm__check_attention_out(cross_attention, "cross_attention", weights->n_layers,
+                                          from.B, C, from.L, mem.L, err));
+    }
+    p.B = from.B, p.L = from.L, p.D = z.D = from.D, p.S = mem.L;
+    p.self_masks = self_masks, p.cross_masks = cross_masks;
+    z.M = z.key_rows = from.B * from.L;
+    z.scores = tfm__max(from.L, mem.L);
+    used = scratch->used;
+    status = tfm__take_floats(scratch, z.M, z.D, &data, err);
+    if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, mem.B * mem.L, z.HK, &cross.k, err);
+    if (status == TFM_OK) status = tfm__take_floats(scratch, mem.B * mem.L, z.HW, &cross.v, err);
+    if (status == TFM_OK && !scratch->measuring) {
+        float *sa = self_attention ? (float *)self_attention->data : NULL;
+        float *ca = cross_attention ? (float *)cross_attention->data : NULL;
+        stream = tfm__rows_make(data, p.B, p.L, p.D);
+        tfm__copy_rows(&stream, &from);
+        self.k = p.work.k, self.v = p.work.v, self.capacity = p.L;
+        cross.capacity = p.S;
+        for (i = 0; i < weights->n_layers; i++) {
+            const tfm_decoder_layer_weights *l = &weights->layers[i];
+            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0, NULL);
+            tfm__decoder_layer(&p, data, l, &self, &cross, sa, ca);
+            if (sa) sa += self_attention->strides[0];
+            if (ca) ca += cross_attention->strides[0];
+        }
+        tfm__final_norm(&p, data, weights->norm);
+        tfm__copy_rows(&to, &stream);
+    }
+    scratch->used = used;
+    return status;
+}
+
+TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
+                                     tfm_tensor *cross_attention,
+                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_tensor *memory, const tfm_masks *self_masks,
+                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     tfm_error *err) {
+    tfm_decoder_weights one;
+    tfm_tensor self_stack, cross_stack;
+    one.layers = weights;
+    one.n_layers = 1;
+    one.norm = NULL;
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    return tfm_decoder(out, tfm__as_stack(self_attention, &self_stack),
+                       tfm__as_stack(cross_attention, &cross_stack), &one, x, memory, self_masks,
+                       cross_masks, scratch, err);
+}
+
+/* >>utf8 ===========================================================================================
+   17. UTF-8
+   ================================================================================================== */
+
+/* Bytes of the character at text (1 to 4) and the character; 0 if it is not well-formed: overlong,
+   surrogate, past U+10FFFF, cut short. */
+static int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
+    const unsigned char *p = (const unsigned char *)text;
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t c;
+    int n, i;
+    if (size == 0) return 0;
+    n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
+    if (n == 0 || (size_t)n > size) return 0;
+    c = n == 1 ? p[0] : p[0] & (0xFFu >> (n + 1));
+    for (i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80) return 0;
+        c = c << 6 | (p[i] & 0x3Fu);
+    }
+    if (c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
+    *character = c;
+    return n;
+}
+
+/* The offset of the first byte that is not UTF-8, or -1. */
+static int64_t tfm__utf8_fault(const char *text, size_t size) {
+    uint32_t character;
+    size_t i = 0;
+    while (i < size) {
+        int n = tfm__utf8_next(text + i, size - i, &character);
+        if (n == 0) return (int64_t)i;
+        i += (size_t)n;
+    }
+    return -1;
+}
+
+static char *tfm__utf8_put(char *out, uint32_t c) {
+    if (c < 0x80) {
+        *out++ = (char)c;
+    } else {
+        if (c >= 0x10000) *out++ = (char)(0xF0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3F));
+        else if (c >= 0x800) *out++ = (char)(0xE0 | c >> 12);
+        if (c >= 0x800) *out++ = (char)(0x80 | (c >> 6 & 0x3F));
+        else *out++ = (char)(0xC0 | c >> 6);
+        *out++ = (char)(0x80 | (c & 0x3F));
+    }
+    return out;
+}
+
+/* >>json ===========================================================================================
+   18. JSON
+   A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
+   Each function skips white space first and returns 0 at a fault, with at on the faulty byte.
+   ================================================================================================== */
+
+enum { TFM__JSON_DEPTH = 64 };
+
+typedef struct tfm__json {
+    const char *begin, *at, *end;
+} tfm__json;
+
+static void tfm__json_space(tfm__json *j) {
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\t' || *j->at == '\n' || *j->at == '\r'))
+        j->at++;
+}
+
+static int tfm__json_take(tfm__json *j, char c) {
+    tfm__json_space(j);
+    if (j->at >= j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
+    int i;
+    *value = 0;
+    for (i = 0; i < 4; i++, j->at++) {
+        char c = j->at < j->end ? *j->at : ' ';
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+                                                : 16;
+        if (digit == 16) return 0;
+        *value = *value << 4 | digit;
+    }
+    return 1;
+}
+
+/* Unescapes a string to out, terminated; never longer than its source. out NULL: only checks. NUL
+   characters are refused: names and values are C strings. */
+static int tfm__json_string(tfm__json *j, char *out) {
+    char dummy[4];
+    if (!tfm__json_take(j, '"')) return 0;
+    while (j->at < j->end && *j->at != '"') {
+        char *to = out ? out : dummy;
+        const char *begin = to;
+        if ((unsigned char)*j->at < 0x20) return 0;
+        if (*j->at != '\\') {
+            *to++ = *j->at++;
+        } else {
+            static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+            const char *e;
+            uint32_t c, low;
+            if (++j->at >= j->end) return 0;
+            if (*j->at == 'u') {
+                j->at++;
+                if (!tfm__json_hex4(j, &c) || c == 0 || (c >= 0xDC00 && c < 0xE000)) return 0;
+                if (c >= 0xD800 && c < 0xDC00) {
+                    if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') return 0;
+                    j->at += 2;
+                    if (!tfm__json_hex4(j, &low) || low < 0xDC00 || low >= 0xE000) return 0;
+                    c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+                }
+                to = tfm__utf8_put(to, c);
+            } else {
+                e = *j->at ? strchr(from, *j->at) : NULL;
+                if (!e) return 0;
+                *to++ = into[e - from];
+                j->at++;
+            }
+        }
+        if (out) out += to - begin;
+    }
+    if (j->at >= j->end) return 0;
+    j->at++;
+    if (out) *out = 0;
+    return 1;
+}
+
+/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent and
+   fits, then *whole has it. No strtod: that one asks the locale. */
+static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
+    int negative, digits = 0, exponent = 0, shift = 0;
+    uint64_t mantissa = 0;
+    double v;
+    tfm__json_space(j);
+    *integer = 1;
+    negative = j->at < j->end && *j->at == '-';
+    j->at += negative;
+    if (j->at < j->end && *j->at == '0' && j->end - j->at > 1 && j->at[1] >= '0' && j->at[1] <= '9')
+        return 0;
+    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++) {
+        if (mantissa <= (UINT64_MAX - 9) / 10) mantissa = mantissa * 10 + (uint64_t)(*j->at - '0');
+        else *integer = 0, shift++;
+    }
+    if (!digits) return 0;
+    if (j->at < j->end && *j->at == '.') {
+        *integer = 0;
+        for (j->at++, digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++)
+            if (mantissa <= (UINT64_MAX - 9) / 10)
+                mantissa = mantissa * 10 + (uint64_t)(*j->at - '0'), shift--;
+        if (!digits) return 0;
+    }
+    if (j->at < j->end && (*j->at == 'e' || *j->at == 'E')) {
+        int minus;
+        *integer = 0;
+        j->at++;
+        minus = j->at < j->end && *j->at == '-';
+        if (j->at < j->end && (*j->at == '-' || *j->at == '+')) j->at++;
+        for (digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++)
+            if (exponent < 100000) exponent = exponent * 10 + (*j->at - '0');
+        if (!digits) return 0;
+        if (minus) exponent = -exponent;
+    }
+    v = (double)mantissa;
+    exponent += shift;
+    if (v != 0 && exponent < 0) v /= pow(10.0, -exponent < 300 ? (double)-exponent : 300.0);
+    else if (v != 0 && exponent > 0) v *= pow(10.0, (double)exponent);
+    *value = negative ? -v : v;
+    if (mantissa > (uint64_t)INT64_MAX) *integer = 0;
+    *whole = *integer ? (negative ? -(int64_t)mantissa : (int64_t)mantissa) : 0;
+    return 1;
+}
+
+/* A number without sign, fraction and exponent. */
+static int tfm__json_size(tfm__json *j, int64_t *value) {
+    double number;
+    int integer;
+    tfm__json_space(j);
+    if (j->at < j->end && *j->at == '-') return 0;
+    return tfm__json_number(j, &number, &integer, value) && integer;
+}
+
+/* Checks one value of any kind, and steps over it. */
+static int tfm__json_skip(tfm__json *j, int depth) {
+    static const char *const words[] = {"true", "false", "null"};
+    double number;
+    int64_t whole;
+    int integer, i;
+    char close;
+    tfm__json_space(j);
+    if (j->at >= j->end || depth > TFM__JSON_DEPTH) return 0;
+    if (*j->at == '"') return tfm__json_string(j, NULL);
+    if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9'))
+        return tfm__json_number(j, &number, &integer, &whole);
+    for (i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(j->end - j->at) >= n && memcmp(j->at, words[i], n) == 0) {
+            j->at += n;
+            return 1;
+        }
+    }
+    if (*j->at != '{' && *j->at != '[') return 0;
+    close = *j->at == '{' ? '}' : ']';
+    j->at++;
+    if (tfm__json_take(j, close)) return 1;
+    do {
+        if (close == '}' && (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':'))) return 0;
+        if (!tfm__json_skip(j, depth + 1)) return 0;
+    } while (tfm__json_take(j, ','));
+    return tfm__json_take(j, close);
+}
+
+/* How many members the object at j has, every byte of it checked; -1 at a fault. */
+static int64_t tfm__json_members(tfm__json *j) {
+    int64_t n = 0;
+    if (!tfm__json_take(j, '{')) return -1;
+    if (tfm__json_take(j, '}')) return 0;
+    do {
+        if (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':') || !tfm__json_skip(j, 1)) return -1;
+        n++;
+    } while (tfm__json_take(j, ','));
+    return tfm__json_take(j, '}') ? n : -1;
+}
+
+/* >>safetensors ====================================================================================
+   19. THE FILE FORMAT
+   8 bytes header length, a JSON header, the data. All of the format's rules are checked before a
+   pointer is handed out.
+   ================================================================================================== */
+
+typedef struct tfm__entry {
+    const char *name;
+    int64_t begin, end; /* bytes of the data section */
+    int64_t dims[TFM_MAX_RANK];
+    int32_t rank;
+    tfm_dtype dtype;
+} tfm__entry;
+
+struct tfm_safetensors {
+    tfm__pool pool;
+    const unsigned char *data; /* the data section */
+    int64_t size, n_entries, n_metadata;
+    tfm__entry *entries;
+    void **by_offset, **by_name; /* the same entries, sorted */
+    const char **metadata;       /* key, value, key, value ... */
+    char *strings;               /* names and metadata, unescaped; as long as the header */
+};
+
+static int tfm__compare_names(const void *a, const void *b) {
+    return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
+}
+
+static int tfm__compare_offsets(const void *a, const void *b) {
+    const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int tfm__compare_strings(const void *a, const void *b) {
+    return strcmp((const char *)a, (const char *)b);
+}
+
+static tfm_status tfm__json_fault(const tfm__json *j, const char *what, const char *name,
+                                  tfm_error *err) {
+    return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: %s%s%s",
+                     (int64_t)(j->at - j->begin), what, *name ? " of " : "", name);
+}
+
+/* [ n, n, ... ] of at most most numbers; -1 at a fault. */
+static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
+    int n = 0;
+    if (!tfm__json_take(j, '[')) return -1;
+    if (tfm__json_take(j, ']')) return 0;
+    do {
+        if (n == most || !tfm__json_size(j, &values[n])) return -1;
+        n++;
+    } while (tfm__json_take(j, ','));
+    return tfm__json_take(j, ']') ? n : -1;
+}
+
+/* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}; other members are stepped over.
+   spare: room for any string of the header. */
+static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size, char *spare,
+                                  tfm_error *err) {
+    int64_t offsets[2], count = 1, bits;
+    int have_dtype = 0, have_shape = 0, have_offsets = 0, i;
+    if (!tfm__json_take(j, '{')) return tfm__json_fault(j, "no entry", e->name, err);
+    if (!tfm__json_take(j, '}')) {
+        do {
+            if (!tfm__json_string(j, spare) || !tfm__json_take(j, ':'))
+                return tfm__json_fault(j, "no field", e->name, err);
+            if (strcmp(spare, "dtype") == 0) {
+                if (have_dtype++ || !tfm__json_string(j, spare))
+                    return tfm__json_fault(j, "bad or second dtype", e->name, err);
+                for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0; i++) {}
+                if (i == TFM_DTYPE_COUNT)
+                    return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
+                                     e->name, spare);
+                e->dtype = (tfm_dtype)i;
+            } else if (strcmp(spare, "shape") == 0) {
+                e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
+                if (e->rank < 0)
+                    return tfm__json_fault(j, "bad or second shape (at most 8 sizes)", e->name, err);
+            } else if (strcmp(spare, "data_offsets") == 0) {
+                if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
+                    return tfm__json_fault(j, "bad or second data_offsets", e->name, err);
+            } else if (!tfm__json_skip(j, 2)) {
+                return tfm__json_fault(j, "bad field", e->name, err);
+            }
+        } while (tfm__json_take(j, ','));
+        if (!tfm__json_take(j, '}')) return tfm__json_fault(j, "no end of the entry", e->name, err);
+    }
+    if (!have_dtype || !have_shape || !have_offsets)
+        return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name,
+                         !have_dtype ? "dtype" : !have_shape ? "shape" : "data_offsets");
+    e->begin = offsets[0], e->end = offsets[1];
+    if (e->begin > e->end || e->end > data_size)
+        return tfm__fail(err, TFM_E_FORMAT,
+                         "tensor '%s' lies at bytes %i to %i of a data section of %i bytes", e->name,
+                         e->begin, e->end, data_size);
+    for (i = 0; i < e->rank; i++)
+        if (!tfm__mul(count, e->dims[i], &count))
+            return tfm__fail(err, TFM_E_FORMAT, "tensor '%s': its shape overflows", e->name);
+    if (!tfm__mul(count, tfm__dtypes[e->dtype].bits, &bits) || bits % 8 ||
+        bits / 8 != e->end - e->begin)
+        return tfm__fail(err, TFM_E_FORMAT, "tensor '%s': %i elements of %s in %i bytes", e->name,
+                         count, tfm__dtypes[e->dtype].name, e->end - e->begin);
+    return TFM_OK;
+}
+
+/* Moves past the string that was just put at f->strings + *used, and returns it. */
+static const char *tfm__keep_string(tfm_safetensors *f, int64_t *used) {
+    const char *kept = f->strings + *used;
+    *used += (int64_t)strlen(kept) + 1;
+    return kept;
+}
+
+static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
+                                     tfm_error *err) {
+    tfm__json ahead = *j;
+    void *memory, **sorted;
+    int64_t i, n = tfm__json_members(&ahead);
+    if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is no object", "", err);
+    TFM__TRY(tfm__pool_take(&f->pool, 2 * n, sizeof(char *), &memory, err));
+    f->metadata = (const char **)memory;
+    f->n_metadata = n;
+    (void)tfm__json_take(j, '{');
+    for (i = 0; i < n; i++) {
+        if (i) (void)tfm__json_take(j, ',');
+        (void)tfm__json_string(j, f->strings + *used);
+        f->metadata[2 * i] = tfm__keep_string(f, used);
+        (void)tfm__json_take(j, ':');
+        if (!tfm__json_string(j, f->strings + *used))
+            return tfm__json_fault(j, "the value is no string", f->metadata[2 * i], err);
+        f->metadata[2 * i + 1] = tfm__keep_string(f, used);
+    }
+    (void)tfm__json_take(j, '}');
+    TFM__TRY(tfm__pool_take(&f->pool, n, sizeof(void *), &memory, err));
+    sorted = (void **)memory;
+    for (i = 0; i < n; i++) sorted[i] = (void *)f->metadata[2 * i];
+    tfm__sort(sorted, n, tfm__compare_strings);
+    for (i = 1; i < n; i++)
+        if (strcmp((const char *)sorted[i - 1], (const char *)sorted[i]) == 0)
+            return tfm__fail(err, TFM_E_FORMAT, "metadata key '%s' stands twice",
+                             (const char *)sorted[i]);
+    return TFM_OK;
+}
+
+/* Parses the header text into f, whose pool is ready. */
+static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n, tfm_error *err) {
+    tfm__json j, ahead;
+    void *memory;
+    int64_t members, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
+    int have_metadata = 0;
+    if (fault >= 0)
+        return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
+    j.begin = j.at = text, j.end = text + n;
+    ahead = j;
+    members = tfm__json_members(&ahead);
+    if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
+    tfm__json_space(&ahead);
+    if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
+    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(tfm__entry), &memory, err));
+    f->entries = (tfm__entry *)memory;
+    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    f->by_offset = (void **)memory;
+    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    f->by_name = (void **)memory;
+    TFM__TRY(tfm__pool_take(&f->pool, n + 1, 1, &memory, err));
+    f->strings = (char *)memory;
+    (void)tfm__json_take(&j, '{');
+    for (i = 0; i < members; i++) {
+        tfm__entry *e = &f->entries[f->n_entries];
+        if (i) (void)tfm__json_take(&j, ',');
+        (void)tfm__json_string(&j, f->strings + used);
+        (void)tfm__json_take(&j, ':');
+        if (strcmp(f->strings + used, "__metadata__") == 0) {
+            if (have_metadata++) return tfm__json_fault(&j, "a second __metadata__", "", err);
+            TFM__TRY(tfm__read_metadata(f, &j, &used, err));
+            continue;
+        }
+        memset(e, 0, sizeof *e);
+        e->name = tfm__keep_string(f, &used);
+        TFM__TRY(tfm__read_entry(&j, e, f->size, f->strings + used, err));
+        f->by_offset[f->n_entries] = f->by_name[f->n_entries] = e;
+        f->n_entries++;
+    }
+    return TFM_OK;
+}
+
+/* The data section is covered without holes and overlaps, and no name stands twice. */
+static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
+    int64_t i, at = 0;
+    tfm__sort(f->by_offset, f->n_entries, tfm__compare_offsets);
+    tfm__sort(f->by_name, f->n_entries, tfm__compare_names);
+    for (i = 0; i < f->n_entries; i++) {
+        const tfm__entry *e = (const tfm__entry *)f->by_offset[i];
+        if (e->begin != at)
+            return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' begins at byte %i, expected %i (%s)",
+                             e->name, e->begin, at, e->begin < at ? "overlap" : "hole");
+        at = e->end;
+        if (i && tfm__compare_names(f->by_name[i - 1], f->by_name[i]) == 0)
+            return tfm__fail(err, TFM_E_FORMAT, "tensor name '%s' stands twice",
+                             ((const tfm__entry *)f->by_name[i])->name);
+    }
+    if (at != f->size)
+        return tfm__fail(err, TFM_E_FORMAT, "%i bytes follow the last tensor", f->size - at);
+    return TFM_OK;
+}
+
+static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
+                            tfm_error *err) {
+    uint64_t n = 0;
+    int i;
+    if (size < 8)
+        return tfm__fail(err, TFM_E_FORMAT, "%i bytes are no safetensors file: its header length "
+                         "alone takes 8", size);
+    for (i = 7; i >= 0; i--) n = n << 8 | bytes[i];
+    if (n > 100000000)
+        return tfm__fail(err, TFM_E_FORMAT, "header length is over the format's limit of 100000000: "
+                         "no safetensors file?");
+    if ((int64_t)n > size - 8)
+        return tfm__fail(err, TFM_E_FORMAT, "header of %i bytes in a file of %i bytes", (int64_t)n,
+                         size);
+    f->data = bytes + 8 + n;
+    f->size = size - 8 - (int64_t)n;
+    TFM__TRY(tfm__read_header(f, (const char *)bytes + 8, (int64_t)n, err));
+    return tfm__check_entries(f, err);
+}
+
+/* Opens into a new object. On failure everything that the pool holds is freed. */
+static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, const void *data,
+                                    int64_t size, tfm_error *err) {
+    void *memory;
+    tfm_safetensors *f;
+    tfm_status status = tfm__pool_take(pool, 1, sizeof *f, &memory, err);
+    if (status != TFM_OK) {
+        tfm__pool_free(pool);
+        return status;
+    }
+    f = (tfm_safetensors *)memory;
+    memset(f, 0, sizeof *f);
+    f->pool = *pool;
+    status = tfm__open(f, (const unsigned char *)data, size, err);
+    if (status != TFM_OK) tfm_free_safetensors(f);
+    else *file = f;
+    return status;
+}
+
+static tfm_status tfm__check_buffer(const void *out, const void *data, size_t size, tfm_error *err) {
+    if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
+    if ((uint64_t)size > (uint64_t)INT64_MAX)
+        return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
+                                        const tfm_allocator *allocator, tfm_error *err) {
+    tfm__pool pool;
+    pool.blocks = NULL;
+    TFM__TRY(tfm__check_buffer(file, data, size, err));
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
+    return tfm__open_in_pool(file, &pool, data, (int64_t)size, err);
+}
+
+#ifndef TRANSFORMER_NO_STDIO
+/* The whole file, in memory of the pool. */
+static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *pool, void **data,
+                                   int64_t *size, tfm_error *err) {
+    char first;
+    /* a directory opens on some systems, and only reading tells */
+    if (fread(&first, 1, 1, stream) != 1)
+        return tfm__fail(err, TFM_E_IO, "%s: empty, or cannot be read", path);
+    if (fseek(stream, 0, SEEK_END) != 0) return tfm__fail(err, TFM_E_IO, "%s: cannot seek", path);
+#if defined(_WIN32)
+    *size = _ftelli64(stream);
+#else
+    *size = (int64_t)ftell(stream);
+#endif
+    if (*size < 0 || fseek(stream, 0, SEEK_SET) != 0)
+        return tfm__fail(err, TFM_E_IO, "%s: cannot tell its size", path);
+    TFM__TRY(tfm__pool_take(pool, *size, 1, data, err));
+    if (fread(*data, 1, (size_t)*size, stream) != (size_t)*size)
+        return tfm__fail(err, TFM_E_IO, "%s: fewer than its %i bytes could be read", path, *size);
+    return TFM_OK;
+}
+
+static tfm_status tfm__read_file(const char *path, tfm__pool *pool, void **data, int64_t *size,
+                                 tfm_error *err) {
+    FILE *stream;
+    tfm_status status;
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
+    stream = fopen(path, "rb");
+    if (!stream) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
+    status = tfm__read_stream(stream, path, pool, data, size, err);
+    fclose(stream);
+    if (status != TFM_OK) tfm__pool_free(pool);
+    return status;
+}
+
+TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
+                                             const tfm_allocator *allocator, tfm_error *err) {
+    tfm__pool pool;
+    void *data;
+    int64_t size;
+    pool.blocks = NULL;
+    if (!file) return tfm__fail(err, TFM_E_ARGUMENT, "file: no place for it");
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
+    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
+    return tfm__open_in_pool(file, &pool, data, size, err);
+}
+#endif
+
+TFM_DEF void tfm_free_safetensors(tfm_safetensors *file) {
+    if (file) {
+        tfm__pool pool = file->pool; /* file itself lies in it */
+        tfm__pool_free(&pool);
+    }
+}
+
+TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
+
+static const tfm__entry *tfm__entry_at(const tfm_safetensors *f, int64_t i) {
+    return i >= 0 && i < f->n_entries ? (const tfm__entry *)f->by_offset[i] : NULL;
+}
+
+TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i) {
+    const tfm__entry *e = tfm__entry_at(file, i);
+    return e ? e->name : NULL;
+}
+
+TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i) {
+    const tfm__entry *e = tfm__entry_at(file, i);
+    tfm_tensor none;
+    memset(&none, 0, sizeof none);
+    return e ? tfm_tensor_make((void *)(file->data + e->begin), e->dtype, e->rank, e->dims) : none;
+}
+
+TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
+    int64_t low = 0, high = file->n_entries;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const tfm__entry *e = (const tfm__entry *)file->by_name[middle];
+        int order = strcmp(e->name, name);
+        if (order == 0) { /* from the entry to its place in the order of the data */
+            int64_t a = 0, b = file->n_entries;
+            while (a < b) {
+                int64_t m = a + (b - a) / 2;
+                if (tfm__compare_offsets(file->by_offset[m], e) < 0) a = m + 1;
+                else b = m;
+            }
+            while (file->by_offset[a] != (const void *)e) a++; /* empty tensors share an offset */
+            return a;
+        }
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
+    int64_t i;
+    for (i = 0; i < file->n_metadata; i++)
+        if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
+    return NULL;
+}
+
+static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
+    uint64_t value = 0;
+    while (n--) value = value << 8 | bytes[n];
+    return value;
+}
+
+static float tfm__float_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float tfm__float_from_half(uint32_t h) {
+    uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
+    if (exponent == 31) return tfm__float_from_bits(sign | 0x7F800000u | mantissa << 13);
+    if (exponent) return tfm__float_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f); /* 2^-24 */
+}
+
+/* n elements of F32, F16 or BF16 as the file has them, to floats. */
+static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, int64_t n) {
+    int64_t i;
+    switch (dtype) {
+    case TFM_F16:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_half((uint32_t)tfm__little_endian(bytes + 2 * i, 2));
+        break;
+    case TFM_BF16:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 2 * i, 2) << 16);
+        break;
+    default:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 4 * i, 4));
+    }
+}
+
+static int tfm__is_float(tfm_dtype d) { return d == TFM_F32 || d == TFM_F16 || d == TFM_BF16; }
+
+static int tfm__is_signed(tfm_dtype d) {
+    return d == TFM_I8 || d == TFM_I16 || d == TFM_I32 || d == TFM_I64;
+}
+static int tfm__is_integer(tfm_dtype d) {
+    return tfm__is_signed(d) || d == TFM_BOOL || d == TFM_U8 || d == TFM_U16 || d == TFM_U32 ||
+           d == TFM_U64;
+}
+
+static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *bytes, int64_t n,
+                                     tfm_dtype want, void *out, tfm_error *err) {
+    int width = tfm__dtypes[e->dtype].bits / 8, pass;
+    int64_t i;
+    for (pass = 0; pass < 2; pass++) /* all values are checked before one is written */
+        for (i = 0; i < n; i++) {
+            uint64_t raw = tfm__little_endian(bytes + i * width, width);
+            uint64_t sign = (uint64_t)1 << (8 * width - 1);
+            int negative = tfm__is_signed(e->dtype) && (raw & sign);
+            int64_t value = negative ? -(int64_t)(~(raw | (0 - sign))) - 1 : (int64_t)raw;
+            if ((!negative && raw > (uint64_t)INT64_MAX) ||
+                (want == TFM_I32 && (value < INT32_MIN || value > INT32_MAX)))
+                return tfm__fail(err, TFM_E_OVERFLOW, "tensor '%s': element %i does not fit %s",
+                                 e->name, i, tfm_dtype_name(want));
+            if (pass && want == TFM_I32) ((int32_t *)out)[i] = (int32_t)value;
+            if (pass && want == TFM_I64) ((int64_t *)out)[i] = value;
+        }
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
+                                        void *out, tfm_error *err) {
+    const tfm__entry *e = tfm__entry_at(file, i);
+    const unsigned char *bytes;
+    int64_t n;
+    if (!e || !out) return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i, or no place for it", i);
+    bytes = file->data + e->begin;
+    n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
+    if (want == TFM_F32 && tfm__is_float(e->dtype)) {
+        tfm__widen((float *)out, bytes, e->dtype, n);
+        return TFM_OK;
+    }
+    if ((want == TFM_I32 || want == TFM_I64) && tfm__is_integer(e->dtype))
+        return tfm__read_integers(e, bytes, n, want, out, err);
+    if (want != e->dtype)
+        return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
+                         tfm_dtype_name(e->dtype), tfm_dtype_name(want));
+    memcpy(out, bytes, (size_t)(e->end - e->begin));
+    return TFM_OK;
+}
+
+/* >>config =========================================================================================
+   20. THE MODEL'S CONFIG
+   One table of fields; the JSON fills a value each, and tfm__make_config turns the values into the
+   public struct. What depends on shapes is checked by the next section.
+   ================================================================================================== */
+
+enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
+
+/* name, what it may be, the words of a choice in the order of their enum */
+#define TFM__CONFIG_TABLE(X)                                                                       \
+    X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
+    X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
+    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation")         \
+    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish")                         \
+    X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
+    X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
+    X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
+    X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
+    X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
+    X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
+    X(suppressed, 8, "") X(src_text, 4, "words|characters") X(tgt_text, 4, "words|characters|pieces")
+
+enum {
+#define TFM_X(name, kind, words) tfm__field_##name,
+    TFM__CONFIG_TABLE(TFM_X)
+#undef TFM_X
+    TFM__N_FIELDS
+};
+
+#define TFM_X(name, kind, words) {#name, kind, words},
+static const struct {
+    const char *name;
+    int kind;
+    const char *words;
+} tfm__fields[] = {TFM__CONFIG_TABLE(TFM_X)};
+#undef TFM_X
+
+typedef struct tfm__value {
+    int seen;
+    int is_choice;
+    int32_t integer; /* an integer, or the index of a choice */
+    double number;
+} tfm__value;
+
+static tfm_status tfm__config_fault(const char *field, const char *what, const char *more,
+                                    tfm_error *err) {
+    return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' %s%s", field, what, more);
+}
+
+/* The index of word in "a|b|c", or -1. */
+static int tfm__choice(const char *words, const char *word) {
+    size_t n = strlen(word);
+    int index = 0;
+    for (;;) {
+        size_t length = strcspn(words, "|");
+        if (length == n && memcmp(words, word, n) == 0) return index;
+        if (!words[length]) return -1;
+        words += length + 1;
+        index++;
+    }
+}
+
+static int tfm__read_int32(tfm__json *j, int32_t *value) {
+    int64_t whole;
+    if (!tfm__json_size(j, &whole) || whole > INT32_MAX) return 0;
+    *value = (int32_t)whole;
+    return 1;
+}
+
+/* [id, id, ...] into memory of the model. */
+static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config *c,
+                                       tfm_error *err) {
+    tfm__json ahead = *j;
+    void *memory;
+    int32_t *ids, id, n = 0;
+    if (!tfm__json_take(&ahead, '[')) return tfm__config_fault("suppressed", "is no list", "", err);
+    if (!tfm__json_take(&ahead, ']')) {
+        do {
+            if (!tfm__read_int32(&ahead, &id))
+                return tfm__config_fault("suppressed", "is no list of ids", "", err);
+            n++;
+        } while (tfm__json_take(&ahead, ','));
+        if (!tfm__json_take(&ahead, ']'))
+            return tfm__config_fault("suppressed", "has no end", "", err);
+    }
+    TFM__TRY(tfm__pool_take(pool, n, sizeof *ids, &memory, err));
+    c->suppressed = ids = (int32_t *)memory;
+    c->n_suppressed = n;
+    (void)tfm__json_take(j, '[');
+    for (id = 0; id < n; id++) {
+        (void)tfm__read_int32(j, &ids[id]);
+        (void)tfm__json_take(j, ',');
+    }
+    (void)tfm__json_take(j, ']');
+    return TFM_OK;
+}
+
+static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
+                                  tfm_error *err) {
+    const char *name = tfm__fields[field].name, *words = tfm__fields[field].words;
+    int kind = tfm__fields[field].kind, integer;
+    int64_t whole;
+    tfm__json_space(j);
+    if (kind == TFM__FIELD_INT) {
+        if (!tfm__read_int32(j, &v->integer))
+            return tfm__config_fault(name, "is not an integer from 0 to 2147483647", "", err);
+    } else if (kind & TFM__FIELD_CHOICE && j->at < j->end && *j->at == '"') {
+        if (!tfm__json_string(j, spare)) return tfm__config_fault(name, "is no string", "", err);
+        v->integer = tfm__choice(words, spare);
+        v->is_choice = 1;
+        if (v->integer < 0)
+            return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s", name,
+                             spare, words);
+    } else if (kind & TFM__FIELD_NUMBER) {
+        if (!tfm__json_number(j, &v->number, &integer, &whole) || !(v->number < 1e30) ||
+            !(v->number > -1e30))
+            return tfm__config_fault(name, "is no number", "", err);
+    } else {
+        return tfm__config_fault(name, "is not one of ", words, err);
+    }
+    return TFM_OK;
+}
+
+static int32_t tfm__int_or(const tfm__value *v, int32_t otherwise) {
+    return v->seen ? v->integer : otherwise;
+}
+
+static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error *err) {
+    const tfm__value *eps = &v[tfm__field_layer_norm_eps];
+    if (!v[tfm__field_n_heads].seen || v[tfm__field_n_heads].integer < 1)
+        return tfm__config_fault("n_heads", v[tfm__field_n_heads].seen ? "is 0" : "is missing", "",
+                                 err);
+    c->n_heads = v[tfm__field_n_heads].integer;
+    c->norm = (tfm_norm_order)v[tfm__field_norm].integer;
+    c->layer_norm = (tfm_norm_kind)v[tfm__field_layer_norm].integer;
+    c->layer_norm_eps = c->layer_norm == TFM_NORM_DEVIATION ? 1e-6 : 1e-5;
+    if (eps->seen) c->layer_norm_eps = eps->number;
+    if (!(c->layer_norm_eps > 0))
+        return tfm__config_fault("layer_norm_eps", "must be more than 0", "", err);
+    c->activation = (tfm_activation)v[tfm__field_activation].integer;
+    c->positions = (tfm_position_kind)v[tfm__field_positions].integer;
+    c->position_offset = v[tfm__field_position_offset].integer;
+    c->position_base = v[tfm__field_position_base].seen ? v[tfm__field_position_base].number : 10000;
+    if (!(c->position_base > 0))
+        return tfm__config_fault("position_base", "must be more than 0", "", err);
+    c->position_divisor_half = v[tfm__field_position_divisor].integer;
+    c->position_double = v[tfm__field_position_precision].integer;
+    c->pad_position_zero = v[tfm__field_pad_position].integer;
+    c->attention_scale = v[tfm__field_attention_scale].number;
+    if (v[tfm__field_attention_scale].seen && c->attention_scale == 0)
+        return tfm__config_fault("attention_scale", "is 0", "", err);
+    c->src_pad = tfm__int_or(&v[tfm__field_src_pad], -1);
+    c->tgt_pad = tfm__int_or(&v[tfm__field_tgt_pad], -1);
+    c->src_unk = tfm__int_or(&v[tfm__field_src_unk], -1);
+    c->tgt_unk = tfm__int_or(&v[tfm__field_tgt_unk], -1);
+    c->src_start = tfm__int_or(&v[tfm__field_src_start], -1);
+    c->src_end = tfm__int_or(&v[tfm__field_src_end], -1);
+    c->start = tfm__int_or(&v[tfm__field_start], -1);
+    c->end = tfm__int_or(&v[tfm__field_end], -1);
+    c->forced = tfm__int_or(&v[tfm__field_forced], -1);
+    c->start_embedding_zero = v[tfm__field_start_embedding].integer;
+    c->src_text = (tfm_text_kind)v[tfm__field_src_text].integer;
+    c->tgt_text = (tfm_text_kind)v[tfm__field_tgt_text].integer;
+    return TFM_OK;
+}
+
+/* Reads the JSON text into c and values. */
+static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config *c,
+                                   tfm__value *values, tfm_error *err) {
+    tfm__json j, ahead;
+    void *memory;
+    char *spare;
+    int64_t n;
+    int field;
+    j.begin = j.at = text, j.end = text + strlen(text);
+    ahead = j;
+    n = tfm__json_members(&ahead);
+    if (n >= 0) tfm__json_space(&ahead);
+    if (n < 0 || ahead.at != ahead.end)
+        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
+                         (int64_t)(ahead.at - ahead.begin));
+    TFM__TRY(tfm__pool_take(pool, j.end - j.begin + 1, 1, &memory, err));
+    spare = (char *)memory;
+    (void)tfm__json_take(&j, '{');
+    while (n--) {
+        (void)tfm__json_string(&j, spare);
+        (void)tfm__json_take(&j, ':');
+        for (field = 0; field < TFM__N_FIELDS && strcmp(spare, tfm__fields[field].name) != 0;)
+            field++;
+        if (field == TFM__N_FIELDS) return tfm__config_fault(spare, "is not a known field", "", err);
+        if (values[field].seen++) return tfm__config_fault(spare, "stands twice", "", err);
+        if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
+        else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
+        (void)tfm__json_take(&j, ',');
+    }
+    return tfm__make_config(c, values, err);
+}
+
+/* >>vocabulary =====================================================================================
+   21. VOCABULARIES
+   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id.
+   ================================================================================================== */
+
+typedef struct tfm__spelling {
+    const char *text;
+    int64_t size;
+    int32_t id;
+} tfm__spelling;
+
+typedef struct tfm__vocabulary {
+    tfm__spelling *spellings; /* in the order of the file */
+    void **sorted;            /* the same by their bytes */
+    int64_t *tokens;          /* [n]: the spelling of id i to write */
+    int64_t n_spellings;
+    int32_t n;
+} tfm__vocabulary;
+
+#ifndef TRANSFORMER_NO_TEXT
+static int tfm__compare_spellings(const void *a, const void *b) {
+    const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
+    int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
+    return order ? order : x->size < y->size ? -1 : x->size > y->size;
+}
+
+/* The id of a spelling, or -1. */
+static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
+    int64_t low = 0, high = v->n_spellings;
+    tfm__spelling wanted;
+    wanted.text = text, wanted.size = size, wanted.id = 0;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        int order = tfm__compare_spellings(v->sorted[middle], &wanted);
+        if (order == 0) return ((const tfm__spelling *)v->sorted[middle])->id;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
+                                       const char *text, int64_t size, int32_t expected,
+                                       tfm_error *err) {
+    int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
+    void *memory;
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
+    for (i = 0; i < size; i++) {
+        if (text[i] == '\n') lines++;
+        if (text[i] == '\n' || text[i] == '\t') spellings++;
+        if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
+    }
+    if (size && text[size - 1] != '\n')
+        return tfm__fail(err, TFM_E_TENSOR, "%s: the last line has no end", name);
+    if (lines != expected)
+        return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
+                         (int64_t)expected);
+    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->spellings, &memory, err));
+    v->spellings = (tfm__spelling *)memory;
+    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
+    v->sorted = (void **)memory;
+    TFM__TRY(tfm__pool_take(pool, lines, sizeof *v->tokens, &memory, err));
+    v->tokens = (int64_t *)memory;
+    v->n = 0;
+    for (i = begin = 0; i < size; i++) {
+        tfm__spelling *s = &v->spellings[v->n_spellings];
+        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (i == begin)
+            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name,
+                             (int64_t)v->n + 1);
+        s->text = text + begin, s->size = i - begin, s->id = v->n;
+        if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
+        v->sorted[v->n_spellings++] = s;
+        if (text[i] == '\n') v->n++;
+        begin = i + 1;
+    }
+    tfm__sort(v->sorted, v->n_spellings, tfm__compare_spellings);
+    for (i = 1; i < v->n_spellings; i++)
+        if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
+            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
+                             (int64_t)((const tfm__spelling *)v->sorted[i - 1])->id + 1,
+                             (int64_t)((const tfm__spelling *)v->sorted[i])->id + 1);
+    return TFM_OK;
+}
+#endif
+
+/* >>weights ========================================================================================
+   22. FROM NAMED TENSORS TO A MODEL
+   Every tensor of the file is asked for by name, and its shape checked against what is known so far;
+   what nobody asked for is an error. Relies on the file's own rules having been checked.
+   ================================================================================================== */
+
+struct tfm_model {
+    tfm__pool pool; /* everything below, and the file's bytes if the model read them */
+    tfm_config config;
+    tfm_tensor src_embedding, tgt_embedding, src_positions, tgt_positions;
+    tfm_norm_weights src_norm, tgt_norm; /* after the embeddings */
+    int has_src_norm, has_tgt_norm;
+    tfm_encoder_weights encoder;
+    tfm_decoder_weights decoder;
+    tfm_norm_weights encoder_norm, decoder_norm;
+    tfm_linear_weights generator;
+    tfm__vocabulary src_vocabulary, tgt_vocabulary;
+};
+
+typedef struct tfm__loader {
+    const tfm_safetensors *file;
+    tfm_model *model;
+    unsigned char *used; /* [tensors]: 1 = asked for */
+    tfm_error *err;
+} tfm__loader;
+
+enum { TFM__NAME = 128 }; /* longer than every name that a model asks for */
+
+static int64_t tfm__claim(tfm__loader *l, const char *name) {
+    int64_t i = tfm_safetensors_find(l->file, name);
+    if (i >= 0) l->used[i] = 1;
+    return i;
+}
+
+/* Little-endian, aligned F32: the file's bytes are the floats. */
+static int tfm__usable_in_place(const tfm_tensor *t) {
+    static const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return t->dtype == TFM_F32 && (uintptr_t)t->data % sizeof(float) == 0 && first == 1;
+}
+
+/* A tensor by name as F32, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any size. A missing
+   one is an error if required, else its data is NULL. */
+static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
+                                   int64_t d0, int64_t d1, tfm_tensor *out) {
+    int64_t i = tfm__claim(l, name), count = 1, wanted[2];
+    tfm_tensor t, expected;
+    void *memory;
+    int r;
+    memset(out, 0, sizeof *out);
+    if (i < 0)
+        return required ? tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name) : TFM_OK;
+    t = tfm_safetensors_tensor(l->file, i);
+    if (!tfm__is_float(t.dtype))
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16 or BF16", name,
+                         tfm_dtype_name(t.dtype));
+    if (t.rank != rank)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
+                         (int64_t)rank);
+    wanted[0] = d0, wanted[1] = d1;
+    expected = t;
+    for (r = 0; r < rank; r++) {
+        if (wanted[r] >= 0) expected.dims[r] = wanted[r];
+        if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name, &t);
+        count *= t.dims[r]; /* the file has that many elements */
+    }
+    for (r = 0; r < rank; r++)
+        if (t.dims[r] != expected.dims[r])
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
+                             &expected);
+    if (!tfm__usable_in_place(&t)) {
+        TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
+        tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
+        t.data = memory;
+        t.dtype = TFM_F32;
+    }
+    *out = t;
+    return TFM_OK;
+}
+
+/* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
+static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
+                                   int64_t in, tfm_linear_weights *w) {
+    char name[TFM__NAME];
+    tfm__format(name, sizeof name, "%s.weight", prefix);
+    TFM__TRY(tfm__load_tensor(l, name, required, 2, out, in, &w->weight));
+    tfm__format(name, sizeof name, "%s.bias", prefix);
+    /* a bias without its weight stays unclaimed, and is reported as unknown */
+    return w->weight.data ? tfm__load_tensor(l, name, 0, 1, w->weight.dims[0], 0, &w->bias) : TFM_OK;
+}
+
+static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w) {
+    const tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    w->kind = c->layer_norm;
+    w->eps = c->layer_norm_eps;
+    tfm__format(name, sizeof name, "%s.weight", prefix);
+    TFM__TRY(tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->weight));
+    tfm__format(name, sizeof name, "%s.bias", prefix);
+    return tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->bias);
+}
+
+/* Rows begin .. begin + n of a packed projection. */
+static tfm_linear_weights tfm__slice_linear(const tfm_linear_weights *packed, int64_t begin,
+                                            int64_t n) {
+    tfm_linear_weights part = *packed;
+    part.weight.data = (float *)packed->weight.data + begin * packed->weight.strides[0];
+    part.weight.dims[0] = n;
+    if (packed->bias.data) {
+        part.bias.data = (float *)packed->bias.data + begin;
+        part.bias.dims[0] = n;
+    }
+    return part;
+}
+
+/* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
+static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_attention_weights *a) {
+    const tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    tfm_linear_weights packed;
+    int64_t D = c->d_model, HK, HW;
+    a->n_heads = c->n_heads;
+    a->scale = c->attention_scale;
+    tfm__format(name, sizeof name, "%s.out_proj", prefix);
+    TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
+    tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
+    memset(&packed, 0, sizeof packed);
+    TFM__TRY(tfm__load_tensor(l, name, 0, 2, -1, D, &packed.weight));
+    if (packed.weight.data) {
+        int64_t rows = packed.weight.dims[0];
+        HW = a->out.weight.data ? a->out.weight.dims[1] : D;
+        HK = (rows - HW) / 2;
+        if (HK < 1 || rows != 2 * HK + HW)
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor '%s' is %t: its rows are not query, key and %i of value", name,
+                             &packed.weight, HW);
+        tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
+        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &packed.bias));
+        a->query = tfm__slice_linear(&packed, 0, HK);
+        a->key = tfm__slice_linear(&packed, HK, HK);
+        a->value = tfm__slice_linear(&packed, 2 * HK, HW);
+    } else {
+        tfm__format(name, sizeof name, "%s.q_proj", prefix);
+        TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
+        HK = a->query.weight.dims[0];
+        tfm__format(name, sizeof name, "%s.k_proj", prefix);
+        TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
+        tfm__format(name, sizeof name, "%s.v_proj", prefix);
+        HW = a->out.weight.data ? a->out.weight.dims[1] : D;
+        TFM__TRY(tfm__load_linear(l, name, 1, HW, D, &a->value));
+    }
+    if (HK % c->n_heads || HW % c->n_heads)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "'%s' projects to %i and %i columns, which do not divide into %i heads",
+                         prefix, HK, HW, (int64_t)c->n_heads);
+    if ((c->d_key && HK != (int64_t)c->d_key * c->n_heads) ||
+        (c->d_value && HW != (int64_t)c->d_value * c->n_heads))
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i", prefix,
+                         HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key, (int64_t)c->d_value);
+    return TFM_OK;
+}
+
+/* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
+static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm_ffn_weights *w) {
+    const tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    w->activation = c->activation;
+    tfm__format(name, sizeof name, "%s.linear1", prefix);
+    TFM__TRY(tfm__load_linear(l, name, 1, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
+    *d_ff = (int32_t)w->linear1.weight.dims[0];
+    tfm__format(name, sizeof name, "%s.linear2", prefix);
+    return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
+}
+
+static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
+    char name[TFM__NAME];
+    int32_t n;
+    for (n = 0; n < INT32_MAX; n++) {
+        tfm__format(name, sizeof name, "%s.layers.%i.linear1.weight", stack, (int64_t)n);
+        if (tfm_safetensors_find(l->file, name) < 0) break;
+    }
+    return n;
+}
+
+static tfm_status tfm__no_layers(tfm__loader *l, const char *stack) {
+    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing", stack);
+}
+
+static tfm_status tfm__load_encoder(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm_encoder_layer_weights *layers;
+    char prefix[TFM__NAME], name[TFM__NAME];
+    void *memory;
+    int32_t i;
+    c->n_encoder_layers = tfm__count_layers(l, "encoder");
+    if (!c->n_encoder_layers) return tfm__no_layers(l, "encoder");
+    TFM__TRY(tfm__pool_take(&m->pool, c->n_encoder_layers, sizeof *layers, &memory, l->err));
+    memset(memory, 0, (size_t)c->n_encoder_layers * sizeof *layers);
+    m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
+    m->encoder.n_layers = c->n_encoder_layers;
+    for (i = 0; i < c->n_encoder_layers; i++) {
+        layers[i].order = c->norm;
+        tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
+        tfm__format(name, sizeof name, "%s.self_attn", prefix);
+        TFM__TRY(tfm__load_attention(l, name, &layers[i].self_attn));
+        if (i == 0) { /* the first attention says how wide heads are */
+            c->d_key = (int32_t)tfm__key_width(&layers[0].self_attn);
+            c->d_value = (int32_t)tfm__value_width(&layers[0].self_attn);
+        }
+        TFM__TRY(tfm__load_ffn(l, prefix, &c->d_ff, &layers[i].ffn));
+        tfm__format(name, sizeof name, "%s.norm1", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm1));
+        tfm__format(name, sizeof name, "%s.norm2", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm2));
+    }
+    TFM__TRY(tfm__load_norm(l, "encoder.norm", &m->encoder_norm));
+    m->encoder.norm = m->encoder_norm.weight.data ? &m->encoder_norm : NULL;
+    return TFM_OK;
+}
+
+static tfm_status tfm__load_decoder(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm_decoder_layer_weights *layers;
+    char prefix[TFM__NAME], name[TFM__NAME];
+    void *memory;
+    int32_t i;
+    c->n_decoder_layers = tfm__count_layers(l, "decoder");
+    if (!c->n_decoder_layers) return tfm__no_layers(l, "decoder");
+    TFM__TRY(tfm__pool_take(&m->pool, c->n_decoder_layers, sizeof *layers, &memory, l->err));
+    memset(memory, 0, (size_t)c->n_decoder_layers * sizeof *layers);
+    m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
+    m->decoder.n_layers = c->n_decoder_layers;
+    for (i = 0; i < c->n_decoder_layers; i++) {
+        layers[i].order = c->norm;
+        tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
+        tfm__format(name, sizeof name, "%s.self_attn", prefix);
+        TFM__TRY(tfm__load_attention(l, name, &layers[i].self_attn));
+        tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
+        TFM__TRY(tfm__load_attention(l, name, &layers[i].cross_attn));
+        TFM__TRY(tfm__load_ffn(l, prefix, &c->d_ff_decoder, &layers[i].ffn));
+        tfm__format(name, sizeof name, "%s.norm1", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm1));
+        tfm__format(name, sizeof name, "%s.norm2", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm2));
+        tfm__format(name, sizeof name, "%s.norm3", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm3));
+    }
+    TFM__TRY(tfm__load_norm(l, "decoder.norm", &m->decoder_norm));
+    m->decoder.norm = m->decoder_norm.weight.data ? &m->decoder_norm : NULL;
+    return TFM_OK;
+}
+
+static tfm_status tfm__load_embeddings(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    TFM__TRY(tfm__load_tensor(l, "src_embedding.weight", 1, 2, -1, -1, &m->src_embedding));
+    c->d_model = (int32_t)m->src_embedding.dims[1];
+    TFM__TRY(tfm__load_tensor(l, "tgt_embedding.weight", 0, 2, -1, c->d_model, &m->tgt_embedding));
+    if (!m->tgt_embedding.data) m->tgt_embedding = m->src_embedding;
+    c->src_vocab_size = (int32_t)m->src_embedding.dims[0];
+    c->tgt_vocab_size = (int32_t)m->tgt_embedding.dims[0];
+    if (c->positions == TFM_POSITIONS_LEARNED) {
+        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model,
+                                  &m->src_positions));
+        TFM__TRY(tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model,
+                                  &m->tgt_positions));
+        if (!m->tgt_positions.data) m->tgt_positions = m->src_positions;
+        c->max_positions = (int32_t)tfm__min(m->src_positions.dims[0], m->tgt_positions.dims[0]) -
+                           c->position_offset;
+        if (c->max_positions < 1)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_positions.weight' is %t, but "
+                             "position_offset is %i", &m->src_positions,
+                             (int64_t)c->position_offset);
+    }
+    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
+    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
+    m->has_src_norm = m->src_norm.weight.data != NULL;
+    m->has_tgt_norm = m->tgt_norm.weight.data != NULL;
+    m->generator.weight = m->tgt_embedding;
+    if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
+        return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
+    return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
+}
+
+#ifndef TRANSFORMER_NO_TEXT
+static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t expected,
+                                       tfm__vocabulary *v) {
+    int64_t i = tfm__claim(l, name);
+    tfm_tensor t;
+    if (i < 0) return TFM_OK;
+    t = tfm_safetensors_tensor(l->file, i);
+    if (t.dtype != TFM_U8 || t.rank != 1)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U8 of rank 1", name,
+                         tfm_dtype_name(t.dtype), &t);
+    return tfm__read_vocabulary(v, &l->model->pool, name, (const char *)t.data, t.dims[0], expected,
+                                l->err);
+}
+#endif
+
+static tfm_status tfm__load_text(tfm__loader *l) {
+#ifdef TRANSFORMER_NO_TEXT
+    (void)tfm__claim(l, "src_vocabulary");
+    (void)tfm__claim(l, "tgt_vocabulary");
+#else
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    TFM__TRY(tfm__load_vocabulary(l, "src_vocabulary", c->src_vocab_size, &m->src_vocabulary));
+    TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->tgt_vocabulary));
+    if (!m->tgt_vocabulary.n && m->src_vocabulary.n) {
+        if (c->src_vocab_size != c->tgt_vocab_size)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing, and "
+                             "src_vocabulary has %i tokens, expected %i",
+                             (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
+        m->tgt_vocabulary = m->src_vocabulary;
+    }
+    if (m->tgt_vocabulary.n && !m->src_vocabulary.n)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
+    c->has_text = m->src_vocabulary.n > 0;
+#endif
+    return TFM_OK;
+}
+
+/* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
+static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
+    const tfm_config *c = &l->model->config;
+    struct {
+        int field;
+        int32_t actual;
+    } sizes[8];
+    int i;
+    int32_t s;
+    sizes[0].field = tfm__field_d_model, sizes[0].actual = c->d_model;
+    sizes[1].field = tfm__field_d_ff, sizes[1].actual = c->d_ff;
+    sizes[2].field = tfm__field_d_key, sizes[2].actual = c->d_key;
+    sizes[3].field = tfm__field_d_value, sizes[3].actual = c->d_value;
+    sizes[4].field = tfm__field_n_encoder_layers, sizes[4].actual = c->n_encoder_layers;
+    sizes[5].field = tfm__field_n_decoder_layers, sizes[5].actual = c->n_decoder_layers;
+    sizes[6].field = tfm__field_src_vocab_size, sizes[6].actual = c->src_vocab_size;
+    sizes[7].field = tfm__field_tgt_vocab_size, sizes[7].actual = c->tgt_vocab_size;
+    for (i = 0; i < 8; i++)
+        if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
+            return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: '%s' is %i, the tensors say %i",
+                             tfm__fields[sizes[i].field].name, (int64_t)v[sizes[i].field].integer,
+                             (int64_t)sizes[i].actual);
+    for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
+        int is_source = i == tfm__field_src_pad || i == tfm__field_src_unk ||
+                        i == tfm__field_src_start || i == tfm__field_src_end;
+        int32_t n = is_source ? c->src_vocab_size : c->tgt_vocab_size;
+        if (v[i].seen && v[i].integer >= n)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' is %i, the vocabulary has %i tokens",
+                             tfm__fields[i].name, (int64_t)v[i].integer, (int64_t)n);
+    }
+    for (s = 0; s < c->n_suppressed; s++)
+        if (c->suppressed[s] >= c->tgt_vocab_size)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
+                             (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
+    return TFM_OK;
+}
+
+static tfm_status tfm__load_all(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm__value values[TFM__N_FIELDS];
+    const tfm__value *scale = &values[tfm__field_embedding_scale];
+    const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
+    int64_t i;
+    memset(values, 0, sizeof values);
+    if (!text)
+        return tfm__fail(l->err, TFM_E_CONFIG, "metadata has no 'transformer.config': not a model "
+                         "file (tools/convert.py makes one from a checkpoint)");
+    for (i = 0; i < l->file->n_metadata; i++) {
+        const char *key = l->file->metadata[2 * i];
+        if (strcmp(key, "transformer.config") != 0 && strcmp(key, "format") != 0)
+            return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
+    }
+    TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
+    TFM__TRY(tfm__load_embeddings(l));
+    c->embedding_scale = 1;
+    if (scale->seen) c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    TFM__TRY(tfm__load_encoder(l));
+    TFM__TRY(tfm__load_decoder(l));
+    if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
+        return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: 'layer_norm' is deviation, which "
+                         "a d_model of 1 does not have");
+    TFM__TRY(tfm__load_text(l));
+    for (i = 0; i < tfm_safetensors_count(l->file); i++)
+        if (!l->used[i])
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
+                             tfm_safetensors_name(l->file, i));
+    return tfm__check_config(l, values);
+}
+
+/* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
+static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
+                                    int64_t size, tfm_error *err) {
+    tfm__loader l;
+    tfm_safetensors *file = NULL;
+    tfm_model *m = NULL;
+    void *memory;
+    tfm_status status = tfm__pool_take(pool, 1, sizeof *m, &memory, err);
+    if (status == TFM_OK) {
+        m = (tfm_model *)memory;
+        memset(m, 0, sizeof *m);
+        m->pool = *pool;
+        status = tfm_safetensors_open(&file, data, (size_t)size, &pool->allocator, err);
+    }
+    if (status == TFM_OK) /* lives as long as the file's directory, not the model */
+        status = tfm__pool_take(&file->pool, file->n_entries, 1, &memory, err);
+    if (status == TFM_OK) {
+        l.file = file, l.model = m, l.err = err;
+        l.used = (unsigned char *)memory;
+        memset(l.used, 0, (size_t)file->n_entries);
+        status = tfm__load_all(&l);
+    }
+    tfm_free_safetensors(file);
+    if (status == TFM_OK) {
+        *model = m;
+    } else {
+        tfm__pool rest = m ? m->pool : *pool;
+        tfm__pool_free(&rest);
+    }
+    return status;
+}
+
+TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
+                                  const tfm_model_options *options, tfm_error *err) {
+    tfm__pool pool;
+    pool.blocks = NULL;
+    TFM__TRY(tfm__check_buffer(model, data, size, err));
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
+    return tfm__load_in_pool(model, &pool, data, (int64_t)size, err);
+}
+
+#ifndef TRANSFORMER_NO_STDIO
+TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
+                                       const tfm_model_options *options, tfm_error *err) {
+    tfm__pool pool;
+    void *data;
+    int64_t size;
+    pool.blocks = NULL;
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
+    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
+    return tfm__load_in_pool(model, &pool, data, size, err);
+}
+#endif
+
+TFM_DEF void tfm_free_model(tfm_model *model) {
+    if (model) {
+        tfm__pool pool = model->pool; /* the model itself lies in it */
+        tfm__pool_free(&pool);
+    }
+}
+
+TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
+
+/* >>session ========================================================================================
+   23. SESSIONS
+   One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
+   independent, so a group changes no bit), which bounds memory whatever the batch.
+   ================================================================================================== */
+
+enum { TFM__GROUP = 512 }; /* positions of a pass, or one sentence where that is longer */
+
+struct tfm_session {
+    const tfm_model *model;
+    tfm_allocator allocator;
+    void *allocation; /* what the allocator gave; the session lies in it */
+    int32_t max_batch, max_source, max_target;
+
+    float *positions;     /* [max(max_source, max_target), D]: sinusoids */
+    float *memory;        /* [B, S, D] of the last encode */
+    float *x;             /* [group, D]: the residual stream of a decoder pass */
+    float *logits;        /* [running rows, V] of the last step */
+    tfm__work work;
+    tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
+
+    /* the source of the last encode */
+    int32_t B, S;          /* B 0: none */
+    int32_t *src_ids;      /* [B, S], pads filled in */
+    int32_t *src_lengths;  /* [B]: up to the last token that is no pad */
+    unsigned char *src_pads; /* [B, S]: 1 = pad */
+    int src_has_holes;     /* a pad stands before a token */
+
+    /* the target of a teacher-forced pass */
+    int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
+    unsigned char *tgt_pads;
+
+    /* decoding */
+    int decoding;          /* tfm_start was called */
+    int32_t position;      /* of the next step */
+    int32_t n_running;
+    int32_t *running;      /* [n_running]: rows, in order */
+    int32_t *slots;        /* [B]: the row's place in logits, or -1 */
+    int32_t *caps;         /* [B] */
+    int32_t *out_ids;      /* [B, max_target] */
+    tfm_result *results;   /* [B] */
+    int32_t *step_ids;     /* [n_running]: the last token of each */
+    int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
+    int32_t *text_lengths; /* [max_batch] */
+};
+
+static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns, int32_t **pointer,
+                                 tfm_error *err) {
+    void *memory = NULL;
+    int64_t n;
+    if (!tfm__mul(rows, columns, &n))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i ids overflow", rows, columns);
+    TFM__TRY(tfm_arena_take(arena, n, sizeof(int32_t), &memory, err));
+    *pointer = (int32_t *)memory;
+    return TFM_OK;
+}
+
+static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void **pointer,
+                                  tfm_error *err) {
+    *pointer = NULL;
+    return tfm_arena_take(arena, n, size, pointer, err);
+}
+
+static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_decoder_weights *d = &s->model->decoder;
+    int64_t self_rows = (int64_t)s->max_batch * s->max_target;
+    int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
+    tfm__kv none, *self, *cross;
+    void *memory;
+    int32_t i;
+    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
+    s->self = (tfm__kv *)memory;
+    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
+    s->cross = (tfm__kv *)memory;
+    for (i = 0; i < d->n_layers; i++) {
+        const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
+        self = s->self ? &s->self[i] : &none;
+        cross = s->cross ? &s->cross[i] : &none;
+        self->capacity = s->max_target;
+        cross->capacity = s->max_source;
+        TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
+        TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
+        TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
+        TFM__TRY(tfm__take_floats(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
+    }
+    return TFM_OK;
+}
+
+/* Rows of the residual stream in one pass; a step may have max_batch of them. */
+static int64_t tfm__group_rows(const tfm_session *s) {
+    int64_t longest = tfm__max(s->max_source, s->max_target);
+    return tfm__max(tfm__max(longest, s->max_batch), tfm__min(TFM__GROUP, s->max_batch * longest));
+}
+
+/* Takes everything from the arena: the same code measures and makes. */
+static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_model *m = s->model;
+    const tfm_config *c = &m->config;
+    int64_t B = s->max_batch, D = c->d_model, rows = tfm__group_rows(s);
+    int64_t longest = tfm__max(s->max_source, s->max_target);
+    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+    tfm__sizes z;
+    void *memory;
+    memset(&z, 0, sizeof z);
+    TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
+    TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
+    z.M = rows, z.D = D, z.scores = longest, z.key_rows = rows;
+    TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
+    TFM__TRY(tfm__take_floats(arena, sinusoids ? longest : 0, D, &s->positions, err));
+    TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
+    TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
+    TFM__TRY(tfm__take_floats(arena, B, c->tgt_vocab_size, &s->logits, err));
+    TFM__TRY(tfm__layout_caches(s, arena, err));
+    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
+    TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
+    s->src_pads = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->tgt_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->tgt_lengths, err));
+    TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
+    s->tgt_pads = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->caps, err));
+    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->out_ids, err));
+    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm_result), &memory, err));
+    s->results = (tfm_result *)memory;
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->step_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
+    return tfm__take_ints(arena, B, 1, &s->text_lengths, err);
+}
+
+/* Fills limits and allocator of s from options, and measures: *bytes for the arena. */
+static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
+                                    const tfm_session_options *options, tfm_arena *arena,
+                                    tfm_error *err) {
+    tfm_session_options o;
+    const tfm_allocator *allocator;
+    int32_t most;
+    void *memory;
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: none given");
+    memset(&o, 0, sizeof o);
+    memset(s, 0, sizeof *s);
+    if (options) o = *options;
+    if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_source > INT32_MAX / 2 - 8)
+        return tfm__fail(err, TFM_E_ARGUMENT, "max_batch %i, max_source %i, max_target %i: a limit is "
+                         "out of range", (int64_t)o.max_batch, (int64_t)o.max_source,
+                         (int64_t)o.max_target);
+    most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
+    if (o.max_source > most || o.max_target > most)
+        return tfm__fail(err, TFM_E_TOO_LONG, "max_source %i and max_target %i, but the model has "
+                         "positions for %i", (int64_t)o.max_source, (int64_t)o.max_target,
+                         (int64_t)most);
+    s->model = model;
+    s->max_batch = o.max_batch ? o.max_batch : 1;
+    s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
+    s->max_target = o.max_target ? o.max_target : (int32_t)tfm__min(2 * s->max_source + 16, most);
+    allocator = o.allocator ? o.allocator : &model->pool.allocator;
+    TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
+    *arena = tfm_arena_measuring();
+    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
+    return tfm__layout_session(s, arena, err);
+}
+
+TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
+                                     size_t *bytes, tfm_error *err) {
+    tfm_session plan;
+    tfm_arena arena;
+    if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes: no place for them");
+    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    *bytes = arena.peak;
+    return TFM_OK;
+}
+
+static tfm_position_options tfm__position_options(const tfm_config *c) {
+    tfm_position_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = c->positions;
+    o.first = c->position_offset;
+    o.base = c->position_base;
+    o.divisor_half = c->position_divisor_half;
+    o.double_angles = c->position_double;
+    return o;
+}
+
+TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
+                                      const tfm_session_options *options, tfm_error *err) {
+    tfm_session plan, *s;
+    tfm_arena arena;
+    void *memory = NULL, *place;
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: no place for it");
+    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
+    arena = tfm_arena_make(memory, arena.peak);
+    /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
+    (void)tfm_arena_take(&arena, 1, sizeof *s, &place, NULL);
+    s = (tfm_session *)place;
+    *s = plan;
+    s->allocation = memory;
+    (void)tfm__layout_session(s, &arena, NULL);
+    if (s->positions) {
+        tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
+                                        model->config.d_model);
+        tfm_position_options o = tfm__position_options(&model->config);
+        tfm__position_rows(&rows, &o, NULL);
+    }
+    *session = s;
+    return TFM_OK;
+}
+
+TFM_DEF void tfm_free_session(tfm_session *session) {
+    if (session) session->allocator.release(session->allocator.user, session->allocation);
+}
+
+/* Checks a batch and copies it: ids with every pad position filled in, lengths up to the last token
+   that is no pad, a pad mask. *holes: a pad stands before a token. */
+static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int32_t max_rows,
+                                  int32_t max_width, int32_t vocab, int32_t pad, int32_t *ids,
+                                  int32_t *lengths, unsigned char *pads, int *holes,
+                                  tfm_error *err) {
+    int64_t b, i, at;
+    int pass;
+    if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
+    if (batch->rows < 1 || batch->rows > max_rows)
+        return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%s has %i rows, the session takes 1 to %i", name, (int64_t)batch->rows,
+                         (int64_t)max_rows);
+    if (batch->width < 1 || batch->width > max_width)
+        return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%s has %i tokens a row, the session takes 1 to %i", name,
+                         (int64_t)batch->width, (int64_t)max_width);
+    *holes = 0;
+    for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
+        for (b = 0; b < batch->rows; b++) {
+            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0, last = 0;
+            if (length < 1 || length > batch->width)
+                return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
+                                 name, b, (int64_t)length, (int64_t)batch->width);
+            for (i = 0; i < batch->width; i++) {
+                int32_t id = i < length ? batch->ids[b * batch->width + i] : pad;
+                int is_pad = i >= length || id == pad;
+                if (i < length && (id < 0 || id >= vocab))
+                    return tfm__fail(err, TFM_E_TOKEN,
+                                     "%s: row %i, position %i: id %i, the vocabulary has %i tokens",
+                                     name, b, i, (int64_t)id, (int64_t)vocab);
+                if (!is_pad) last = (int32_t)i + 1;
+                n_pads += is_pad;
+                if (!pass) continue;
+                at = b * batch->width + i;
+                ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
+                pads[at] = (unsigned char)is_pad;
+            }
+            if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
+            if (pass) {
+                lengths[b] = last;
+                if (n_pads != batch->width - last) *holes = 1;
+            }
+        }
+    return TFM_OK;
+}
+
+/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads may
+   be NULL. */
+static void tfm__embed(const tfm_session *s, float *x, int is_target, const int32_t *ids,
+                       const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
+    const tfm_model *m = s->model;
+    const tfm_config *c = &m->config;
+    const tfm_tensor *E = is_target ? &m->tgt_embedding : &m->src_embedding;
+    const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
+    float scale = (float)c->embedding_scale;
+    int64_t b, l, d, D = c->d_model;
+    for (b = 0; b < B; b++)
+        for (l = 0; l < L; l++) {
+            int64_t at = b * L + l, p = first + l;
+            const float *e = (const float *)E->data + ids[at] * E->strides[0], *position = NULL;
+            float *row = x + at * D;
+            int zero = is_target && c->start_embedding_zero && p == 0;
+            for (d = 0; d < D; d++) row[d] = zero ? 0.0f : e[d] * scale;
+            if (c->positions == TFM_POSITIONS_LEARNED)
+                position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
+            else if (s->positions)
+                position = s->positions + p * D;
+            if (position && !(pads && pads[at] && c->pad_position_zero)) tfm__add_to(row, position, D);
+            if (is_target ? m->has_tgt_norm : m->has_src_norm)
+                tfm__norm_row(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
+        }
+}
+
+/* Masks for the keys of rows b0 on: lengths, and a pad mask only if lengths do not say it all. */
+static tfm_masks tfm__pad_masks(const int32_t *lengths, unsigned char *pads, int holes, int64_t b0,
+                                int64_t B, int64_t L) {
+    tfm_masks masks;
+    memset(&masks, 0, sizeof masks);
+    masks.key_lengths = lengths + b0;
+    if (holes) masks.key_padding = tfm_tensor_2d(pads + b0 * L, TFM_BOOL, B, L);
+    return masks;
+}
+
+static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
+    return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
+}
+
+/* Encodes the batch in src_ids, and projects cross keys and values for every decoder layer. */
+static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
+    const tfm_model *m = s->model;
+    int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
+    int32_t i;
+    for (b0 = 0; b0 < s->B; b0 += per) {
+        int64_t B = tfm__min(per, s->B - b0), at = b0 * s->S;
+        float *x = s->memory + at * D;
+        tfm_masks masks = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+        tfm__rows rows = tfm__rows_make(x, B, s->S, D);
+        tfm__pass p;
+        memset(&p, 0, sizeof p);
+        p.B = B, p.L = s->S, p.D = D;
+        p.self_masks = &masks, p.work = s->work;
+        tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
+        tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
+                     attention ? attention->strides[0] : 0);
+        for (i = 0; i < m->decoder.n_layers; i++) {
+            const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
+            tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
+            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
+        }
+    }
+}
+
+static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
+                             s->src_ids, s->src_lengths, s->src_pads, &s->src_has_holes, err));
+    s->B = src->rows, s->S = src->width;
+    s->decoding = 0;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    TFM__TRY(tfm__set_source(session, src, err));
+    tfm__run_encoder(session, NULL);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_tensor tfm_memory(const tfm_session *session) {
+    return tfm_tensor_3d(session->B ? session->memory : NULL, TFM_F32, session->B, session->S,
+                         session->model->config.d_model);
+}
+
+/* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
+   batch row 0 where p->kv_rows is NULL. */
+static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
+                             const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
+    const tfm_decoder_weights *w = &s->model->decoder;
+    float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
+    int32_t i;
+    for (i = 0; i < w->n_layers; i++) {
+        const tfm_decoder_layer_weights *l = &w->layers[i];
+        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
+        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
+        tfm__decoder_layer(p, x, l, &self, &cross, sa, ca);
+        if (sa) sa += self_attention->strides[0];
+        if (ca) ca += cross_attention->strides[0];
+    }
+    tfm__final_norm(p, x, w->norm);
+}
+
+TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                               const tfm_forward_options *options, tfm_tensor *logits,
+                               tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_model *m;
+    const tfm_config *c;
+    tfm_forward_options o;
+    tfm_tensor expected;
+    tfm__rows out;
+    int64_t b0, per, T, D;
+    int holes;
+    if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
+    m = s->model, c = &m->config, D = c->d_model;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (tgt->rows != src->rows)
+        return tfm__fail(err, TFM_E_ARGUMENT, "src has %i rows, tgt %i", (int64_t)src->rows,
+                         (int64_t)tgt->rows);
+    T = tgt->width;
+    expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
+    TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
+    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention", c->n_encoder_layers,
+                                      src->rows, c->n_heads, src->width, src->width, err));
+    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention", c->n_decoder_layers,
+                                      src->rows, c->n_heads, T, T, err));
+    TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
+                                      src->rows, c->n_heads, T, src->width, err));
+    TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
+                             s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, &o.encoder_attention);
+    per = tfm__max(1, tfm__group_rows(s) / T);
+    for (b0 = 0; b0 < s->B; b0 += per) {
+        int64_t B = tfm__min(per, s->B - b0);
+        tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
+        tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+        tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
+        tfm__pass p;
+        memset(&p, 0, sizeof p);
+        self.causal = !o.not_causal;
+        p.B = B, p.L = T, p.D = D, p.S = s->S, p.self_masks = &self, p.cross_masks = &cross;
+        p.work = s->work;
+        tfm__embed(s, s->x, 1, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, B, T, 0);
+        tfm__run_decoder(s, &p, s->x, b0, &o.decoder_attention, &o.cross_attention);
+        y.data = tfm__row(&out, b0, 0), y.B = B;
+        tfm__linear(&y, &x, &m->generator);
+    }
+    return TFM_OK;
+}
+
+/* >>search =========================================================================================
+   24. DECODING
+   Greedy: each running row takes its most probable token. Rows that finish leave the batch; the
+   others keep their cache rows, which kv_rows maps.
+   ================================================================================================== */
+
+TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
+                             const tfm_decode_options *options, tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_config *c;
+    int32_t b, cap = options ? options->max_length : 0;
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    c = &s->model->config;
+    if (c->start < 0 && !c->start_embedding_zero)
+        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: 'start' is missing, so nothing can be "
+                         "decoded");
+    if (cap < 0) return tfm__fail(err, TFM_E_ARGUMENT, "max_length is %i", (int64_t)cap);
+    if (cap > s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG, "max_length is %i, the session's max_target %i",
+                         (int64_t)cap, (int64_t)s->max_target);
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, NULL);
+    s->decoding = 1;
+    s->position = 0;
+    s->n_running = s->B;
+    for (b = 0; b < s->B; b++) {
+        s->running[b] = b;
+        s->slots[b] = -1;
+        s->step_ids[b] = c->start < 0 ? 0 : c->start;
+        s->caps[b] = cap ? cap : (int32_t)tfm__min(2 * (int64_t)s->src_lengths[b] + 16, s->max_target);
+        memset(&s->results[b], 0, sizeof s->results[b]);
+        s->results[b].ids = s->out_ids + (int64_t)b * s->max_target;
+        s->results[b].finish = TFM_RUNNING;
+    }
+    return TFM_OK;
+}
+
+static int tfm__is_suppressed(const tfm_config *c, int32_t id) {
+    int32_t i;
+    for (i = 0; i < c->n_suppressed; i++)
+        if (c->suppressed[i] == id) return 1;
+    return 0;
+}
+
+/* The most probable id and its log-probability. Whatever the logits are (NaN, infinities), the id is
+   in range: if nothing compares it is the end token, or 0. */
+static int32_t tfm__best_token(const tfm_config *c, const float *logits, double *log_probability) {
+    float max = -INFINITY, best_logit = -INFINITY;
+    int32_t v, best = c->end < 0 ? 0 : c->end;
+    double sum = 0;
+    for (v = 0; v < c->tgt_vocab_size; v++) {
+        if (logits[v] > max) max = logits[v];
+        if (logits[v] > best_logit && !tfm__is_suppressed(c, v)) best_logit = logits[v], best = v;
+    }
+    for (v = 0; v < c->tgt_vocab_size; v++) sum += (double)expf(logits[v] - max);
+    *log_probability = (double)logits[best] - (double)max - log(sum);
+    return best;
+}
+
+/* Takes the next token of every running row from its logits; rows that finish leave the list. */
+static void tfm__choose_tokens(tfm_session *s) {
+    const tfm_config *c = &s->model->config;
+    int32_t i, kept = 0;
+    for (i = 0; i < s->n_running; i++) {
+        int32_t row = s->running[i], id;
+        tfm_result *result = &s->results[row];
+        double log_probability = 0;
+        if (s->position == 0 && c->forced >= 0) {
+            id = c->forced;
+        } else {
+            id = tfm__best_token(c, s->logits + (int64_t)i * c->tgt_vocab_size, &log_probability);
+            result->score += log_probability;
+        }
+        if (id == c->end) {
+            result->finish = TFM_ENDED;
+            continue;
+        }
+        s->out_ids[(int64_t)row * s->max_target + result->length++] = id;
+        if (result->length == s->caps[row]) {
+            result->finish = TFM_HIT_LENGTH;
+            continue;
+        }
+        s->running[kept] = row;
+        s->step_ids[kept++] = id;
+    }
+    s->n_running = kept;
+}
+
+TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
+    tfm_session *s = session;
+    if (!s || !running)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
+    if (!s->decoding)
+        return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
+    if (s->n_running) {
+        const tfm_model *m = s->model;
+        int64_t n = s->n_running, D = m->config.d_model, V = m->config.tgt_vocab_size;
+        tfm_masks cross =
+            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, 0, s->B, s->S);
+        tfm__rows x = tfm__rows_make(s->x, n, 1, D), logits = tfm__rows_make(s->logits, n, 1, V);
+        tfm__pass p;
+        int32_t i;
+        memset(&p, 0, sizeof p);
+        p.B = n, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
+        p.kv_rows = n == s->B ? NULL : s->running;
+        p.cross_masks = &cross, p.work = s->work;
+        tfm__embed(s, s->x, 1, s->step_ids, NULL, n, 1, s->position);
+        tfm__run_decoder(s, &p, s->x, 0, NULL, NULL);
+        tfm__linear(&logits, &x, &m->generator);
+        for (i = 0; i < s->B; i++) s->slots[i] = -1;
+        for (i = 0; i < s->n_running; i++) s->slots[s->running[i]] = i;
+        tfm__choose_tokens(s);
+        s->position++;
+    }
+    *running = s->n_running;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_result *result,
+                                  tfm_error *err) {
+    if (!session || !result)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session or result: none given");
+    if (!session->decoding)
+        return tfm__fail(err, TFM_E_STATE, "tfm_get_result: tfm_start comes first");
+    if (row < 0 || row >= session->B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
+                         (int64_t)session->B);
+    *result = session->results[row];
+    return TFM_OK;
+}
+
+TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
+    if (!session || !session->decoding || row < 0 || row >= session->B || session->slots[row] < 0)
+        return NULL;
+    return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
+}
+
+/* >>text ===========================================================================================
+   25. TEXT IN, TEXT OUT
+   ================================================================================================== */
+#ifndef TRANSFORMER_NO_TEXT
+
+static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
+
+/* Unicode's White_Space. */
+static int tfm__is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+/* Steps to the next token of text (valid UTF-8) from *at; 0 at the end. White space between
+   characters is a token where the vocabulary has one for it, and else nothing. */
+static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const char *text, size_t size,
+                           size_t *at, tfm_text *token) {
+    size_t begin = *at, i = *at;
+    uint32_t c = 0;
+    int n = 0;
+    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && tfm__is_space(c))
+        i += (size_t)n;
+    if (i >= size) return 0;
+    if (kind == TFM_TEXT_CHARACTERS && i > begin && begin > 0 &&
+        tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE) >= 0) {
+        *at = i;
+        token->data = tfm__space_piece, token->size = TFM__SPACE_PIECE;
+        return 1;
+    }
+    token->data = text + i;
+    do i += (size_t)n;
+    while (kind == TFM_TEXT_WORDS && i < size &&
+           (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && !tfm__is_space(c));
+    token->size = (size_t)(text + i - token->data);
+    *at = i;
+    return 1;
+}
+
+TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                                tfm_error *err) {
+    const tfm_config *c;
+    const tfm__vocabulary *v;
+    tfm_text_kind kind;
+    tfm_text token;
+    int64_t fault, n = 0;
+    size_t at;
+    int pass;
+    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
+    c = &model->config, v = &model->src_vocabulary;
+    if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
+    fault = tfm__utf8_fault(text, size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    for (pass = 0; pass < 2; pass++) { /* counts and checks, then writes */
+        n = c->src_start >= 0;
+        if (pass && n) ids[0] = c->src_start;
+        for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
+            int32_t id = tfm__find_token(v, token.data, (int64_t)token.size);
+            if (id < 0 && c->src_unk < 0)
+                return tfm__fail(err, TFM_E_TOKEN, "the token before byte %i is not in src_vocabulary, "
+                                 "and the model has no src_unk", (int64_t)at);
+            if (pass) ids[n] = id < 0 ? c->src_unk : id;
+        }
+        if (n == (c->src_start >= 0)) { /* blank */
+            *count = 0;
+            return TFM_OK;
+        }
+        if (pass && c->src_end >= 0) ids[n] = c->src_end;
+        n += c->src_end >= 0;
+        if (n > capacity)
+            return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
+                             (int64_t)capacity);
+    }
+    *count = (int32_t)n;
+    return TFM_OK;
+}
+
+/* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. */
+static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
+                        char *out) {
+    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    int words = form == TFM_FORM_TOKENS || m->config.tgt_text == TFM_TEXT_WORDS;
+    size_t size = 0;
+    int64_t i, k;
+    for (i = 0; i < n; i++) {
+        const tfm__spelling *token = &v->spellings[v->tokens[ids[i]]];
+        if (words && i) {
+            if (out) out[size] = ' ';
+            size++;
+        }
+        for (k = 0; k < token->size;) {
+            int space = !words && token->size - k >= TFM__SPACE_PIECE &&
+                        memcmp(token->text + k, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+            char byte = space ? ' ' : token->text[k];
+            k += space ? TFM__SPACE_PIECE : 1;
+            if (space && size == 0) continue; /* the text begins with a word, not with its space */
+            if (out) out[size] = byte;
+            size++;
+        }
+    }
+    return size;
+}
+
+TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
+                                  tfm_error *err) {
+    size_t needed;
+    int32_t i;
+    if (!model || (!ids && count > 0) || !text || !size)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_detokenize: a pointer is NULL");
+    if (!model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
+    for (i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
+            return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
+                             (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
+    needed = tfm__join(model, ids, count, form, NULL);
+    if (needed >= capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
+                         (int64_t)needed + 1, (int64_t)capacity);
+    tfm__join(model, ids, count, form, text);
+    text[needed] = 0;
+    *size = needed;
+    return TFM_OK;
+}
+
+/* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. */
+static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
+                                      tfm_batch *batch, tfm_error *err) {
+    tfm_error inner;
+    int32_t i, row, count;
+    batch->ids = s->text_ids, batch->lengths = s->text_lengths;
+    batch->rows = batch->width = 0;
+    for (i = 0; i < n; i++) {
+        tfm_status status =
+            tfm_tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
+                         s->text_ids + (int64_t)batch->rows * s->max_source, s->max_source, &count,
+                         &inner);
+        if (status != TFM_OK && n > 1)
+            return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
+        if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
+        if (!count) continue;
+        s->text_lengths[batch->rows++] = count;
+        batch->width = (int32_t)tfm__max(batch->width, count);
+    }
+    for (row = 1; row < batch->rows; row++) /* from rows of max_source to rows of width */
+        memmove(s->text_ids + (int64_t)row * batch->width,
+                s->text_ids + (int64_t)row * s->max_source,
+                (size_t)s->text_lengths[row] * sizeof *s->text_ids);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
+                                       int32_t n, char *buffer, size_t capacity, tfm_error *err) {
+    tfm_session *s = session;
+    tfm_batch batch;
+    size_t needed = 0, at = 0;
+    int32_t i, row, running;
+    if (!s || !texts || !out || !buffer || n < 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_translate_batch: a pointer is NULL, or n negative");
+    if (n > s->max_batch)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time", (int64_t)n,
+                         (int64_t)s->max_batch);
+    if (!s->model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
+    TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
+    running = 0;
+    if (batch.rows) {
+        TFM__TRY(tfm_start(s, &batch, NULL, err));
+        do TFM__TRY(tfm_step(s, &running, err));
+        while (running);
+    }
+    for (row = 0; row < batch.rows; row++)
+        needed += tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT, NULL);
+    needed += (size_t)n;
+    if (needed > capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
+                         (int64_t)needed, (int64_t)capacity);
+    for (i = row = 0; i < n; i++) {
+        tfm_text token;
+        size_t begin = 0;
+        /* a text without a token was not in the batch */
+        int blank = !tfm__next_token(&s->model->src_vocabulary, s->model->config.src_text,
+                                     texts[i].data, texts[i].size, &begin, &token);
+        size_t size = 0;
+        if (!blank) {
+            size = tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT,
+                             buffer + at);
+            row++;
+        }
+        buffer[at + size] = 0;
+        out[i].data = buffer + at, out[i].size = size;
+        at += size + 1;
+    }
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
+                                 tfm_error *err) {
+    tfm_text in, translated;
+    if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text: none given");
+    in.data = text, in.size = strlen(text);
+    return tfm_translate_batch(session, &in, &translated, 1, out, capacity, err);
+}
+#endif /* TRANSFORMER_NO_TEXT */
+
+#endif /* TRANSFORMER_IMPLEMENTATION */
+
+/* >>history ----------------------------------------------------------------------------------------
+
+   REVISION HISTORY
+
+       0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
+
+   LICENCE
+
+   This software is available under two licences; choose the one that you prefer.
+
+   ALTERNATIVE A - MIT License. Copyright (c) 2026 the authors of transformer.h.
+   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+   associated documentation files (the "Software"), to deal in the Software without restriction,
+   including without limitation the rights to use, copy, modify, merge, publish, distribute,
+   sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+   furnished to do so, subject to the following conditions:
+   The above copyright notice and this permission notice shall be included in all copies or
+   substantial portions of the Software.
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+   NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+   NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
+   DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT
+   OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+
+   ALTERNATIVE B - Public Domain (www.unlicense.org)
+   This is free and unencumbered software released into the public domain.
+   Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software, either in
+   source code form or as a compiled binary, for any purpose, commercial or non-commercial, and by any
+   means.
+   In jurisdictions that recognize copyright laws, the author or authors of this software dedicate any
+   and all copyright interest in the software to the public domain. We make this dedication for the
+   benefit of the public at large and to the detriment of our heirs and successors. We intend this
+   dedication to be an overt act of relinquishment in perpetuity of all present and future rights to
+   this software under copyright law.
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+   NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+   NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY,
+   WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE
+   SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+--------------------------------------------------------------------------------------------------- */
