@@ -3318,6 +3318,9 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_we
     return tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->bias);
 }
 
+/* Where a norm may be missing as a whole, either of its tensors says that it is there. */
+static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
+
 /* Rows begin .. begin + n of a packed projection. */
 static tfm_linear_weights tfm__slice_linear(const tfm_linear_weights *packed, int64_t begin,
                                             int64_t n) {
@@ -3346,7 +3349,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_at
     TFM__TRY(tfm__load_tensor(l, name, 0, 2, -1, D, &packed.weight));
     if (packed.weight.data) {
         int64_t rows = packed.weight.dims[0];
-        HW = a->out.weight.data ? a->out.weight.dims[1] : D;
+        HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
         HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
@@ -3364,9 +3367,14 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_at
         tfm__format(name, sizeof name, "%s.k_proj", prefix);
         TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
         tfm__format(name, sizeof name, "%s.v_proj", prefix);
-        HW = a->out.weight.data ? a->out.weight.dims[1] : D;
-        TFM__TRY(tfm__load_linear(l, name, 1, HW, D, &a->value));
+        TFM__TRY(tfm__load_linear(l, name, 1, a->out.weight.data ? a->out.weight.dims[1] : -1, D,
+                                  &a->value));
+        HW = a->value.weight.dims[0];
     }
+    if (!a->out.weight.data && HW != D)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i",
+                         prefix, HW, D);
     if (HK % c->n_heads || HW % c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, which do not divide into %i heads",
@@ -3391,12 +3399,24 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
 }
 
+static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
+    int64_t low = 0, high = f->n_entries;
+    while (low < high) { /* the first name that is not before the prefix */
+        int64_t middle = low + (high - low) / 2;
+        if (strcmp(((const tfm__entry *)f->by_name[middle])->name, prefix) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low < f->n_entries &&
+           strncmp(((const tfm__entry *)f->by_name[low])->name, prefix, strlen(prefix)) == 0;
+}
+
+/* Layers are counted by any of their tensors, so that one that is missing is reported by name. */
 static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
-    char name[TFM__NAME];
+    char prefix[TFM__NAME];
     int32_t n;
     for (n = 0; n < INT32_MAX; n++) {
-        tfm__format(name, sizeof name, "%s.layers.%i.linear1.weight", stack, (int64_t)n);
-        if (tfm_safetensors_find(l->file, name) < 0) break;
+        tfm__format(prefix, sizeof prefix, "%s.layers.%i.", stack, (int64_t)n);
+        if (!tfm__has_prefix(l->file, prefix)) break;
     }
     return n;
 }
@@ -3434,7 +3454,7 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
         TFM__TRY(tfm__load_norm(l, name, &layers[i].norm2));
     }
     TFM__TRY(tfm__load_norm(l, "encoder.norm", &m->encoder_norm));
-    m->encoder.norm = m->encoder_norm.weight.data ? &m->encoder_norm : NULL;
+    m->encoder.norm = tfm__has_norm(&m->encoder_norm) ? &m->encoder_norm : NULL;
     return TFM_OK;
 }
 
@@ -3467,7 +3487,7 @@ static tfm_status tfm__load_decoder(tfm__loader *l) {
         TFM__TRY(tfm__load_norm(l, name, &layers[i].norm3));
     }
     TFM__TRY(tfm__load_norm(l, "decoder.norm", &m->decoder_norm));
-    m->decoder.norm = m->decoder_norm.weight.data ? &m->decoder_norm : NULL;
+    m->decoder.norm = tfm__has_norm(&m->decoder_norm) ? &m->decoder_norm : NULL;
     return TFM_OK;
 }
 
@@ -3495,8 +3515,8 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     }
     TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
-    m->has_src_norm = m->src_norm.weight.data != NULL;
-    m->has_tgt_norm = m->tgt_norm.weight.data != NULL;
+    m->has_src_norm = tfm__has_norm(&m->src_norm);
+    m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
     m->generator.weight = m->tgt_embedding;
     if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
         return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
@@ -3691,7 +3711,7 @@ struct tfm_session {
     void *allocation; /* what the allocator gave; the session lies in it */
     int32_t max_batch, max_source, max_target;
 
-    float *positions;     /* [max(max_source, max_target), D]: sinusoids */
+    float *positions;     /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
     float *memory;        /* [B, S, D] of the last encode */
     float *x;             /* [group, D]: the residual stream of a decoder pass */
     float *logits;        /* [running rows, V] of the last step */
@@ -3785,7 +3805,7 @@ static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_erro
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
     z.M = rows, z.D = D, z.scores = longest, z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
-    TFM__TRY(tfm__take_floats(arena, sinusoids ? longest : 0, D, &s->positions, err));
+    if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
     TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
     TFM__TRY(tfm__take_floats(arena, B, c->tgt_vocab_size, &s->logits, err));
@@ -3898,7 +3918,7 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
                                   int32_t *lengths, unsigned char *pads, int *holes,
                                   tfm_error *err) {
     int64_t b, i, at;
-    int pass;
+    int pass, has_holes = 0;
     if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     if (batch->rows < 1 || batch->rows > max_rows)
@@ -3909,7 +3929,6 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %i tokens a row, the session takes 1 to %i", name,
                          (int64_t)batch->width, (int64_t)max_width);
-    *holes = 0;
     for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
         for (b = 0; b < batch->rows; b++) {
             int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0, last = 0;
@@ -3933,9 +3952,10 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
             if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
             if (pass) {
                 lengths[b] = last;
-                if (n_pads != batch->width - last) *holes = 1;
+                if (n_pads != batch->width - last) has_holes = 1;
             }
         }
+    *holes = has_holes;
     return TFM_OK;
 }
 

@@ -2,13 +2,14 @@
    formula. An operation is a multiplication or an addition of a matrix product, as TFM_COUNT counts
    them; softmax, norms, biases and activations are a percent or so more, and left out.
 
-   Legend, as in transformer.h: B batch, S source length, T target length, l length of either, D model
-   width, H heads, K and W key and value width of a head, F feed-forward width, V vocabulary, N layers.
+   Legend, as in transformer.h: B batch, S source length, T target length, l length of either,
+   D model width, H heads, K and W key and value width of a head, F feed-forward width,
+   V vocabulary, N layers.
 
    Document 002's case, a self-attention of width h = D = HK = HW over l tokens in a batch of b, has
 
-       4h^2 + 4h parameters            four projections [h, h], each with a bias
-       4lbh(2h + l) operations         8lbh^2 for the projections, 4bl^2h for scores and weighted sum
+       4h^2 + 4h parameters        four projections [h, h], each with a bias
+       4lbh(2h + l) operations     8lbh^2 for the projections, 4bl^2h for scores and weighted sum
 
    and follows from the general formulas below. */
 
@@ -34,7 +35,8 @@ typedef struct model_shape {
 static inline int64_t shape_has(const tfm_safetensors *file, const char *name) {
     return tfm_safetensors_find(file, name) >= 0;
 }
-static inline int64_t shape_norm(const tfm_safetensors *file, const char *weight, const char *bias) {
+static inline int64_t shape_norm(const tfm_safetensors *file, const char *weight,
+                                 const char *bias) {
     return shape_has(file, weight) + shape_has(file, bias);
 }
 static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) {

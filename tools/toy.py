@@ -5,10 +5,9 @@
 
 Three sentences, read character by character and written word by word, with the document's own
 vocabularies and its own kind of Transformer: post-norm, no biases, norms without weight and bias,
-positions whose every column has its own frequency, separate embeddings, an output layer of its own.
-The document prints 512 wide and six layers deep; this is the same thing 64 wide and two deep, which
-is plenty for three sentences. It learns them by heart: that is all it is for, a model small enough
-to look into. It fails loudly unless PyTorch's greedy decoding gives the three targets.
+positions whose every column has its own frequency, separate embeddings, an output layer of its own;
+64 wide and two layers deep, which is plenty for three sentences. It learns them by heart: that is
+all it is for, a model small enough to look into. It fails loudly unless PyTorch's greedy decoding gives the three targets.
 """
 import argparse
 import sys

@@ -575,14 +575,18 @@ def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
     memory, keep = model.encode(src)
     limit = min(2 * src.shape[1] + 20, model.shape.max_length)
     ids = torch.full((len(src), 1), tgt.start, device=src.device)
-    ended = torch.zeros(len(src), dtype=torch.bool, device=src.device)
-    while ids.shape[1] < limit and not ended.all():
+    rows: list[list[int]] = [[] for _ in range(len(src))]
+    at = torch.arange(len(src), device=src.device)  # the rows that have not ended
+    while len(at) and ids.shape[1] < limit:
         logits = model.logits(model.decode(ids, memory, keep)[:, -1])
         logits[:, tgt.never] = -math.inf
-        best = logits.argmax(-1).masked_fill(ended, tgt.end)
-        ids, ended = torch.cat([ids, best[:, None]], 1), ended | (best == tgt.end)
-    rows = [row[1:] for row in ids.tolist()]
-    return [row[:row.index(tgt.end)] if tgt.end in row else row for row in rows]
+        best = logits.argmax(-1)
+        go_on = best != tgt.end
+        at, ids = at[go_on], torch.cat([ids, best[:, None]], 1)[go_on]
+        memory, keep = memory[go_on], None if keep is None else keep[go_on]
+        for i, row in zip(at.tolist(), ids[:, 1:].tolist()):
+            rows[i] = row
+    return rows
 
 
 def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64) -> list[str]:

@@ -1,5 +1,5 @@
-/* write_safetensors.h: writes safetensors files, for the tools and the tests. Include transformer.h
-   with its implementation somewhere in the program; link nothing else.
+/* write_safetensors.h: writes safetensors files, for the tools and the tests. The program needs the
+   implementation of transformer.h, for the names of the types.
 
        st_writer w;
        const char *fault;
@@ -9,9 +9,9 @@
        fault = st_write_file(&w, path);    NULL, or what went wrong: "out.safetensors.part: ..."
        st_free(&w);
 
-   Names and texts are copied, tensors are not: their data must live until the file is written. A
-   call to st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings
-   are expected in UTF-8. The machine must be little-endian, as the format is. */
+   Names and texts are copied, tensors are not: their data must live until the file is written. An
+   st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings are
+   expected in UTF-8. The machine must be little-endian, as the format is. */
 
 #ifndef WRITE_SAFETENSORS_H
 #define WRITE_SAFETENSORS_H
@@ -39,7 +39,7 @@ typedef struct st_pair {
 } st_pair;
 
 typedef struct st_writer {
-    st_entry *entries; /* largest elements first, so that each tensor starts at a multiple of its own */
+    st_entry *entries; /* largest elements first: then every tensor is aligned to its own */
     st_pair *pairs;
     size_t n_entries, n_pairs;
     char fault[512]; /* the first one; "": none */
@@ -128,7 +128,8 @@ static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
         }
     if (strcmp(name, "__metadata__") == 0) {
         st_fail(w, name, "no name for a tensor");
-    } else if (entry.bytes < 0 || (entry.bytes > 0 && (!tensor.data || st_bits(tensor.dtype) < 8))) {
+    } else if (entry.bytes < 0 ||
+               (entry.bytes > 0 && (!tensor.data || st_bits(tensor.dtype) < 8))) {
         st_fail(w, name, "no data, a size out of range, or elements that share bytes");
     } else if ((entry.name = st_copy(name)) == NULL || !st_grow(&items, i, sizeof entry)) {
         free(entry.name);

@@ -1,0 +1,615 @@
+/* Whole models: the golden cases from model file to logits, sessions by steps against the teacher-forced
+   pass, batches against single sentences bit for bit, memory, limits, states. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+static tfm_error err;
+
+static void must(tfm_status status) {
+    if (status == TFM_OK) return;
+    printf("%s\n", err.text);
+    exit(2);
+}
+
+static void compare(const char *what, const tfm_tensor *got, const tfm_tensor *expected, double limit) {
+    double d = test_difference(got, expected);
+    CHECK(d <= limit, "%-52s largest difference %.2g", what, d);
+}
+
+/* An allocator that counts. */
+typedef struct counter {
+    int calls, live;
+    size_t last;
+} counter;
+static void *count_allocate(void *user, size_t bytes) {
+    counter *c = (counter *)user;
+    c->calls++, c->live++;
+    c->last = bytes;
+    return malloc(bytes);
+}
+static void count_release(void *user, void *pointer) {
+    ((counter *)user)->live--;
+    free(pointer);
+}
+static tfm_allocator counting(counter *c) {
+    tfm_allocator a;
+    memset(c, 0, sizeof *c);
+    a.allocate = count_allocate, a.release = count_release, a.user = c;
+    return a;
+}
+
+/* ---- golden models ---- */
+
+typedef struct golden {
+    tfm_safetensors *file;
+    tfm_model *model;
+    tfm_session *session;
+    tfm_tensor src, tgt;
+    tfm_batch src_batch, tgt_batch;
+} golden;
+
+static golden golden_open(const char *name, const char *tgt) {
+    golden g;
+    char path[128];
+    g.file = test_open(name);
+    snprintf(path, sizeof path, "tests/data/models/%s", name);
+    must(tfm_model_load_file(&g.model, path, NULL, &err));
+    g.src = test_get(g.file, "input.src"), g.tgt = test_get(g.file, tgt);
+    g.src_batch = tiny_batch((int32_t *)g.src.data, NULL, (int32_t)g.src.dims[0], (int32_t)g.src.dims[1]);
+    g.tgt_batch = tiny_batch((int32_t *)g.tgt.data, NULL, (int32_t)g.tgt.dims[0], (int32_t)g.tgt.dims[1]);
+    g.session = tiny_session(g.model, g.src_batch.rows, g.src_batch.width, g.tgt_batch.width);
+    return g;
+}
+static void golden_close(golden *g) {
+    tfm_free_session(g->session);
+    tfm_free_model(g->model);
+    tfm_free_safetensors(g->file);
+}
+
+static void seed0(const char *name) {
+    golden g = golden_open(name, "input.trg");
+    tfm_tensor logits = test_get(g.file, "expect.logits"), got = test_like(logits), memory;
+    tfm_tensor causal = test_get(g.file, "expect.logits_causal"), expected;
+    tfm_forward_options o;
+    memset(&o, 0, sizeof o);
+    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+    SECTION(name);
+    compare("logits, causal", &got, &causal, 1e-4);
+    o.not_causal = 1;
+    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    compare("logits, pad masks only, as document 000 runs it", &got, &logits, 1e-4);
+    memory = tfm_memory(g.session), expected = test_get(g.file, "expect.memory");
+    compare("memory", &memory, &expected, 1e-5);
+    golden_close(&g);
+}
+
+static void seed3(const char *name) {
+    golden g = golden_open(name, "input.tgt");
+    tfm_tensor logits = test_get(g.file, "expect.logits"), got = test_like(logits), memory;
+    tfm_tensor expected = test_get(g.file, "expect.memory");
+    tfm_tensor enc = test_get(g.file, "expect.enc_self_attn");
+    tfm_tensor dec = test_get(g.file, "expect.dec_self_attn");
+    tfm_tensor cross = test_get(g.file, "expect.dec_enc_attn");
+    tfm_forward_options o;
+    memset(&o, 0, sizeof o);
+    o.encoder_attention = test_like(enc), o.decoder_attention = test_like(dec);
+    o.cross_attention = test_like(cross);
+    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    memory = tfm_memory(g.session);
+    SECTION(name);
+    compare("logits", &got, &logits, 1e-4);
+    compare("memory", &memory, &expected, 1e-5);
+    compare("attention of every encoder layer", &o.encoder_attention, &enc, 1e-5);
+    compare("attention of every decoder layer", &o.decoder_attention, &dec, 1e-5);
+    compare("attention to the memory", &o.cross_attention, &cross, 1e-5);
+    golden_close(&g);
+}
+
+/* A batch that needs several passes (more positions than a group holds) is the same as each row alone. */
+static void groups(void) {
+    enum { ROWS = 90, S = 13, T = 17 };
+    tiny t = tiny_default();
+    tfm_model *model = tiny_model(t);
+    tfm_session *all = tiny_session(model, ROWS, S, T), *one = tiny_session(model, 1, S, T);
+    int32_t *src = (int32_t *)test_memory(ROWS * S * 4), *tgt = (int32_t *)test_memory(ROWS * T * 4);
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, ROWS, T, t.vt)), row_logits;
+    tfm_tensor single = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, T, t.vt));
+    int64_t dims[5];
+    tfm_forward_options o, single_o;
+    tfm_batch s = tiny_batch(src, NULL, ROWS, S), y = tiny_batch(tgt, NULL, ROWS, T);
+    unsigned seed = 7;
+    int i, same = 1;
+    for (i = 0; i < ROWS * S; i++) src[i] = (int32_t)(tiny_random(&seed) % (unsigned)t.vs);
+    for (i = 0; i < ROWS * T; i++) tgt[i] = (int32_t)(tiny_random(&seed) % (unsigned)t.vt);
+    memset(&o, 0, sizeof o);
+    memset(&single_o, 0, sizeof single_o);
+    dims[0] = 2, dims[1] = ROWS, dims[2] = t.heads, dims[3] = T, dims[4] = S;
+    o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
+    dims[1] = 1;
+    single_o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
+    must(tfm_forward(all, &s, &y, &o, &logits, &err));
+    for (i = 0; i < ROWS; i++) {
+        tfm_tensor *c = &o.cross_attention, *d = &single_o.cross_attention;
+        size_t layer = (size_t)d->strides[0] * sizeof(float);
+        s = tiny_batch(src + i * S, NULL, 1, S), y = tiny_batch(tgt + i * T, NULL, 1, T);
+        must(tfm_forward(one, &s, &y, &single_o, &single, &err));
+        row_logits = logits;
+        row_logits.data = (float *)logits.data + i * logits.strides[0];
+        same &= memcmp(row_logits.data, single.data, T * (size_t)t.vt * sizeof(float)) == 0;
+        same &= memcmp((float *)c->data + i * c->strides[1], d->data, layer) == 0;
+        same &= memcmp((float *)c->data + c->strides[0] + i * c->strides[1],
+                       (float *)d->data + d->strides[0], layer) == 0;
+    }
+    SECTION("groups of rows");
+    CHECK(same, "90 rows in groups: each has the bits that it has alone, attention too");
+    tfm_free_session(all), tfm_free_session(one), tfm_free_model(model);
+}
+
+/* ---- steps against the teacher-forced pass ---- */
+
+/* Decodes src greedily in one batch; then the forward pass over start + what came out must have the
+   logits of each step. Returns the largest difference. */
+static double steps_against_forward(const tfm_model *model, const tfm_batch *src, int32_t cap) {
+    const tfm_config *c = tfm_model_config(model);
+    tfm_session *s = tiny_session(model, src->rows, src->width, cap), *f =
+        tiny_session(model, src->rows, src->width, cap);
+    int64_t V = c->tgt_vocab_size, width = cap;
+    float *steps = (float *)test_memory((size_t)(src->rows * width * V) * sizeof(float));
+    int32_t *tgt = (int32_t *)test_memory((size_t)(src->rows * cap) * 4), running = 1, row, i, t;
+    int32_t *lengths = (int32_t *)test_memory((size_t)src->rows * 4);
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, src->rows, cap, V));
+    tfm_decode_options o;
+    tfm_result r;
+    tfm_batch tgt_batch;
+    double most = 0;
+    memset(&o, 0, sizeof o);
+    o.max_length = cap;
+    must(tfm_start(s, src, &o, &err));
+    for (t = 0; running; t++) {
+        must(tfm_step(s, &running, &err));
+        for (row = 0; row < src->rows; row++)
+            if (tfm_step_logits(s, row)) {
+                memcpy(steps + (row * width + t) * V, tfm_step_logits(s, row), (size_t)V * sizeof(float));
+                lengths[row] = t + 1;
+            }
+    }
+    for (row = 0; row < src->rows; row++) {
+        must(tfm_get_result(s, row, &r, &err));
+        for (i = 0; i < cap; i++)
+            tgt[row * cap + i] = i == 0 ? c->start : i <= r.length ? r.ids[i - 1] : 0;
+    }
+    tgt_batch = tiny_batch(tgt, lengths, src->rows, cap);
+    must(tfm_forward(f, src, &tgt_batch, NULL, &logits, &err));
+    for (row = 0; row < src->rows; row++)
+        for (i = 0; i < lengths[row] * V; i++)
+            most = fmax(most, fabs((double)steps[row * width * V + i] -
+                                   (double)((float *)logits.data)[row * width * V + i]));
+    tfm_free_session(s), tfm_free_session(f);
+    return most;
+}
+
+static void steps(void) {
+    static const char *const configs[] = {
+        ", \"start\": 1, \"end\": 2",
+        ", \"start\": 1, \"end\": 2, \"norm\": \"pre\", \"activation\": \"gelu\", \"layer_norm\": \"deviation\"",
+        ", \"start\": 1, \"end\": 2, \"positions\": \"sinusoidal_halves\", \"position_offset\": 2, "
+        "\"position_divisor\": \"d/2-1\", \"pad_position\": \"zero\", \"src_pad\": 0, \"embedding_scale\": "
+        "\"sqrt_d\"",
+        ", \"start\": 1, \"end\": 2, \"positions\": \"none\", \"activation\": \"swish\", \"attention_scale\": 0.3",
+        ", \"start\": 1, \"end\": 2, \"positions\": \"learned\", \"activation\": \"gelu_tanh\"",
+    };
+    golden g = golden_open("seed3_dv.safetensors", "input.tgt");
+    int32_t ids[5 * 9];
+    static const int32_t lengths[] = {9, 1, 4, 7, 2};
+    tfm_batch src = tiny_batch(ids, lengths, 5, 9);
+    unsigned seed = 3;
+    size_t i;
+    double d = steps_against_forward(g.model, &g.src_batch, 30);
+    SECTION("steps against the teacher-forced pass");
+    CHECK(d <= 1e-5, "seed3_dv                                             largest difference %.2g", d);
+    golden_close(&g);
+    for (i = 0; i < 45; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
+    for (i = 0; i < sizeof configs / sizeof *configs; i++) {
+        tiny t = tiny_default();
+        tfm_model *model;
+        t.config = configs[i];
+        t.learned = strstr(t.config, "learned") ? 40 : 0;
+        t.seed = (unsigned)i + 5;
+        model = tiny_model(t);
+        d = steps_against_forward(model, &src, 25);
+        CHECK(d <= 1e-5, "config %d                                             largest difference %.2g", (int)i, d);
+        tfm_free_model(model);
+    }
+}
+
+/* ---- bits ---- */
+
+typedef struct outcome {
+    int32_t ids[64], length;
+    tfm_finish finish;
+    double score;
+    float logits[64]; /* of the first step */
+} outcome;
+
+static void decode(tfm_session *s, const tfm_batch *src, outcome *out) {
+    int32_t running = 1, row, first = 1;
+    int64_t V = tfm_model_config(s->model)->tgt_vocab_size;
+    tfm_result r;
+    must(tfm_start(s, src, NULL, &err));
+    for (; running; first = 0) {
+        must(tfm_step(s, &running, &err));
+        for (row = 0; first && row < src->rows; row++)
+            memcpy(out[row].logits, tfm_step_logits(s, row), (size_t)V * sizeof(float));
+    }
+    for (row = 0; row < src->rows; row++) {
+        must(tfm_get_result(s, row, &r, &err));
+        memcpy(out[row].ids, r.ids, (size_t)r.length * 4);
+        out[row].length = r.length, out[row].finish = r.finish, out[row].score = r.score;
+    }
+}
+
+static void batches(void) {
+    enum { N = 32, S = 12 };
+    static const int sizes[] = {2, 7, 32};
+    tiny t = tiny_default();
+    tfm_model *model;
+    tfm_session *one, *many;
+    int32_t ids[N][S], lengths[N], order[N], batch_ids[N * S], batch_lengths[N];
+    static outcome alone[N], together[N];
+    unsigned seed = 99;
+    size_t z;
+    st_writer w;
+    int i, j, b, pad, ended = 0, differ = 0;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
+    tiny_write(&w, t);
+    for (z = 0; z < w.n_entries; z++) /* make the end likely enough to come now and then */
+        if (strcmp(w.entries[z].name, "generator.bias") == 0)
+            ((float *)w.entries[z].tensor.data)[2] += 0.6f;
+    model = tiny_load(&w, NULL);
+    one = tiny_session(model, 1, S, 40), many = tiny_session(model, N, S, 40);
+    SECTION("a sentence has the same bits alone and in any batch");
+    for (i = 0; i < N; i++) {
+        tfm_batch src;
+        lengths[i] = 1 + (int32_t)(tiny_random(&seed) % S), order[i] = i;
+        for (j = 0; j < S; j++) ids[i][j] = 1 + (int32_t)(tiny_random(&seed) % 10);
+        src = tiny_batch(ids[i], NULL, 1, lengths[i]);
+        decode(one, &src, &alone[i]);
+        ended += alone[i].finish == TFM_ENDED;
+        differ |= alone[i].length != alone[0].length;
+    }
+    CHECK(ended > 0 && ended < N && differ, "%d of 32 sentences end by themselves, at various lengths", ended);
+    for (z = 0; z < 3; z++)
+        for (pad = 0; pad < 2; pad++) { /* pads by length, and by the pad id */
+            int same = 1;
+            for (i = N - 1; i > 0; i--) {
+                int32_t swap = order[i];
+                j = (int)(tiny_random(&seed) % (unsigned)(i + 1));
+                order[i] = order[j], order[j] = swap;
+            }
+            for (b = 0; b < N; b += sizes[z]) {
+                int rows = N - b < sizes[z] ? N - b : sizes[z], width = 0;
+                tfm_batch src;
+                for (i = 0; i < rows; i++)
+                    if (lengths[order[b + i]] > width) width = lengths[order[b + i]];
+                for (i = 0; i < rows; i++) {
+                    batch_lengths[i] = lengths[order[b + i]];
+                    for (j = 0; j < width; j++)
+                        batch_ids[i * width + j] = j < batch_lengths[i] ? ids[order[b + i]][j] : pad ? 0 : -7;
+                }
+                src = tiny_batch(batch_ids, pad ? NULL : batch_lengths, rows, width);
+                decode(many, &src, together);
+                for (i = 0; i < rows; i++) {
+                    const outcome *x = &together[i], *y = &alone[order[b + i]];
+                    same &= x->length == y->length && x->finish == y->finish;
+                    same &= memcmp(x->ids, y->ids, (size_t)y->length * 4) == 0;
+                    same &= memcmp(&x->score, &y->score, sizeof x->score) == 0;
+                    same &= memcmp(x->logits, y->logits, (size_t)t.vt * sizeof(float)) == 0;
+                }
+            }
+            CHECK(same, "batches of %d, shuffled, pads by %s", sizes[z], pad ? "id" : "length");
+        }
+    tfm_free_session(one), tfm_free_session(many), tfm_free_model(model);
+}
+
+/* ---- memory ---- */
+
+static void memory(void) {
+    tiny t = tiny_default();
+    st_writer w;
+    tfm_model *model;
+    tfm_session *s;
+    tfm_session_options o;
+    tfm_model_options mo;
+    tfm_allocator model_allocator, session_allocator;
+    counter model_counter, session_counter;
+    static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
+    tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt));
+    size_t bytes = 0;
+    int32_t running = 1, calls, batch;
+    int exact = 1;
+    SECTION("memory");
+    model_allocator = counting(&model_counter), session_allocator = counting(&session_counter);
+    memset(&mo, 0, sizeof mo);
+    mo.allocator = &model_allocator;
+    tiny_write(&w, t);
+    model = tiny_load(&w, &mo);
+    CHECK(model_counter.calls > 0, "the model's allocator is used (%d calls)", model_counter.calls);
+    for (batch = 1; batch < 700; batch = batch * 2 + 1) {
+        memset(&o, 0, sizeof o);
+        o.max_batch = batch, o.max_source = 5, o.max_target = 9 - batch % 3, o.allocator = &session_allocator;
+        must(tfm_session_bytes(model, &o, &bytes, &err));
+        calls = session_counter.calls;
+        must(tfm_session_create(&s, model, &o, &err));
+        exact &= session_counter.calls == calls + 1 && session_counter.last == bytes;
+        tfm_free_session(s);
+    }
+    CHECK(exact, "tfm_session_bytes is what one allocation takes, for 9 batch sizes");
+    must(tfm_session_create(&s, model, &o, &err));
+    calls = session_counter.calls;
+    must(tfm_encode(s, &src, &err));
+    must(tfm_forward(s, &src, &src, NULL, &logits, &err));
+    must(tfm_start(s, &src, NULL, &err));
+    while (running) must(tfm_step(s, &running, &err));
+    CHECK(session_counter.calls == calls, "no allocation after the session is made");
+    tfm_free_session(s), tfm_free_model(model);
+    CHECK(session_counter.live == 0 && model_counter.live == 0, "all is released");
+
+    o.max_batch = 2000000000, o.max_source = 1000000000, o.max_target = 1000000000, o.allocator = NULL;
+    model = tiny_model(t);
+    CHECK_FAILS(tfm_session_bytes(model, &o, &bytes, &err), TFM_E_OVERFLOW, "overflow");
+    session_allocator.allocate = NULL;
+    o.max_batch = 1, o.max_source = 5, o.max_target = 5, o.allocator = &session_allocator;
+    CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_ARGUMENT, "allocate and release");
+    tfm_free_model(model);
+    tfm_free_model(NULL), tfm_free_session(NULL), tfm_free_safetensors(NULL);
+}
+
+/* ---- limits and states ---- */
+
+static void limits(void) {
+    tiny t = tiny_default();
+    tfm_model *model;
+    tfm_session *s;
+    tfm_session_options o;
+    static const int32_t ids[] = {3, 4, 5, 6, 7, 99, 0, 0};
+    int32_t zero_length = 0, running = 5;
+    tfm_batch src = tiny_batch(ids, NULL, 1, 5), bad;
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 5, t.vt));
+    tfm_decode_options d;
+    tfm_result r;
+    SECTION("limits, states and arguments");
+    t.config = ", \"start\": 1, \"src_pad\": 0, \"suppressed\": [2, 5, 12], \"forced\": 4";
+    model = tiny_model(t);
+    s = tiny_session(model, 1, 6, 40);
+    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_get_result(s, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL, "nothing before the first call");
+    must(tfm_start(s, &src, NULL, &err));
+    while (running) must(tfm_step(s, &running, &err));
+    must(tfm_get_result(s, 0, &r, &err));
+    CHECK(r.finish == TFM_HIT_LENGTH && r.length == 2 * 5 + 16,
+          "without an end token: stops at 2 x source + 16, and says so");
+    CHECK(r.ids[0] == 4, "the forced first token");
+    {
+        int i, clean = 1;
+        for (i = 0; i < r.length; i++) clean &= r.ids[i] != 2 && r.ids[i] != 5 && r.ids[i] != 12;
+        CHECK(clean, "suppressed ids do not come");
+    }
+    must(tfm_step(s, &running, &err));
+    CHECK(running == 0, "a step after the end changes nothing");
+    CHECK_FAILS(tfm_get_result(s, 1, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
+    memset(&d, 0, sizeof d);
+    d.max_length = 3;
+    must(tfm_start(s, &src, &d, &err));
+    for (running = 1; running;) must(tfm_step(s, &running, &err));
+    must(tfm_get_result(s, 0, &r, &err));
+    CHECK(r.finish == TFM_HIT_LENGTH && r.length == 3, "max_length 3");
+    d.max_length = 41;
+    CHECK_FAILS(tfm_start(s, &src, &d, &err), TFM_E_TOO_LONG, "max_length is 41, the session's max_target 40");
+
+    bad = tiny_batch(ids, NULL, 1, 6);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOKEN, "row 0, position 5: id 99");
+    bad = tiny_batch(ids, NULL, 1, 7);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 7 tokens a row, the session takes 1 to 6");
+    bad = tiny_batch(ids, NULL, 2, 3);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 2 rows");
+    bad = tiny_batch(ids, &zero_length, 1, 3);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 has length 0");
+    bad = tiny_batch(ids + 6, NULL, 1, 2);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 is all pads");
+    bad = tiny_batch(ids, NULL, 0, 3);
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    bad = tiny_batch(ids, NULL, 1, 4);
+    CHECK_FAILS(tfm_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE, "logits is [1, 5, 13], expected [1, 4, 13]");
+    logits.dims[0] = 2;
+    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE, "logits is [2, 5, 13]");
+    /* a failed call leaves the decode as it was */
+    must(tfm_get_result(s, 0, &r, &err));
+    CHECK(r.length == 3, "results survive failed calls");
+    tfm_free_session(s), tfm_free_model(model);
+
+    t.config = ", \"end\": 2";
+    model = tiny_model(t);
+    s = tiny_session(model, 1, 6, 40);
+    CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    tfm_free_session(s), tfm_free_model(model);
+
+    t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
+    t.learned = 12;
+    model = tiny_model(t);
+    CHECK(tfm_model_config(model)->max_positions == 10, "12 learned positions from offset 2: 10 tokens");
+    memset(&o, 0, sizeof o);
+    o.max_source = 11;
+    CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_TOO_LONG, "the model has positions for 10");
+    tfm_free_model(model);
+}
+
+/* A source that is refused in the middle of a decode changes nothing of it, pad masks neither. */
+static void failed_start(void) {
+    static const int32_t ids[] = {3, 0, 5, 6};
+    static const int32_t wrong[] = {3, 99};
+    tiny t = tiny_default();
+    tfm_batch src = tiny_batch(ids, NULL, 1, 4), bad = tiny_batch(wrong, NULL, 1, 2);
+    tfm_model *model;
+    tfm_session *s;
+    float *logits = (float *)test_memory((size_t)t.vt * sizeof(float));
+    int32_t running, fail;
+    t.config = ", \"start\": 1, \"src_pad\": 0";
+    model = tiny_model(t);
+    s = tiny_session(model, 1, 6, 40);
+    for (fail = 0; fail < 2; fail++) {
+        must(tfm_start(s, &src, NULL, &err));
+        must(tfm_step(s, &running, &err));
+        if (fail) CHECK_FAILS(tfm_start(s, &bad, NULL, &err), TFM_E_TOKEN, "id 99");
+        must(tfm_step(s, &running, &err));
+        if (!fail) memcpy(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float));
+    }
+    CHECK(memcmp(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float)) == 0,
+          "a refused source leaves the running decode as it was");
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* A final norm that has only a bias is a norm. */
+static void bias_only_norm(void) {
+    static float bias[20];
+    static const int32_t ids[] = {3, 4, 5};
+    tiny t = tiny_default();
+    tfm_batch src = tiny_batch(ids, NULL, 1, 3);
+    st_writer w;
+    tfm_model *model;
+    tfm_session *s;
+    tfm_tensor memory_out, expected = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 20));
+    int k;
+    for (k = 0; k < 2; k++) {
+        tiny_write(&w, t);
+        if (k) st_add(&w, "encoder.norm.bias", tfm_tensor_1d(bias, TFM_F32, 20));
+        model = tiny_load(&w, NULL);
+        s = tiny_session(model, 1, 3, 3);
+        must(tfm_encode(s, &src, &err));
+        memory_out = tfm_memory(s);
+        if (!k) must(tfm_layer_norm(&expected, &memory_out, NULL, &err));
+        else compare("a final norm that has only a bias", &memory_out, &expected, 1e-6);
+        tfm_free_session(s), tfm_free_model(model);
+    }
+}
+
+/* Weights that are no numbers: decoding ends, with ids in range. */
+static void broken_numbers(void) {
+    static const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, 0};
+    static const int32_t ids[] = {3, 4, 5};
+    size_t v, i;
+    int ok = 1;
+    for (v = 0; v < sizeof values / sizeof *values; v++) {
+        tiny t = tiny_default();
+        tfm_batch src = tiny_batch(ids, NULL, 1, 3);
+        st_writer w;
+        tfm_model *model;
+        tfm_session *s;
+        tfm_result r;
+        int32_t running = 1;
+        int64_t k;
+        tiny_write(&w, t);
+        for (i = 0; i < w.n_entries; i++)
+            for (k = 0; k < test_count(&w.entries[i].tensor); k += 3)
+                ((float *)w.entries[i].tensor.data)[k] = values[v];
+        model = tiny_load(&w, NULL);
+        s = tiny_session(model, 1, 3, 22);
+        must(tfm_start(s, &src, NULL, &err));
+        while (running) must(tfm_step(s, &running, &err));
+        must(tfm_get_result(s, 0, &r, &err));
+        for (k = 0; k < r.length; k++) ok &= r.ids[k] >= 0 && r.ids[k] < t.vt;
+        ok &= r.finish != TFM_RUNNING && r.length <= 22;
+        tfm_free_session(s), tfm_free_model(model);
+    }
+    CHECK(ok, "weights of NaN, infinity, denormals: decoding ends, ids are in range");
+}
+
+/* F16 and BF16 files give the bits of the F32 file that has their values. */
+static void narrow_types(void) {
+    static const tfm_dtype types[] = {TFM_F16, TFM_BF16};
+    static const int32_t ids[] = {3, 4, 5, 1, 2, 3};
+    int k, same;
+    SECTION("element types and alignment");
+    for (k = 0; k < 2; k++) {
+        tiny t = tiny_default();
+        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt)), b = test_like(a);
+        tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+        st_writer w;
+        tfm_model *model;
+        tfm_session *s;
+        size_t i;
+        int64_t e;
+        t.dtype = types[k];
+        model = tiny_model(t);
+        s = tiny_session(model, 2, 3, 3);
+        must(tfm_forward(s, &src, &src, NULL, &a, &err));
+        tfm_free_session(s), tfm_free_model(model);
+        tiny_write(&w, t); /* the same seed: the same bits */
+        for (i = 0; i < w.n_entries; i++) {
+            tfm_tensor *x = &w.entries[i].tensor, wide = test_like(*x);
+            for (e = 0; e < test_count(x); e++) {
+                unsigned bits = ((uint16_t *)x->data)[e];
+                int fraction = types[k] == TFM_F16 ? 10 : 7, bias = types[k] == TFM_F16 ? 15 : 127;
+                int exponent = (int)(bits >> fraction) & (types[k] == TFM_F16 ? 31 : 255);
+                double mantissa = (double)(bits & ((1u << fraction) - 1));
+                double value = exponent ? ldexp(mantissa + ldexp(1, fraction), exponent - bias - fraction)
+                                        : ldexp(mantissa, 1 - bias - fraction);
+                ((float *)wide.data)[e] = (float)(bits >> 15 ? -value : value);
+            }
+            w.entries[i].bytes *= 2;
+            *x = wide;
+        }
+        model = tiny_load(&w, NULL);
+        s = tiny_session(model, 2, 3, 3);
+        must(tfm_forward(s, &src, &src, NULL, &b, &err));
+        same = memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
+        CHECK(same, "%s weights: the bits of the same values in F32", tfm_dtype_name(types[k]));
+        tfm_free_session(s), tfm_free_model(model);
+    }
+    {
+        tiny t = tiny_default();
+        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt)), b = test_like(a);
+        tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+        st_writer w;
+        size_t size;
+        char *bytes, *shifted;
+        tfm_model *model;
+        tfm_session *s;
+        tiny_write(&w, t);
+        bytes = (char *)tiny_bytes(&w, &size);
+        shifted = (char *)test_memory(size + 128);
+        shifted += 64 - (size_t)((uintptr_t)shifted % 64);
+        same = 1;
+        for (k = 0; k < 5; k++) {
+            memmove(shifted + k, bytes, size);
+            must(tfm_model_load(&model, shifted + k, size, NULL, &err));
+            s = tiny_session(model, 2, 3, 3);
+            must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
+            if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
+            if (k == 0)
+                CHECK((char *)model->src_embedding.data > shifted && (char *)model->src_embedding.data < shifted + size,
+                      "aligned weights are used where they lie");
+            tfm_free_session(s), tfm_free_model(model);
+        }
+        CHECK(same, "a file at any address gives the same bits");
+    }
+}
+
+int main(void) {
+    seed0("seed0_small.safetensors");
+    seed0("seed0_wide.safetensors");
+    seed3("seed3_toy.safetensors");
+    seed3("seed3_dv.safetensors");
+    groups();
+    steps();
+    batches();
+    memory();
+    limits();
+    failed_start();
+    bias_only_norm();
+    broken_numbers();
+    narrow_types();
+    return test_done("test_model");
+}

@@ -1,0 +1,218 @@
+/* forward.c: runs a model's teacher-forced pass on ids from a file, for comparison with PyTorch.
+
+       cc -O2 -I. tools/forward.c -o forward -lm
+       forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]
+
+   The text below says what the files hold. */
+
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "write_safetensors.h"
+
+static const char usage[] =
+    "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal] [--help]\n"
+    "\n"
+    "Runs encoder and decoder of MODEL on the ids of IN and writes the numbers to OUT.\n"
+    "\n"
+    "  IN   src [B, S], tgt [B, T]           I64 or I32\n"
+    "       src_lengths [B], tgt_lengths [B] optional: what follows a length is padding\n"
+    "  OUT  memory [B, S, D], logits [B, T, V]\n"
+    "\n"
+    "  --attention   also encoder_attention [N, B, H, S, S], decoder_attention [N, B, H, T, T]\n"
+    "                and cross_attention [N, B, H, T, S]\n"
+    "  --not-causal  a target position sees the later ones too\n"
+    "\n"
+    "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line. OUT is written as a\n"
+    "whole or not at all.\n";
+
+/* One run: the command line, and all that is freed at the end. */
+typedef struct task {
+    const char *model_path, *in_path, *out_path;
+    int want_attention, not_causal;
+    tfm_model *model;
+    tfm_session *session;
+    tfm_safetensors *in;
+    tfm_tensor src, tgt, src_lengths, tgt_lengths, logits;
+    tfm_forward_options forward;
+} task;
+
+/* Both print the one line that a failed run prints, and return 0. */
+static int fail(const char *file, const char *cause) {
+    fprintf(stderr, "forward: %s: %s\n", file, cause);
+    return 0;
+}
+static int fail_status(const char *file, const tfm_error *err) {
+    if (err->status != TFM_E_IO) return fail(file, err->text);
+    fprintf(stderr, "forward: %s\n", err->text); /* which names the file */
+    return 0;
+}
+
+/* A row-major tensor of new memory, which release frees. */
+static int make_tensor(const char *file, tfm_tensor *tensor, tfm_dtype dtype, int rank,
+                       const int64_t *dims) {
+    tfm_tensor t = tfm_tensor_make(NULL, dtype, rank, dims);
+    int64_t bytes = st_bytes(&t);
+    if (bytes >= 0 && (uint64_t)bytes <= SIZE_MAX / 2) t.data = malloc(bytes ? (size_t)bytes : 1);
+    if (!t.data) return fail(file, "not enough memory for its batch");
+    *tensor = t;
+    return 1;
+}
+
+/* Reads integers by name; where the file has none, tensor->data stays NULL. */
+static int read_integers(const task *t, const char *name, int rank, tfm_tensor *tensor) {
+    int64_t i = tfm_safetensors_find(t->in, name);
+    tfm_tensor stored;
+    tfm_error err;
+    char cause[128];
+    int d;
+    if (i < 0) return 1;
+    stored = tfm_safetensors_tensor(t->in, i);
+    for (d = 0; d < stored.rank; d++)
+        if (stored.dims[d] < 1 || stored.dims[d] > INT32_MAX) break;
+    if (stored.rank != rank || d < rank) {
+        snprintf(cause, sizeof cause, "tensor '%s' has rank %d or an empty row, expected rank %d",
+                 name, stored.rank, rank);
+        return fail(t->in_path, cause);
+    }
+    if (!make_tensor(t->in_path, tensor, TFM_I32, rank, stored.dims)) return 0;
+    return tfm_safetensors_read(t->in, i, TFM_I32, tensor->data, &err) == TFM_OK ||
+           fail_status(t->in_path, &err);
+}
+
+static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tensor *lengths,
+                      tfm_batch *batch) {
+    char lengths_name[32], cause[128];
+    snprintf(lengths_name, sizeof lengths_name, "%s_lengths", name);
+    if (!read_integers(t, name, 2, ids) || !read_integers(t, lengths_name, 1, lengths)) return 0;
+    if (!ids->data) {
+        snprintf(cause, sizeof cause, "tensor '%s' is missing", name);
+        return fail(t->in_path, cause);
+    }
+    if (lengths->data && lengths->dims[0] != ids->dims[0]) {
+        snprintf(cause, sizeof cause, "tensor '%s' has %lld entries for %lld rows", lengths_name,
+                 (long long)lengths->dims[0], (long long)ids->dims[0]);
+        return fail(t->in_path, cause);
+    }
+    batch->ids = (const int32_t *)ids->data;
+    batch->lengths = (const int32_t *)lengths->data;
+    batch->rows = (int32_t)ids->dims[0];
+    batch->width = (int32_t)ids->dims[1];
+    return 1;
+}
+
+/* A misspelt name would otherwise be a tensor that silently has no effect. */
+static int check_names(const task *t) {
+    static const char *const known[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
+    char cause[200];
+    int64_t i;
+    size_t k;
+    for (i = 0; i < tfm_safetensors_count(t->in); i++) {
+        const char *name = tfm_safetensors_name(t->in, i);
+        for (k = 0; k < 4 && strcmp(name, known[k]) != 0;) k++;
+        if (k < 4) continue;
+        snprintf(cause, sizeof cause,
+                 "tensor '%.80s' is none of src, tgt, src_lengths, tgt_lengths", name);
+        return fail(t->in_path, cause);
+    }
+    return 1;
+}
+
+static int make_attention(const task *t, tfm_tensor *tensor, int32_t layers, int32_t batch,
+                          int32_t queries, int32_t keys) {
+    int64_t dims[5];
+    dims[0] = layers, dims[1] = batch, dims[2] = tfm_model_config(t->model)->n_heads;
+    dims[3] = queries, dims[4] = keys;
+    return !t->want_attention || make_tensor(t->in_path, tensor, TFM_F32, 5, dims);
+}
+
+static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+    const tfm_config *c = tfm_model_config(t->model);
+    tfm_forward_options *f = &t->forward;
+    int64_t dims[3];
+    int32_t B = tgt->rows, S = src->width, T = tgt->width;
+    dims[0] = B, dims[1] = T, dims[2] = c->tgt_vocab_size;
+    return make_tensor(t->in_path, &t->logits, TFM_F32, 3, dims) &&
+           make_attention(t, &f->encoder_attention, c->n_encoder_layers, B, S, S) &&
+           make_attention(t, &f->decoder_attention, c->n_decoder_layers, B, T, T) &&
+           make_attention(t, &f->cross_attention, c->n_decoder_layers, B, T, S);
+}
+
+static int write_outputs(const task *t) {
+    st_writer w;
+    const char *fault;
+    st_init(&w);
+    st_add(&w, "memory", tfm_memory(t->session));
+    st_add(&w, "logits", t->logits);
+    if (t->want_attention) {
+        st_add(&w, "encoder_attention", t->forward.encoder_attention);
+        st_add(&w, "decoder_attention", t->forward.decoder_attention);
+        st_add(&w, "cross_attention", t->forward.cross_attention);
+    }
+    fault = st_write_file(&w, t->out_path);
+    if (fault) fprintf(stderr, "forward: %s\n", fault);
+    st_free(&w);
+    return !fault;
+}
+
+static int run(task *t) {
+    tfm_session_options limits;
+    tfm_batch src, tgt;
+    tfm_error err;
+    if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
+        return fail_status(t->model_path, &err);
+    if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
+        return fail_status(t->in_path, &err);
+    if (!check_names(t) || !read_batch(t, "src", &t->src, &t->src_lengths, &src) ||
+        !read_batch(t, "tgt", &t->tgt, &t->tgt_lengths, &tgt))
+        return 0;
+    memset(&limits, 0, sizeof limits);
+    limits.max_batch = src.rows, limits.max_source = src.width, limits.max_target = tgt.width;
+    t->forward.not_causal = t->not_causal;
+    /* whatever is wrong from here on, the batch does not go with the model */
+    if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
+        return fail_status(t->in_path, &err);
+    if (!make_outputs(t, &src, &tgt)) return 0;
+    if (tfm_forward(t->session, &src, &tgt, &t->forward, &t->logits, &err) != TFM_OK)
+        return fail_status(t->in_path, &err);
+    return write_outputs(t);
+}
+
+static void release(task *t) {
+    free(t->src.data), free(t->src_lengths.data);
+    free(t->tgt.data), free(t->tgt_lengths.data);
+    free(t->logits.data);
+    free(t->forward.encoder_attention.data);
+    free(t->forward.decoder_attention.data);
+    free(t->forward.cross_attention.data);
+    tfm_free_safetensors(t->in);
+    tfm_free_session(t->session);
+    tfm_free_model(t->model);
+}
+
+int main(int argc, char **argv) {
+    const char *paths[3];
+    task t;
+    int i, n = 0, done;
+    memset(&t, 0, sizeof t);
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+        if (strcmp(argv[i], "--attention") == 0) {
+            t.want_attention = 1;
+        } else if (strcmp(argv[i], "--not-causal") == 0) {
+            t.not_causal = 1;
+        } else if (argv[i][0] == '-' || n == 3) {
+            fprintf(stderr, "forward: '%s' is unknown or one too many; see --help\n", argv[i]);
+            return 2;
+        } else {
+            paths[n++] = argv[i];
+        }
+    }
+    if (n < 3) {
+        fputs("forward: MODEL IN.safetensors OUT.safetensors are needed; see --help\n", stderr);
+        return 2;
+    }
+    t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
+    done = run(&t);
+    release(&t);
+    return done ? 0 : 1;
+}

@@ -1,0 +1,268 @@
+/* inspect.c: says what a model file holds and what running it costs.
+
+       cc -O2 -I. tools/inspect.c -o inspect -lm
+       inspect MODEL [--tensors] [--src N] [--tgt N] */
+
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "arithmetic.h"
+#include "write_safetensors.h" /* for the size of a tensor */
+
+static const char usage[] =
+    "usage: inspect MODEL [--tensors] [--src N] [--tgt N] [--help]\n"
+    "\n"
+    "Prints the config of MODEL, its parameters by part, and the operations and bytes of encoding\n"
+    "a sentence, of a teacher-forced pass and of one decoding step.\n"
+    "\n"
+    "  --tensors  also name, type, shape and bytes of every tensor\n"
+    "  --src N    source tokens of the sentence, 1 to 1000000 (default 32)\n"
+    "  --tgt N    target tokens of the sentence, 1 to 1000000 (default 32)\n"
+    "\n"
+    "Exit status: 0 done, 1 a fault in the file, 2 a fault in the command line.\n";
+
+enum { MAX_TOKENS = 1000000 }; /* far from where products overflow */
+
+/* ---- the config, under the names that the model file uses ---- */
+
+static void print_word(const char *name, const char *word) { printf("  %-20s %s\n", name, word); }
+static void print_number(const char *name, double number) { printf("  %-20s %g\n", name, number); }
+static void print_size(const char *name, int32_t size) { printf("  %-20s %d\n", name, (int)size); }
+static void print_id(const char *name, int32_t id) {
+    if (id < 0) print_word(name, "none");
+    else print_size(name, id);
+}
+
+static void print_config(const tfm_config *c) {
+    static const char *const norms[] = {"post", "pre"};
+    static const char *const layer_norms[] = {"variance", "deviation"};
+    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish"};
+    static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
+                                            "sinusoidal_per_index", "learned", "none"};
+    static const char *const texts[] = {"words", "characters", "pieces"};
+    int32_t i;
+    printf("config\n");
+    print_size("n_heads", c->n_heads);
+    print_size("d_model", c->d_model);
+    print_size("d_key", c->d_key);
+    print_size("d_value", c->d_value);
+    print_size("d_ff", c->d_ff);
+    if (c->d_ff_decoder != c->d_ff) print_size("d_ff of the decoder", c->d_ff_decoder);
+    print_size("n_encoder_layers", c->n_encoder_layers);
+    print_size("n_decoder_layers", c->n_decoder_layers);
+    print_size("src_vocab_size", c->src_vocab_size);
+    print_size("tgt_vocab_size", c->tgt_vocab_size);
+    print_word("norm", norms[c->norm]);
+    print_word("layer_norm", layer_norms[c->layer_norm]);
+    print_number("layer_norm_eps", c->layer_norm_eps);
+    print_word("activation", activations[c->activation]);
+    print_word("positions", positions[c->positions]);
+    print_size("position_offset", c->position_offset);
+    if (c->positions == TFM_POSITIONS_LEARNED) {
+        print_size("longest sequence", c->max_positions);
+    } else if (c->positions != TFM_POSITIONS_NONE) {
+        print_number("position_base", c->position_base);
+        print_word("position_divisor", c->position_divisor_half ? "d/2-1" : "d");
+        print_word("position_precision", c->position_double ? "double" : "float");
+    }
+    print_word("pad_position", c->pad_position_zero ? "zero" : "plain");
+    print_number("embedding_scale", c->embedding_scale);
+    if (c->attention_scale != 0) print_number("attention_scale", c->attention_scale);
+    else print_word("attention_scale", "1/sqrt(d_key)");
+    print_id("src_pad", c->src_pad);
+    print_id("tgt_pad", c->tgt_pad);
+    print_id("src_unk", c->src_unk);
+    print_id("tgt_unk", c->tgt_unk);
+    print_id("src_start", c->src_start);
+    print_id("src_end", c->src_end);
+    print_id("start", c->start);
+    print_id("end", c->end);
+    print_id("forced", c->forced);
+    print_word("start_embedding", c->start_embedding_zero ? "zero" : "token");
+    printf("  %-20s", "suppressed");
+    for (i = 0; i < c->n_suppressed; i++) printf(" %d", (int)c->suppressed[i]);
+    printf(c->n_suppressed ? "\n" : " none\n");
+    print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
+    print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
+}
+
+/* ---- tensors and parameters ---- */
+
+static int64_t count_elements(const tfm_tensor *t) {
+    int64_t n = 1;
+    int d;
+    for (d = 0; d < t->rank; d++) n *= t->dims[d];
+    return n;
+}
+
+static void print_tensors(const tfm_safetensors *file) {
+    int64_t i;
+    int d;
+    printf("tensors\n");
+    for (i = 0; i < tfm_safetensors_count(file); i++) {
+        tfm_tensor t = tfm_safetensors_tensor(file, i);
+        printf("  %-48s %-5s %12lld bytes  [", tfm_safetensors_name(file, i),
+               tfm_dtype_name(t.dtype), (long long)st_bytes(&t));
+        for (d = 0; d < t.rank; d++) printf(d ? ", %lld" : "%lld", (long long)t.dims[d]);
+        printf("]\n");
+    }
+}
+
+enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
+
+/* The part that a tensor of a model belongs to; N_PARTS: a vocabulary, which is none. */
+static int part_of(const char *name) {
+    if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
+    if (strncmp(name, "decoder.", 8) == 0) return DECODER;
+    if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
+    return strstr(name, "_vocabulary") ? N_PARTS : EMBEDDINGS;
+}
+
+static void print_parameters(const tfm_safetensors *file, const model_shape *m) {
+    static const char *const names[] = {"embeddings", "encoder", "decoder", "generator"};
+    const char *notes[N_PARTS] = {"", "", "", ""};
+    int64_t counts[N_PARTS + 1], total = 0, i;
+    memset(counts, 0, sizeof counts);
+    for (i = 0; i < tfm_safetensors_count(file); i++) {
+        tfm_tensor t = tfm_safetensors_tensor(file, i);
+        counts[part_of(tfm_safetensors_name(file, i))] += count_elements(&t);
+    }
+    if (!m->tgt_embedding) notes[EMBEDDINGS] = "  one for source and target, counted once";
+    if (!m->generator) notes[GENERATOR] = "  weight tied to the target embedding, counted there";
+    printf("parameters\n");
+    for (i = 0; i < N_PARTS; i++) {
+        printf("  %-20s %14lld%s\n", names[i], (long long)counts[i], notes[i]);
+        total += counts[i];
+    }
+    printf("  %-20s %14lld\n", "all", (long long)total);
+    if (total != params_model(m))
+        printf("  (the layers differ in which biases or norm weights they have; the figures below "
+               "take\n  all layers to be like the first: %lld parameters)\n",
+               (long long)params_model(m));
+}
+
+/* ---- operations and bytes ---- */
+
+static void print_cost(const char *what, int64_t n) {
+    printf("  %-44s %16lld\n", what, (long long)n);
+}
+
+/* One self-attention, under document 002's formulas where h = D = HK = HW and there is a projection
+   behind; else under the general ones. */
+static void print_self_attention(const model_shape *m, int64_t l) {
+    int64_t projections = ops_attention(m, l, l, 0);
+    int is_square = m->H * m->K == m->D && m->H * m->W == m->D && m->out_proj;
+    int has_biases = m->in_bias && m->out_bias;
+    printf("one self-attention over l = %lld tokens, batch b = 1, width h = %lld\n", (long long)l,
+           (long long)m->D);
+    print_cost(!is_square   ? "parameters"
+               : has_biases ? "parameters                4h^2 + 4h"
+                            : "parameters                4h^2 (not all biases)",
+               params_attention(m));
+    print_cost(is_square ? "operations                4lbh(2h + l)" : "operations",
+               ops_attention(m, l, l, pairs_self(l, 0)));
+    print_cost(is_square     ? "  projections             8lbh^2"
+               : m->out_proj ? "  projections             4lbh(HK + HW)"
+                             : "  projections             2lbh(2HK + HW)",
+               projections);
+    print_cost(is_square ? "  scores, weighted sum    4bl^2h"
+                         : "  scores, weighted sum    2bl^2(HK + HW)",
+               ops_attention(m, l, l, pairs_self(l, 0)) - projections);
+    print_cost("  the same if causal", ops_attention(m, l, l, pairs_self(l, 1)) - projections);
+    printf("  A causal self-attention stops at the diagonal: l(l+1)/2 pairs instead of l^2.\n");
+}
+
+static void print_costs(const model_shape *m, int64_t S, int64_t T) {
+    int64_t encode = ops_encode(m, S, pairs_self(S, 0));
+    int64_t decode = ops_decode(m, T, pairs_self(T, 1), T * S), step = ops_decode(m, 1, T, S);
+    printf("one sentence of S = %lld source and T = %lld target tokens\n", (long long)S,
+           (long long)T);
+    printf("  operations: multiplications and additions of the matrix products\n"
+           "  bytes: each weight once, as the 4-byte float that it is in memory\n");
+    printf("encoder pass, with the keys and values that the decoder layers make of its output\n");
+    print_cost("operations", encode);
+    print_cost("bytes of weights read", bytes_encode(m, S));
+    print_cost("bytes of keys and values written", bytes_cache(m, S));
+    printf("teacher-forced decoder pass, causal, with the generator\n");
+    print_cost("operations", decode);
+    print_cost("  not causal", ops_decode(m, T, pairs_self(T, 0), T * S));
+    print_cost("bytes of weights read", bytes_decode(m, T));
+    print_cost("bytes of keys and values written and read", bytes_cache(m, T));
+    print_cost("bytes of keys and values of the source read", bytes_cache(m, S));
+    print_cost("operations of both passes", encode + decode);
+    printf("decoding step that makes token T, and sees T targets and S sources\n");
+    print_cost("operations", step);
+    print_cost("bytes of weights read", bytes_decode(m, 1));
+    print_cost("bytes of keys and values read", bytes_cache(m, S + T));
+    print_cost("bytes read", bytes_decode(m, 1) + bytes_cache(m, S + T));
+    printf("  %-44s %16.2f\n", "operations a byte",
+           (double)step / (double)(bytes_decode(m, 1) + bytes_cache(m, S + T)));
+}
+
+/* ---- the command line ---- */
+
+/* Prints the one line that a failed run prints, and returns the exit status. */
+static int fail(const char *path, const tfm_error *err) {
+    /* a message about reading a file names it already */
+    if (err->status == TFM_E_IO) fprintf(stderr, "inspect: %s\n", err->text);
+    else fprintf(stderr, "inspect: %s: %s\n", path, err->text);
+    return 1;
+}
+
+static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
+    tfm_model *model = NULL;
+    tfm_safetensors *file = NULL;
+    tfm_config config;
+    model_shape shape;
+    tfm_error err;
+    if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
+    config = *tfm_model_config(model);
+    print_config(&config);
+    tfm_free_model(model); /* before the file is read again: one copy of it in memory at a time */
+    if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
+    shape = shape_of_model(&config, file);
+    if (want_tensors) print_tensors(file);
+    print_parameters(file, &shape);
+    print_self_attention(&shape, S);
+    print_costs(&shape, S, T);
+    tfm_free_safetensors(file);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    fputs("inspect: standard output: write error\n", stderr);
+    return 1;
+}
+
+/* A number of tokens, or 0. */
+static int64_t read_tokens(const char *text) {
+    char *end;
+    long n = strtol(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && n <= MAX_TOKENS ? n : 0;
+}
+
+int main(int argc, char **argv) {
+    const char *path = NULL;
+    int64_t tokens[2] = {32, 32};
+    int i, want_tensors = 0;
+    for (i = 1; i < argc; i++) {
+        int is_tgt = strcmp(argv[i], "--tgt") == 0;
+        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+        if (strcmp(argv[i], "--tensors") == 0) {
+            want_tensors = 1;
+        } else if (is_tgt || strcmp(argv[i], "--src") == 0) {
+            tokens[is_tgt] = i + 1 < argc ? read_tokens(argv[i + 1]) : 0;
+            if (!tokens[is_tgt]) {
+                fprintf(stderr, "inspect: %s needs a number from 1 to %d\n", argv[i], MAX_TOKENS);
+                return 2;
+            }
+            i++;
+        } else if (argv[i][0] == '-' || path) {
+            fprintf(stderr, "inspect: '%s' is unknown or one too many; see --help\n", argv[i]);
+            return 2;
+        } else {
+            path = argv[i];
+        }
+    }
+    if (!path) {
+        fputs("inspect: MODEL is needed; see --help\n", stderr);
+        return 2;
+    }
+    return inspect(path, want_tensors, tokens[0], tokens[1]);
+}
