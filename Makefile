@@ -36,7 +36,7 @@ demo: build/translate
 	build/translate $(MODEL) < examples/demo.txt | paste examples/demo.txt -
 
 test: $(PROGRAMS) $(TESTS)
-	CC="$(CC)" sh tests/run.sh $(TESTS) tests/test_*.sh
+	CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) tests/test_*.sh
 
 # Python with what tools/requirements.txt lists, once
 build/venv/bin/python: tools/requirements.txt

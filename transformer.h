@@ -1523,7 +1523,7 @@ static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tf
 }
 
 static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error *err) {
-    int64_t F, out;
+    int64_t F = 0, out = 0;
     TFM__TRY(tfm__check_linear(&w->linear1, "linear1", D, &F, err));
     TFM__TRY(tfm__check_linear(&w->linear2, "linear2", F, &out, err));
     if (out != D)

@@ -175,7 +175,9 @@ static void finish_line(translator *t, line *lines, int64_t i, int32_t row) {
     size_t room = 256, size;
     tfm_result result;
     tfm_error err;
-    tfm_status status = tfm_get_result(t->session, row, &result, &err);
+    tfm_status status;
+    memset(&result, 0, sizeof result);
+    status = tfm_get_result(t->session, row, &result, &err);
     while (status == TFM_OK) {
         l->out = (char *)grow(l->out, room);
         status = tfm_detokenize(t->model, result.ids, result.length, t->opt.form, l->out, room, &size,
@@ -248,7 +250,8 @@ static void show_progress(const translator *t, time_t start, int done) {
     double seconds = difftime(time(NULL), start);
     if (!isatty(2) || (isatty(1) && !done)) return;
     if (!done && seconds >= 3)
-        fprintf(stderr, "\r%ld lines, %.1f a second ", (long)t->n_lines, (double)t->n_lines / seconds), shown = 1;
+        shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)t->n_lines,
+                        (double)t->n_lines / seconds);
     if (done && shown) fprintf(stderr, "\r%ld lines in %.0f seconds\n", (long)t->n_lines, seconds);
 }
 
@@ -258,7 +261,7 @@ int main(int argc, char **argv) {
     line *lines;
     int64_t window, n, i, *order;
     time_t start = time(NULL);
-    int more = 1;
+    int more = 1, status;
     memset(&t, 0, sizeof t);
     t.opt = parse_options(argc, argv);
     if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK) {
@@ -280,13 +283,14 @@ int main(int argc, char **argv) {
         if ((window == 1 || isatty(1)) && fflush(stdout) != 0) break;
         show_progress(&t, start, !more);
     }
+    status = t.any_faulty ? EXIT_LINES : 0;
     if (ferror(stdin) || fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "translate: %s: %s\n", ferror(stdin) ? "reading" : "writing", strerror(errno));
-        return EXIT_USAGE;
+        status = EXIT_USAGE;
     }
     for (i = 0; i < window; i++) free(lines[i].text), free(lines[i].ids), free(lines[i].out);
     free(lines), free(order);
     tfm_free_session(t.session);
     tfm_free_model(t.model);
-    return t.any_faulty ? EXIT_LINES : 0;
+    return status;
 }

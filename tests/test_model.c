@@ -12,6 +12,13 @@ static void must(tfm_status status) {
     exit(2);
 }
 
+static tfm_result result_of(const tfm_session *s, int32_t row) {
+    tfm_result r;
+    memset(&r, 0, sizeof r);
+    must(tfm_get_result(s, row, &r, &err));
+    return r;
+}
+
 static void compare(const char *what, const tfm_tensor *got, const tfm_tensor *expected, double limit) {
     double d = test_difference(got, expected);
     CHECK(d <= limit, "%-52s largest difference %.2g", what, d);
@@ -175,7 +182,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
             }
     }
     for (row = 0; row < src->rows; row++) {
-        must(tfm_get_result(s, row, &r, &err));
+        r = result_of(s, row);
         for (i = 0; i < cap; i++)
             tgt[row * cap + i] = i == 0 ? c->start : i <= r.length ? r.ids[i - 1] : 0;
     }
@@ -243,7 +250,7 @@ static void decode(tfm_session *s, const tfm_batch *src, outcome *out) {
             memcpy(out[row].logits, tfm_step_logits(s, row), (size_t)V * sizeof(float));
     }
     for (row = 0; row < src->rows; row++) {
-        must(tfm_get_result(s, row, &r, &err));
+        r = result_of(s, row);
         memcpy(out[row].ids, r.ids, (size_t)r.length * 4);
         out[row].length = r.length, out[row].finish = r.finish, out[row].score = r.score;
     }
@@ -388,7 +395,7 @@ static void limits(void) {
     CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL, "nothing before the first call");
     must(tfm_start(s, &src, NULL, &err));
     while (running) must(tfm_step(s, &running, &err));
-    must(tfm_get_result(s, 0, &r, &err));
+    r = result_of(s, 0);
     CHECK(r.finish == TFM_HIT_LENGTH && r.length == 2 * 5 + 16,
           "without an end token: stops at 2 x source + 16, and says so");
     CHECK(r.ids[0] == 4, "the forced first token");
@@ -404,7 +411,7 @@ static void limits(void) {
     d.max_length = 3;
     must(tfm_start(s, &src, &d, &err));
     for (running = 1; running;) must(tfm_step(s, &running, &err));
-    must(tfm_get_result(s, 0, &r, &err));
+    r = result_of(s, 0);
     CHECK(r.finish == TFM_HIT_LENGTH && r.length == 3, "max_length 3");
     d.max_length = 41;
     CHECK_FAILS(tfm_start(s, &src, &d, &err), TFM_E_TOO_LONG, "max_length is 41, the session's max_target 40");
@@ -426,7 +433,7 @@ static void limits(void) {
     logits.dims[0] = 2;
     CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE, "logits is [2, 5, 13]");
     /* a failed call leaves the decode as it was */
-    must(tfm_get_result(s, 0, &r, &err));
+    r = result_of(s, 0);
     CHECK(r.length == 3, "results survive failed calls");
     tfm_free_session(s), tfm_free_model(model);
 
@@ -518,7 +525,7 @@ static void broken_numbers(void) {
         s = tiny_session(model, 1, 3, 22);
         must(tfm_start(s, &src, NULL, &err));
         while (running) must(tfm_step(s, &running, &err));
-        must(tfm_get_result(s, 0, &r, &err));
+        r = result_of(s, 0);
         for (k = 0; k < r.length; k++) ok &= r.ids[k] >= 0 && r.ids[k] < t.vt;
         ok &= r.finish != TFM_RUNNING && r.length <= 22;
         tfm_free_session(s), tfm_free_model(model);

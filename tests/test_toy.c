@@ -21,6 +21,7 @@ static void decode(tfm_session *s, const tfm_batch *src, int first, const char *
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
         int i = first + row;
+        memset(&r, 0, sizeof r);
         CHECK(tfm_get_result(s, row, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
                   r.length == target_lengths[i] &&
                   memcmp(r.ids, targets[i], (size_t)target_lengths[i] * 4) == 0,

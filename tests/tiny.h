@@ -61,7 +61,7 @@ static void TEST_UNUSED tiny_linear(st_writer *w, tiny *t, const char *prefix, c
 }
 
 static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix, const char *name) {
-    char whole[128];
+    char whole[100];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
     tiny_linear(w, t, whole, ".q_proj", t->heads * t->key, t->d);
     tiny_linear(w, t, whole, ".k_proj", t->heads * t->key, t->d);

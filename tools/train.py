@@ -42,6 +42,7 @@ import struct
 import time
 import unicodedata
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Iterator, NamedTuple
 
@@ -697,6 +698,7 @@ class Trainer:
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
+        self.train_loss = math.nan  # of the last whole epoch
         self.history: list[dict] = []  # one entry an evaluation
         self.examples: list[Example] = []
 
@@ -767,8 +769,11 @@ class Trainer:
         if sample and self.text.tgt.pieces:
             import sentencepiece
             sentencepiece.set_random_generator_seed(self.args.seed * 100003 + self.epoch)
-            self.examples = []
-        self.examples = self.examples or self.text.encode_pairs(self.train_pairs, sample)
+            with ThreadPoolExecutor(1) as fresh:  # only a new thread heeds a new seed
+                task = fresh.submit(self.text.encode_pairs, self.train_pairs, sample)
+                self.examples = task.result()
+        elif not self.examples:
+            self.examples = self.text.encode_pairs(self.train_pairs)
         batches = list(make_batches(self.examples, self.args.batch_tokens, self.text, rng))
         batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
         return batches[self.worker::self.args.workers]

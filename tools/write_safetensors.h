@@ -170,8 +170,12 @@ static inline void st_reserve(st_sink *s, size_t n) {
     if (s->failed || s->room - s->size >= n) return;
     room = s->size < SIZE_MAX / 4 && n < SIZE_MAX / 4 ? s->size + s->size / 2 + n : 0;
     larger = room ? (char *)realloc(s->data, room) : NULL;
-    s->failed = !larger;
-    if (larger) s->data = larger, s->room = room;
+    if (!larger) {
+        s->failed = 1;
+        return;
+    }
+    s->data = larger;
+    s->room = room;
 }
 
 static inline void st_put(st_sink *s, const void *bytes, size_t n) {
