@@ -53,11 +53,12 @@
        >>attention     15. masks, scaled dot-product and multi-head attention
        >>stack         16. layers and stacks
        >>utf8          17. UTF-8
+   Used by the JSON reader, the vocabularies and the tokenizer. Relies on nothing.
        >>json          18. JSON
        >>safetensors   19. the file format
        >>config        20. the model's config
-       >>weights       21. from named tensors to a model
-       >>vocabulary    22. vocabularies
+       >>vocabulary    21. vocabularies
+       >>weights       22. from named tensors to a model
        >>session       23. sessions
        >>search        24. decoding
        >>text          25. text in, text out
@@ -67,7 +68,7 @@
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers.
 */
 
-/* >>manual -----------------------------------------------------------------------------------------
+/* >>manual ----------------------------------------------------------------------------------------
 
    FOUR LEVELS, each usable without the ones above it.
 
@@ -78,7 +79,8 @@
        text      tfm_translate: a line in, a line out.
 
    ERRORS. Every call that can fail returns a tfm_status and fills the tfm_error that you pass (or
-   NULL) with a message that names the tensor, field or number. When it fails, outputs are untouched.
+   NULL) with a message that names the tensor, field or number. When it fails, outputs are
+   untouched.
 
    MEMORY. Loading allocates through your tfm_allocator (default: malloc and free). A session is one
    allocation, whose size tfm_session_bytes tells beforehand; after that nothing allocates. Modules
@@ -86,12 +88,50 @@
    with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing, and leaves
    the need in arena.peak.
 
+   DECODING BY STEPS. The caller drives, so streaming, progress, time limits and cancelling need no
+   callback:
+
+       tfm_batch src = {ids, lengths, rows, width};
+       int32_t running = 1;
+       if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
+       while (running && !the_user_has_had_enough)
+           if (tfm_step(session, &running, &err) != TFM_OK) ...
+       for (row = 0; row < rows; row++)
+           tfm_get_result(session, row, &result, &err);     ids, length, score, why it ended
+
+   ATTENTION ALONE, on tensors of your own (examples/modules.c goes on from here):
+
+       tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
+       tfm_attention_weights w = {0};
+       tfm_arena scratch = tfm_arena_make(memory, bytes);
+       w.n_heads = 8;
+       tfm_attention_unpack(&w, &in_proj_weight, &in_proj_bias, &err);
+       w.out.weight = out_proj_weight;
+       tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
+
+   A tensor is a view with strides: data in PyTorch's [L, B, D] layout go in and come out as
+   tfm_tensor_swap(tensor, 0, 1), without a copy.
+
+   THE TEACHER-FORCED PASS. tfm_forward takes source and target ids and gives logits [B, T, V], the
+   encoder's memory, and every layer's attention weights on request: what torch.nn.Transformer
+   computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
+
+   THREADS. The library starts none and has no global state. Any number of sessions on one model
+   may run at the same time, each in one thread.
+
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
    they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
    not aligned, are copied into F32 once.
 
    MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
    are all masked attends to nothing: zero weights, zero context, never NaN.
+
+   LIMITS. Sizes and ids are int32_t where people choose them, int64_t where they are multiplied.
+   A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
+   silently. Decoding ends at the end token or at max_length, and the result says which.
+
+   NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
+   logits of a whole stack (tests/data holds PyTorch's numbers).
 
    DETERMINISM. On one machine and build, a sentence's output and score are the same bits alone and
    in any batch, in any order: no sum's order depends on the batch. (TRANSFORMER_BLAS gives that up:
@@ -104,12 +144,13 @@
        src_embedding_norm.weight .bias     tgt_embedding_norm.*           absent: none
        encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
            or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
-       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias          absent: none, if H*W = D
+       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias        absent: none, if H*W = D
        encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
-       encoder.layers.N.norm1.weight .bias, norm2                         absent: a norm without them
+       encoder.layers.N.norm1.weight .bias, norm2                       absent: a norm without them
        decoder.layers.N. the same, multihead_attn.* for the memory, norm3
-       encoder.norm.*, decoder.norm.*                                     absent: no final norm
-       generator.weight [V, D]             absent: tied to tgt_embedding  generator.bias: absent: none
+       encoder.norm.*, decoder.norm.*                                   absent: no final norm
+       generator.weight [V, D]                                          absent: the tgt_embedding
+       generator.bias [V]                                               absent: none
        src_vocabulary, tgt_vocabulary      U8: UTF-8 lines, line i is token i; after TABs other
                                            spellings that read as the same id; absent tgt: shared
 
@@ -134,9 +175,9 @@
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
        src_text            "words" | "characters";  tgt_text "words" | "characters" | "pieces"
---------------------------------------------------------------------------------------------------- */
+------------------------------------------------------------------------------------------------- */
 
-/* >>options ----------------------------------------------------------------------------------------
+/* >>options ---------------------------------------------------------------------------------------
 
    Define everywhere the same:
        TRANSFORMER_STATIC       functions are static: two copies can live in one program
@@ -147,10 +188,10 @@
    Define where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
        TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
-       TRANSFORMER_BLAS         matrix products by cblas_sgemm (include path and -lopenblas are yours)
+       TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure; default nothing
---------------------------------------------------------------------------------------------------- */
+------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
 #define TRANSFORMER_H
@@ -174,9 +215,9 @@
 extern "C" {
 #endif
 
-/* >>api-status =====================================================================================
+/* >>api-status ====================================================================================
    1. VERSION, STATUS, ERRORS
-   ================================================================================================== */
+   ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
 #define TFM_VERSION_MINOR 1
@@ -187,6 +228,7 @@ extern "C" {
 TFM_DEF const char *tfm_version(void);
 
 /* name, what it means. One table makes the enum and the texts. */
+/* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
     X(TFM_OK, "success")                                                           \
     X(TFM_E_ARGUMENT, "an argument is missing or out of range")                    \
@@ -212,6 +254,7 @@ typedef enum tfm_status {
 #undef TFM_X
     TFM_STATUS_COUNT
 } tfm_status;
+/* clang-format on */
 
 /* What a failed call says. text is always terminated; control characters in names become '?'. */
 typedef struct tfm_error {
@@ -222,9 +265,9 @@ typedef struct tfm_error {
 /* The meaning of a status; "unknown status" for a number that is none. */
 TFM_DEF const char *tfm_status_text(tfm_status status);
 
-/* >>api-memory =====================================================================================
+/* >>api-memory ====================================================================================
    2. ALLOCATOR AND ARENA
-   ================================================================================================== */
+   ============================================================================================== */
 
 /* Where memory comes from. All zero means malloc and free (TFM_MALLOC, TFM_FREE); else both
    functions are needed. allocate returns memory aligned for any type, or NULL. */
@@ -239,8 +282,8 @@ typedef struct tfm_arena {
     unsigned char *data; /* NULL while measuring */
     size_t size;         /* bytes from data */
     size_t used;         /* bytes in use now */
-    size_t peak;         /* the most bytes that were ever needed, alignment of the buffer included */
-    int measuring;       /* 1: takes are counted, not made */
+    size_t peak;   /* the most bytes that were ever needed, alignment of the buffer included */
+    int measuring; /* 1: takes are counted, not made */
 } tfm_arena;
 
 /* An arena over bytes of memory, which stay the caller's. */
@@ -254,13 +297,14 @@ TFM_DEF tfm_arena tfm_arena_measuring(void);
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err);
 
-/* >>api-tensor =====================================================================================
+/* >>api-tensor ====================================================================================
    3. TENSORS
    A tensor is a view: it owns nothing. Elements of the last dimension lie side by side; the other
    dimensions have strides of their own, in elements, so a transposed batch needs no copy.
-   ================================================================================================== */
+   ============================================================================================== */
 
 /* name, bits of an element: the element types of the safetensors format */
+/* clang-format off */
 #define TFM_DTYPE_TABLE(X)                                                                     \
     X(F32, 32) X(F16, 16) X(BF16, 16) X(F64, 64) X(BOOL, 8) X(U8, 8) X(I8, 8) X(I16, 16)       \
     X(U16, 16) X(I32, 32) X(U32, 32) X(I64, 64) X(U64, 64) X(C64, 64) X(F8_E5M2, 8)            \
@@ -273,6 +317,7 @@ typedef enum tfm_dtype {
 #undef TFM_X
     TFM_DTYPE_COUNT
 } tfm_dtype;
+/* clang-format on */
 
 /* "F32", "BF16" ...; "?" for a number that is no type. */
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype);
@@ -298,12 +343,14 @@ TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_
 /* The view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the last. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 
-/* >>api-modules ====================================================================================
+/* >>api-modules ===================================================================================
    4. MODULES
    Tensors are F32 unless a comment says otherwise, inputs of any row strides. out may be the input
-   of the same shape in tfm_layer_norm, tfm_softmax, the layers and the stacks; elsewhere it must not
-   overlap an input. Weights are [out, in] as in PyTorch. A weight whose data is NULL is absent.
-   ================================================================================================== */
+   of the same shape in tfm_layer_norm, tfm_softmax, the layers and the stacks; elsewhere it must
+   not overlap an input. Weights are [out, in] as in PyTorch. A weight whose data is NULL is absent.
+   Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or TFM_E_DTYPE for arguments that do not fit
+   together, and TFM_E_ARENA where it takes scratch and there is too little; err may be NULL.
+   ============================================================================================== */
 
 /* ---- masks ---- */
 
@@ -327,28 +374,31 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 /* ---- positions ---- */
 
 typedef enum tfm_position_kind {
-    TFM_POSITIONS_SINUSOIDAL, /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same;
-                                 arXiv:1706.03762 section 3.5 */
-    TFM_POSITIONS_HALVES,     /* the sines in the first half of the columns, the cosines in the second
-                                 (tensor2tensor, fairseq, Marian) */
-    TFM_POSITIONS_PER_INDEX,  /* column j has its own exponent: sin or cos of p / base^(2j/D); row 0 is
-                                 zero (a form in use in teaching code) */
-    TFM_POSITIONS_LEARNED,    /* row p of a table (BERT, BART) */
-    TFM_POSITIONS_NONE        /* zero */
+    /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */
+    TFM_POSITIONS_SINUSOIDAL,
+    /* the sines in the first half of the columns, the cosines in the second (tensor2tensor,
+       fairseq, Marian) */
+    TFM_POSITIONS_HALVES,
+    /* column j has its own exponent, sin or cos of p / base^(2j/D); row 0 is zero (teaching code) */
+    TFM_POSITIONS_PER_INDEX,
+    /* row p of a table (BERT, BART) */
+    TFM_POSITIONS_LEARNED,
+    /* zero */
+    TFM_POSITIONS_NONE
 } tfm_position_kind;
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
-    int64_t first;       /* the position of row 0; an offset of the model's is added by the caller */
-    double base;         /* 0 means 10000 */
-    int divisor_half;    /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
-    int double_angles;   /* 0: frequency and angle rounded to float, as the usual PyTorch code does;
+    int64_t first;     /* the position of row 0; an offset of the model's is added by the caller */
+    double base;       /* 0 means 10000 */
+    int divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
+    int double_angles; /* 0: frequency and angle rounded to float, as the usual PyTorch code does;
                             1: computed in double */
-    tfm_tensor table;    /* learned: [n, D] */
+    tfm_tensor table;  /* learned: [n, D] */
 } tfm_position_options;
 
-/* out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a sentence from its
-   length on are zero, as for a pad whose row in the table is zero. Any L; only a learned table
+/* out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a sentence from
+   its length on are zero, as for a pad whose row in the table is zero. Any L; only a learned table
    ends: TFM_E_TOO_LONG. */
 TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *options,
                                  const int32_t *lengths, tfm_error *err);
@@ -365,7 +415,7 @@ typedef enum tfm_norm_kind {
 typedef struct tfm_norm_weights {
     tfm_tensor weight, bias; /* [D] each, each may be absent */
     tfm_norm_kind kind;
-    double eps;              /* 0 means 1e-5 for TFM_NORM_VARIANCE, 1e-6 for TFM_NORM_DEVIATION */
+    double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, 1e-6 for TFM_NORM_DEVIATION */
 } tfm_norm_weights;
 
 /* Layer norm over the last dimension. out, x: [..., D]. weights may be NULL: plain. */
@@ -420,13 +470,13 @@ typedef struct tfm_attention_weights {
     tfm_linear_weights query; /* [H*K, D] */
     tfm_linear_weights key;   /* [H*K, width of the key input] */
     tfm_linear_weights value; /* [H*W, width of the value input] */
-    tfm_linear_weights out;   /* [D, H*W]; absent: the heads' contexts side by side are the output */
+    tfm_linear_weights out; /* [D, H*W]; absent: the heads' contexts side by side are the output */
     int32_t n_heads;
-    double scale;             /* 0 means 1/sqrt(K) */
+    double scale; /* 0 means 1/sqrt(K) */
 } tfm_attention_weights;
 
-/* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into weights->query,
-   key and value, as views. */
+/* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into
+   weights->query, key and value, as views. */
 TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
                                         const tfm_tensor *in_proj_weight,
                                         const tfm_tensor *in_proj_bias, tfm_error *err);
@@ -494,22 +544,23 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                                      const tfm_masks *cross_masks, tfm_arena *scratch,
                                      tfm_error *err);
 
-/* torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T], cross_attention: [N, B, H, T, S]. */
+/* torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T], cross_attention: [N, B, H, T, S]
+   or NULL. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_tensor *x, const tfm_tensor *memory,
                                const tfm_masks *self_masks, const tfm_masks *cross_masks,
                                tfm_arena *scratch, tfm_error *err);
 
-/* >>api-files ======================================================================================
+/* >>api-files =====================================================================================
    5. SAFETENSORS FILES
    A strict reader: a file that breaks one rule of the format is refused, with the rule named.
-   ================================================================================================== */
+   ============================================================================================== */
 
 typedef struct tfm_safetensors tfm_safetensors;
 
-/* Reads the directory of a file that lies in memory. data stays the caller's and must outlive *file.
-   allocator may be NULL. TFM_E_FORMAT, TFM_E_MEMORY. */
+/* Reads the directory of a file that lies in memory. data stays the caller's and must outlive
+   *file. allocator may be NULL. TFM_E_FORMAT, TFM_E_MEMORY. */
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
@@ -519,8 +570,8 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
 #endif
 TFM_DEF void tfm_free_safetensors(tfm_safetensors *file);
 
-/* How many tensors; entry i in the order of the data, its name and its tensor. The tensor's data are
-   the bytes of the file: little-endian and perhaps not aligned, so read them with
+/* How many tensors; entry i in the order of the data, its name and its tensor. The tensor's data
+   are the bytes of the file: little-endian and perhaps not aligned, so read them with
    tfm_safetensors_read. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
@@ -538,10 +589,10 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
 
-/* >>api-model ======================================================================================
+/* >>api-model =====================================================================================
    6. MODELS
    A model never changes after loading; any number of threads and sessions may use it.
-   ================================================================================================== */
+   ============================================================================================== */
 
 typedef struct tfm_model tfm_model;
 
@@ -551,7 +602,9 @@ typedef enum tfm_text_kind {
     TFM_TEXT_PIECES      /* targets only: tokens are joined as they are; U+2581 becomes a space */
 } tfm_text_kind;
 
-/* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none. */
+/* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none.
+   embedding_scale is the factor itself, also where the file says "sqrt_d"; attention_scale 0 means
+   1/sqrt(d_key). d_key and d_value are per head. */
 typedef struct tfm_config {
     int32_t n_heads, n_encoder_layers, n_decoder_layers;
     int32_t d_model, d_ff, d_ff_decoder, d_key, d_value;
@@ -568,8 +621,8 @@ typedef struct tfm_config {
     int32_t src_pad, tgt_pad, src_unk, tgt_unk, src_start, src_end, start, end, forced;
     int32_t start_embedding_zero;
     tfm_text_kind src_text, tgt_text;
-    int32_t has_text;          /* the file has vocabularies */
-    int32_t max_positions;     /* learned positions: the longest sequence; else 0 */
+    int32_t has_text;      /* the file has vocabularies */
+    int32_t max_positions; /* learned positions: the longest sequence; else 0 */
     int32_t n_suppressed;
     const int32_t *suppressed; /* [n_suppressed], the model's */
 } tfm_config;
@@ -591,10 +644,10 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 TFM_DEF void tfm_free_model(tfm_model *model); /* NULL is fine; free its sessions first */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
-/* >>api-session ====================================================================================
+/* >>api-session ===================================================================================
    7. SESSIONS
    A session is one decode with its memory, made for limits that you choose. One thread at a time.
-   ================================================================================================== */
+   ============================================================================================== */
 
 typedef struct tfm_session tfm_session;
 
@@ -614,8 +667,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
                                       const tfm_session_options *options, tfm_error *err);
 TFM_DEF void tfm_free_session(tfm_session *session);
 
-/* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count; NULL:
-   all. The model's pad id is a pad wherever it stands. Ids past a length are never read. */
+/* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count;
+   NULL: all. The model's pad id is a pad wherever it stands. Ids past a length are never read. */
 typedef struct tfm_batch {
     const int32_t *ids;
     const int32_t *lengths;
@@ -634,9 +687,9 @@ typedef struct tfm_forward_options {
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
 } tfm_forward_options;
 
-/* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's tensor.
-   torch.nn.Transformer.forward with embeddings before and the generator behind. Every position is
-   computed, pads too. */
+/* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's
+   tensor. torch.nn.Transformer.forward with embeddings before and the generator behind. Every
+   position is computed, pads too. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
@@ -656,13 +709,13 @@ typedef enum tfm_finish {
 typedef struct tfm_result {
     const int32_t *ids; /* the target without start and end token; the session's */
     int32_t length;
-    double score;       /* sum of log-probabilities, the end token counted */
+    double score; /* sum of log-probabilities, the end token counted */
     tfm_finish finish;
 } tfm_result;
 
 /* Greedy decoding, driven by the caller: start encodes, each step decodes one position of every
-   sentence that still runs and says how many go on, result may be asked at any time. To cancel, stop
-   calling. options may be NULL. */
+   sentence that still runs and says how many go on, result may be asked at any time. To cancel,
+   stop calling. options may be NULL. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -672,10 +725,10 @@ TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_r
 /* Logits [V] of a row at the last step, NULL if the row did not take part in it. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
-/* >>api-text =======================================================================================
+/* >>api-text ======================================================================================
    8. TEXT
    UTF-8 in, UTF-8 out, by the vocabularies of the model file.
-   ================================================================================================== */
+   ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
 
 typedef enum tfm_text_form {
@@ -706,8 +759,8 @@ typedef struct tfm_text {
     size_t size;
 } tfm_text;
 
-/* Translates up to max_batch texts at once. out[i] will point into buffer, terminated. A fault in one
-   text fails the call and names it. */
+/* Translates up to max_batch texts at once. out[i] will point into buffer, terminated. A fault in
+   one text fails the call and names it. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, char *buffer, size_t capacity, tfm_error *err);
 #endif /* TRANSFORMER_NO_TEXT */
@@ -720,10 +773,13 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
 #if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
 #define TFM__IMPLEMENTED
 
-/* >>base ===========================================================================================
+/* >>base ==========================================================================================
    9. INCLUDES, CHECKED SIZES, MESSAGES
-   Relies on nothing. Every size that comes from a caller or a file is multiplied and added here.
-   ================================================================================================== */
+   Relies on nothing. Every size that comes from a caller or a file is multiplied and added by
+   tfm__mul and tfm__add. Every failure is made by tfm__fail: it fills the caller's tfm_error and
+   returns the status, so a fault reads "return tfm__fail(err, TFM_E_..., "...", ...)", and
+   TFM__TRY hands it on. Names: tfm_ public, tfm__ private, TFM_ macros; nothing else leaks.
+   ============================================================================================== */
 
 #include <math.h>
 #include <stdarg.h>
@@ -756,12 +812,13 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
 #define TFM__ALIGN 64 /* of every piece of memory: a cache line, and the widest vector */
 
 /* Returns from the calling function when a status is not TFM_OK. */
-#define TFM__TRY(call)                            \
-    do {                                          \
-        tfm_status tfm__s = (call);               \
-        if (tfm__s != TFM_OK) return tfm__s;      \
+#define TFM__TRY(call)                                                                             \
+    do {                                                                                           \
+        tfm_status tfm__s = (call);                                                                \
+        if (tfm__s != TFM_OK) return tfm__s;                                                       \
     } while (0)
 
+/* Sizes are int64_t throughout, so one pair serves. */
 static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tfm__max(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -782,6 +839,7 @@ typedef struct tfm__writer {
     char *at, *end; /* end: where the terminator goes at the latest */
 } tfm__writer;
 
+/* Names come from files of strangers: what a terminal would act on is not passed through. */
 static void tfm__write_char(tfm__writer *w, char c) {
     if (w->at < w->end) *w->at++ = ((unsigned char)c < 0x20 || c == 0x7f) ? '?' : c;
 }
@@ -796,6 +854,7 @@ static void tfm__write_text(tfm__writer *w, const char *text) {
         tfm__write_char(w, text[i]);
     }
 }
+/* The value goes through its unsigned form: -INT64_MIN does not exist. */
 static void tfm__write_int(tfm__writer *w, int64_t value) {
     char digits[24];
     int n = 0;
@@ -805,6 +864,7 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
+/* [4, 10, 128] */
 static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     int i;
     tfm__write_char(w, '[');
@@ -815,7 +875,8 @@ static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     tfm__write_char(w, ']');
 }
 
-/* A formatter that knows no locale and needs no stdio. %s text, %i int64_t, %t shape of a tensor. */
+/* A formatter that knows no locale and needs no stdio. %s text, %i int64_t, %t the
+   shape of a tensor. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -830,6 +891,7 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
     *w.at = 0;
 }
 
+/* tfm__vformat to a buffer of size bytes, terminated: names of tensors and arguments. */
 static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -851,12 +913,15 @@ static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *forma
 
 TFM_DEF const char *tfm_version(void) { return TFM_VERSION; }
 
+/* From the same table as the enum. */
 TFM_DEF const char *tfm_status_text(tfm_status status) {
     switch (status) {
+/* clang-format off */
 #define TFM_X(name, text) \
     case name: return text;
         TFM_STATUS_TABLE(TFM_X)
 #undef TFM_X
+        /* clang-format on */
     default: return "unknown status";
     }
 }
@@ -864,6 +929,7 @@ TFM_DEF const char *tfm_status_text(tfm_status status) {
 /* In place, not stable, n log n at worst; qsort may allocate and may be quadratic. */
 typedef int (*tfm__compare)(const void *a, const void *b);
 
+/* Lets the item at root sink in the heap of n items, the largest on top. */
 static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compare) {
     for (;;) {
         int64_t child = 2 * root + 1;
@@ -875,6 +941,7 @@ static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compar
         root = child;
     }
 }
+/* Heapsort: builds the heap, then moves its top behind it again and again. */
 static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
     int64_t i;
     for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
@@ -885,11 +952,12 @@ static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
     }
 }
 
-/* >>memory =========================================================================================
+/* >>memory ========================================================================================
    10. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
-   freed together; an arena is a stack over memory that somebody else holds.
-   ================================================================================================== */
+   freed together: a model, a file's directory. An arena is a stack over memory that somebody else
+   holds: a session's one allocation, a caller's scratch. Relies on checked sizes.
+   ============================================================================================== */
 
 static void *tfm__default_allocate(void *user, size_t bytes) {
     (void)user;
@@ -900,6 +968,7 @@ static void tfm__default_release(void *user, void *pointer) {
     TFM_FREE(pointer);
 }
 
+/* wanted, or malloc and free where it is NULL or all zero. */
 static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocator *wanted,
                                         tfm_error *err) {
     if (wanted && (wanted->allocate || wanted->release)) {
@@ -914,6 +983,8 @@ static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocat
     return TFM_OK;
 }
 
+/* bytes from the allocator, or the status that says why not. Zero bytes are one byte: an
+   allocator may answer zero with NULL, and that is no failure. */
 static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, void **pointer,
                                 tfm_error *err) {
     if (bytes < 0 || (uint64_t)bytes > (uint64_t)(SIZE_MAX / 2))
@@ -924,6 +995,7 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
+/* Bytes from pointer to the next multiple of TFM__ALIGN. */
 static size_t tfm__padding(const void *pointer) {
     return (TFM__ALIGN - (size_t)((uintptr_t)pointer % TFM__ALIGN)) % TFM__ALIGN;
 }
@@ -954,6 +1026,7 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
     return TFM_OK;
 }
 
+/* The pool may lie in one of its own blocks: callers pass a copy. */
 static void tfm__pool_free(tfm__pool *pool) {
     while (pool->blocks) {
         tfm__block *block = pool->blocks;
@@ -980,6 +1053,8 @@ TFM_DEF tfm_arena tfm_arena_measuring(void) {
     return arena;
 }
 
+/* A measuring arena goes the same way, and only the pointer stays NULL: what was measured is what
+   will be needed. */
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err) {
     int64_t bytes, used;
@@ -1001,6 +1076,7 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
     return TFM_OK;
 }
 
+/* rows * columns floats. */
 static tfm_status tfm__take_floats(tfm_arena *arena, int64_t rows, int64_t columns, float **pointer,
                                    tfm_error *err) {
     int64_t count;
@@ -1012,10 +1088,12 @@ static tfm_status tfm__take_floats(tfm_arena *arena, int64_t rows, int64_t colum
     return TFM_OK;
 }
 
-/* >>tensors ========================================================================================
+/* >>tensors =======================================================================================
    11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
-   Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats.
-   ================================================================================================== */
+   Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats,
+   blocks and rows at strides of their own. The checks here are what makes the computations behind
+   them safe: after tfm__view or tfm__check_shape nobody looks at a tensor's header again.
+   ============================================================================================== */
 
 #define TFM_X(name, bits) {#name, bits},
 static const struct {
@@ -1028,6 +1106,7 @@ TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype) {
     return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].name : "?";
 }
 
+/* Strides are products of the dimensions behind. */
 TFM_DEF tfm_tensor tfm_tensor_make(void *data, tfm_dtype dtype, int rank, const int64_t *dims) {
     tfm_tensor tensor;
     int i;
@@ -1064,6 +1143,7 @@ TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_
     return tfm_tensor_make(data, dtype, 4, dims);
 }
 
+/* The last dimension stays last: its elements lie side by side, which every loop relies on. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b) {
     int64_t dim, stride;
     if (a < 0 || b < 0 || a >= tensor.rank - 1 || b >= tensor.rank - 1) return tensor;
@@ -1078,6 +1158,7 @@ typedef struct tfm__rows {
     int64_t sb, sl;  /* strides of blocks and rows, in floats */
 } tfm__rows;
 
+/* Row-major [B, L, D] at data. */
 static tfm__rows tfm__rows_make(float *data, int64_t B, int64_t L, int64_t D) {
     tfm__rows r;
     r.data = data, r.B = B, r.L = L, r.D = D;
@@ -1119,7 +1200,8 @@ static tfm_status tfm__check_shape(const tfm_tensor *t, const char *name, tfm_dt
 }
 
 /* Sees an F32 tensor as blocks of rows; dimensions before the last three must be contiguous. */
-static tfm_status tfm__view(const tfm_tensor *t, const char *name, tfm__rows *rows, tfm_error *err) {
+static tfm_status tfm__view(const tfm_tensor *t, const char *name, tfm__rows *rows,
+                            tfm_error *err) {
     int last, i;
     TFM__TRY(tfm__check_tensor(t, name, TFM_F32, 1, TFM_MAX_RANK, err));
     last = t->rank - 1;
@@ -1146,10 +1228,12 @@ static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, const tf
     return tfm__view(t, name, rows, err);
 }
 
+/* Row l of block b. */
 static float *tfm__row(const tfm__rows *r, int64_t b, int64_t l) {
     return r->data + b * r->sb + l * r->sl;
 }
 
+/* to = from, same shape; rows that are the same memory are left alone. */
 static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
     int64_t b, l;
     for (b = 0; b < from->B; b++)
@@ -1158,15 +1242,16 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
                 memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
 }
 
-/* >>kernels ========================================================================================
+/* >>kernels =======================================================================================
    12. THE INNER LOOPS
    All time is spent here. These loops are the definition of each operation; whatever is faster is
    tested against them. The order of every sum depends on the length of the sum alone, so a row's
    result is the same in any batch.
-   ================================================================================================== */
+   ============================================================================================== */
 
 #define TFM__LANES 16 /* partial sums of a dot product: element k goes to lane k mod 16 */
 
+/* Halves of the lanes onto each other, until one is left, as a vector unit would do it. */
 static float tfm__sum_lanes(const float *lanes) {
     float sum[TFM__LANES];
     int width, l;
@@ -1227,7 +1312,8 @@ static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_st
                     (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
                     (int)tfm__max(y_stride, N));
     } else {
-        for (m = 0; m < M; m++) tfm__dot_rows(y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
+        for (m = 0; m < M; m++)
+            tfm__dot_rows(y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
     }
     for (m = 0; bias && m < M; m++)
         for (n = 0; n < N; n++) y[m * y_stride + n] += bias[n];
@@ -1249,8 +1335,8 @@ static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_st
 }
 
 /* y[j] = sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never touched. */
-static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
-                              int64_t width) {
+static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
+                              int64_t n, int64_t width) {
     float acc[TFM__LANES];
     int64_t i, j;
     int l;
@@ -1292,8 +1378,7 @@ static void tfm__norm_row(float *y, const float *x, int64_t n, const tfm_norm_we
     for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
     if (w->kind == TFM_NORM_DEVIATION)
         scale = 1 / (sqrt(square / (double)(n - 1)) + (w->eps != 0 ? w->eps : 1e-6));
-    else
-        scale = 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
+    else scale = 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
     for (i = 0; i < n; i++) {
         float v = (float)(((double)x[i] - mean) * scale);
         if (weight) v *= weight[i];
@@ -1302,6 +1387,7 @@ static void tfm__norm_row(float *y, const float *x, int64_t n, const tfm_norm_we
     }
 }
 
+/* x = activation(x), in place, n floats. */
 static void tfm__activate(float *x, int64_t n, tfm_activation activation) {
     int64_t i;
     switch (activation) {
@@ -1323,15 +1409,18 @@ static void tfm__activate(float *x, int64_t n, tfm_activation activation) {
     }
 }
 
+/* x += y, n floats: the residual connection. */
 static void tfm__add_to(float *x, const float *y, int64_t n) {
     int64_t i;
     for (i = 0; i < n; i++) x[i] += y[i];
 }
 
-/* >>positions ======================================================================================
+/* >>positions =====================================================================================
    13. POSITIONAL ENCODINGS
-   One column at a time, since a column has one frequency.
-   ================================================================================================== */
+   One column at a time, since a column has one frequency. Where PyTorch code rounds to float (the
+   exponent, the frequency, the angle), so does this, unless double_angles says otherwise: at large
+   positions that rounding is larger than 1e-5, and a trained model has seen it.
+   ============================================================================================== */
 
 /* The sine or cosine that stands in one column. */
 typedef struct tfm__wave {
@@ -1339,6 +1428,7 @@ typedef struct tfm__wave {
     int kind; /* 0 sine, 1 cosine, 2 nothing */
 } tfm__wave;
 
+/* The frequency and kind of a column, by the formulas at tfm_position_kind. */
 static tfm__wave tfm__column_wave(const tfm_position_options *o, int64_t column, int64_t D) {
     double base = o->base != 0 ? o->base : 10000.0;
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
@@ -1367,6 +1457,7 @@ static tfm__wave tfm__column_wave(const tfm_position_options *o, int64_t column,
     return wave;
 }
 
+/* out[b, l] = PE(first + l), zero from lengths[b] on. Arguments are checked already. */
 static void tfm__position_rows(const tfm__rows *out, const tfm_position_options *o,
                                const int32_t *lengths) {
     int64_t b, l, j, D = out->D;
@@ -1418,23 +1509,27 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     return TFM_OK;
 }
 
-/* >>modules ========================================================================================
+/* >>modules =======================================================================================
    14. NORM, LINEAR, SOFTMAX, FEED-FORWARD
    tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
-   ================================================================================================== */
+   The stacks of section 16 call the computations alone, after one check of all weights.
+   ============================================================================================== */
 
+/* Row by row; out may be x. */
 static void tfm__norm(const tfm__rows *out, const tfm__rows *x, const tfm_norm_weights *w) {
     int64_t b, l;
     for (b = 0; b < x->B; b++)
         for (l = 0; l < x->L; l++) tfm__norm_row(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
 }
 
+/* A bias or norm weight: absent, or n floats. */
 static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, int64_t n,
                                     tfm_error *err) {
     tfm_tensor expected = tfm_tensor_1d(NULL, TFM_F32, n);
     return t->data ? tfm__check_shape(t, name, TFM_F32, &expected, err) : TFM_OK;
 }
 
+/* What a layer norm over D columns needs. name: how the message calls it. */
 static tfm_status tfm__check_norm(const tfm_norm_weights *w, const char *name, int64_t D,
                                   tfm_error *err) {
     char part[64];
@@ -1462,6 +1557,8 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
     return TFM_OK;
 }
 
+/* out = x weight^T + bias. The rows of x may lie in any stride; where all of them lie evenly, it is
+   one product over all blocks, so that a weight is read once. */
 static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w) {
     const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
     int64_t stride = w->weight.strides[0], b;
@@ -1522,6 +1619,7 @@ static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tf
     tfm__linear(out, &h, &w->linear2);
 }
 
+/* What a feed-forward of width D needs. */
 static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error *err) {
     int64_t F = 0, out = 0;
     TFM__TRY(tfm__check_linear(&w->linear1, "linear1", D, &F, err));
@@ -1544,21 +1642,25 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     tfm_status status;
     TFM__TRY(tfm__view(x, "x", &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
     TFM__TRY(tfm__check_ffn(weights, from.D, err));
     used = scratch->used;
-    status = tfm__take_floats(scratch, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err);
+    status =
+        tfm__take_floats(scratch, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err);
     if (status == TFM_OK && !scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden);
     scratch->used = used;
     return status;
 }
 
-/* >>attention ======================================================================================
+/* >>attention =====================================================================================
    15. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
-   tfm__visible_keys and tfm__is_masked are where masks apply; tfm__attend is the only attention loop
-   there is.
-   ================================================================================================== */
+   tfm__visible_keys and tfm__is_masked are where masks apply; tfm__attend is the only attention
+   loop there is. Public attention projects into scratch, sessions into caches; both end in
+   tfm__attend_cached. Relies on tfm__linear and the kernels.
+   ============================================================================================== */
 
+/* The mask that a helper fills, and where it fills it from. */
 static tfm_status tfm__check_mask_out(const tfm_tensor *mask, const void *from, tfm_error *err) {
     TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
     return from ? TFM_OK : tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths: none given");
@@ -1570,8 +1672,8 @@ TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32
     TFM__TRY(tfm__check_mask_out(mask, ids, err));
     for (b = 0; b < mask->dims[0]; b++)
         for (s = 0; s < mask->dims[1]; s++)
-            ((unsigned char *)mask->data)[b * mask->strides[0] + s] =
-                ids[b * mask->dims[1] + s] == pad;
+            ((unsigned char *)mask->data)[b * mask->strides[0] + s] = ids[b * mask->dims[1] + s] ==
+                                                                      pad;
     return TFM_OK;
 }
 
@@ -1593,6 +1695,7 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err) {
     return TFM_OK;
 }
 
+/* Every mask that is given must fit [B, H, T, S]. */
 static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int64_t T, int64_t S,
                                    tfm_error *err) {
     tfm_tensor expected;
@@ -1607,9 +1710,10 @@ static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int
         TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
         if (a->dims[a->rank - 2] != T || a->dims[a->rank - 1] != S ||
             (a->rank == 3 && a->dims[0] != B && a->dims[0] != B * H))
-            return tfm__fail(err, TFM_E_SHAPE,
-                             "attention mask is %t, expected [%i, %i], or that with %i or %i before",
-                             a, T, S, B, B * H);
+            return tfm__fail(
+                err, TFM_E_SHAPE,
+                "attention mask is %t, expected [%i, %i], or that with %i or %i before", a, T, S, B,
+                B * H);
     }
     for (b = 0; m->key_lengths && b < B; b++)
         if (m->key_lengths[b] < 0 || m->key_lengths[b] > S)
@@ -1626,7 +1730,7 @@ typedef struct tfm__attention {
     int64_t B, H, T, S, K, W;
     float scale;
     const tfm_masks *masks; /* may be NULL */
-    int64_t first;          /* query 0 stands at this key position: for causal masks while stepping */
+    int64_t first; /* query 0 stands at this key position: for causal masks while stepping */
     const int32_t *kv_rows; /* batch row b reads keys and values of row kv_rows[b]; NULL: b */
 } tfm__attention;
 
@@ -1664,7 +1768,8 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
             const float *k = a->k + kv * a->k_strides[0] + h * a->k_strides[1];
             const float *v = a->v + kv * a->v_strides[0] + h * a->v_strides[1];
             for (t = 0; t < a->T; t++) {
-                const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+                const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] +
+                                 t * a->q_strides[2];
                 float *context = a->context + b * a->context_strides[0] +
                                  h * a->context_strides[1] + t * a->context_strides[2];
                 int64_t n = tfm__visible_keys(a, kv, t);
@@ -1672,7 +1777,7 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
                 tfm__dot_rows(scores, q, k, a->k_strides[2], n, a->K);
                 for (s = 0; s < n; s++)
                     scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
-                                                                         : scores[s] * a->scale;
+                                                                            : scores[s] * a->scale;
                 tfm__softmax_row(scores, scores, n);
                 tfm__weighted_sum(context, scores, v, a->v_strides[2], n, a->W);
                 if (a->weights) {
@@ -1686,6 +1791,7 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
     }
 }
 
+/* 1/sqrt(K) unless the caller has a scale of its own. */
 static float tfm__scale(double scale, int64_t K) {
     return (float)(scale != 0 ? scale : 1 / sqrt((double)K));
 }
@@ -1754,15 +1860,15 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_F32, 2, 2, err));
     E = in_proj_weight->dims[0] / 3;
     if (in_proj_weight->dims[0] % 3)
-        return tfm__fail(err, TFM_E_SHAPE, "in_proj_weight is %t: %i rows are not three equal parts",
-                         in_proj_weight, in_proj_weight->dims[0]);
+        return tfm__fail(err, TFM_E_SHAPE,
+                         "in_proj_weight is %t: %i rows are not three equal parts", in_proj_weight,
+                         in_proj_weight->dims[0]);
     if (in_proj_bias) TFM__TRY(tfm__check_vector(in_proj_bias, "in_proj_bias", 3 * E, err));
     parts[0] = &weights->query, parts[1] = &weights->key, parts[2] = &weights->value;
     for (i = 0; i < 3; i++) {
         parts[i]->weight = *in_proj_weight;
         parts[i]->weight.dims[0] = E;
-        parts[i]->weight.data =
-            (float *)in_proj_weight->data + i * E * in_proj_weight->strides[0];
+        parts[i]->weight.data = (float *)in_proj_weight->data + i * E * in_proj_weight->strides[0];
         parts[i]->bias = tfm_tensor_1d(NULL, TFM_F32, E);
         if (in_proj_bias && in_proj_bias->data)
             parts[i]->bias.data = (float *)in_proj_bias->data + i * E;
@@ -1770,6 +1876,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     return TFM_OK;
 }
 
+/* K and W of an attention, from its projections. */
 static int64_t tfm__key_width(const tfm_attention_weights *w) {
     return w->query.weight.dims[0] / w->n_heads;
 }
@@ -1832,8 +1939,9 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
 }
 
 /* Checks one attention for inputs of those widths and tells the output's width. */
-static tfm_status tfm__check_attention(const tfm_attention_weights *w, const char *name, int64_t q_in,
-                                       int64_t k_in, int64_t v_in, int64_t *out, tfm_error *err) {
+static tfm_status tfm__check_attention(const tfm_attention_weights *w, const char *name,
+                                       int64_t q_in, int64_t k_in, int64_t v_in, int64_t *out,
+                                       tfm_error *err) {
     char part[64];
     int64_t HK, HK2, HW;
     if (w->n_heads < 1)
@@ -1849,8 +1957,8 @@ static tfm_status tfm__check_attention(const tfm_attention_weights *w, const cha
         return tfm__fail(err, TFM_E_SHAPE, "%s: query projects to %i columns, key to %i", name, HK,
                          HK2);
     if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
-        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads", name,
-                         HK, HW, (int64_t)w->n_heads);
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
+                         name, HK, HW, (int64_t)w->n_heads);
     *out = HW;
     tfm__format(part, sizeof part, "%s out", name);
     return w->out.weight.data ? tfm__check_linear(&w->out, part, HW, out, err) : TFM_OK;
@@ -1886,7 +1994,8 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     int64_t B, T, S, HK, HW, width, strides[3];
     tfm_status status;
     size_t used;
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
     TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__view(query, "query", &q, err));
@@ -1915,23 +2024,27 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HW, &work.v, err);
     if (status == TFM_OK) status = tfm__take_floats(scratch, S, 1, &work.scores, err);
     if (status == TFM_OK && !scratch->measuring) {
-        tfm__rows keys = tfm__rows_make(work.k, B, S, HK), values = tfm__rows_make(work.v, B, S, HW);
+        tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
+                  values = tfm__rows_make(work.v, B, S, HW);
         tfm__linear(&keys, &k, &weights->key);
         tfm__linear(&values, &v, &weights->value);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
-        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q, &kv,
-                           S, 0, NULL, masks, &work);
+        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q,
+                           &kv, S, 0, NULL, masks, &work);
     }
     scratch->used = used;
     return status;
 }
 
-/* >>stack ==========================================================================================
+/* >>stack =========================================================================================
    16. LAYERS AND STACKS
    A layer works on the residual stream x [B*L, D] in place. The same decoder layer serves the
    teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
    and the step (one position, appended to the cache).
-   ================================================================================================== */
+
+   A sub-layer goes: normalize (pre-norm), compute into work.y, add to the stream, normalize
+   (post-norm). Scratch is taken once, before the first layer; from then on nothing can fail.
+   ============================================================================================== */
 
 /* What the layers of one pass share. */
 typedef struct tfm__pass {
@@ -1939,7 +2052,7 @@ typedef struct tfm__pass {
     int64_t first;          /* position of its first row in the cache */
     const int32_t *kv_rows; /* cache row of each batch row; NULL: the same */
     const tfm_masks *self_masks, *cross_masks;
-    int64_t S;              /* memory positions for cross-attention */
+    int64_t S; /* memory positions for cross-attention */
     tfm__work work;
 } tfm__pass;
 
@@ -1948,6 +2061,8 @@ typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
 } tfm__sizes;
 
+/* Everything that the layers of a pass need besides the stream: taken first, so that the
+   computation cannot fail in its middle. */
 static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
                                  tfm_error *err) {
     TFM__TRY(tfm__take_floats(arena, z->M, z->HK, &w->q, err));
@@ -1978,7 +2093,8 @@ static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weigh
     if (order == TFM_POST_NORM) tfm__norm(&rows, &rows, norm);
 }
 
-/* Projects x [B, L, D] to keys and values and puts them at positions first.. of their cache rows. */
+/* Projects x [B, L, D] to keys and values and puts them at positions first.. of their
+   cache rows. */
 static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
                            const tfm__kv *kv, int64_t first, const int32_t *kv_rows) {
     int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
@@ -1997,6 +2113,8 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     }
 }
 
+/* Self-attention: appends the keys and values of x to kv, then attends to all positions so far.
+   Cross-attention: kv holds those of the memory already. attention: [B, H, L, S] or NULL. */
 static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_weights *w,
                                     const tfm_norm_weights *norm, tfm_norm_order order,
                                     const tfm__kv *kv, int is_self, float *attention) {
@@ -2010,6 +2128,7 @@ static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_
     tfm__sublayer_out(p, x, norm, order);
 }
 
+/* x = x + ffn(x), normalized before or after. */
 static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
                               const tfm_norm_weights *norm, tfm_norm_order order) {
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
@@ -2027,6 +2146,7 @@ static void tfm__encoder_layer(tfm__pass *p, float *x, const tfm_encoder_layer_w
     tfm__ffn_sublayer(p, x, &w->ffn, &w->norm2, w->order);
 }
 
+/* self: caches to append to; cross: the memory's keys and values. */
 static void tfm__decoder_layer(tfm__pass *p, float *x, const tfm_decoder_layer_weights *w,
                                const tfm__kv *self, const tfm__kv *cross, float *self_attention,
                                float *cross_attention) {
@@ -2035,6 +2155,7 @@ static void tfm__decoder_layer(tfm__pass *p, float *x, const tfm_decoder_layer_w
     tfm__ffn_sublayer(p, x, &w->ffn, &w->norm3, w->order);
 }
 
+/* After the last layer; norm NULL: none. */
 static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights *norm) {
     tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
     if (norm) tfm__norm(&rows, &rows, norm);
@@ -2051,8 +2172,10 @@ static void tfm__encoder(tfm__pass *p, float *x, const tfm_encoder_weights *w, f
     tfm__final_norm(p, x, w->norm);
 }
 
-static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn, const tfm_norm_weights *const *norms,
-                                       int n_norms, tfm_norm_order order, int64_t D, tfm_error *err) {
+/* The parts of a layer that are no attention. */
+static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn,
+                                       const tfm_norm_weights *const *norms, int n_norms,
+                                       tfm_norm_order order, int64_t D, tfm_error *err) {
     static const char *const names[] = {"norm1", "norm2", "norm3"};
     int i;
     TFM__TRY(tfm__check_ffn(ffn, D, err));
@@ -2062,6 +2185,8 @@ static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn, const tfm_nor
     return TFM_OK;
 }
 
+/* An attention whose output is added to a stream of width D. memory: width of what keys and values
+   are made of. */
 static tfm_status tfm__check_residual(const tfm_attention_weights *w, const char *name, int64_t D,
                                       int64_t memory, tfm_error *err) {
     int64_t width;
@@ -2072,12 +2197,14 @@ static tfm_status tfm__check_residual(const tfm_attention_weights *w, const char
 }
 
 /* Widens sizes to what a layer needs. */
-static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a, const tfm_ffn_weights *f) {
+static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
+                            const tfm_ffn_weights *f) {
     z->HK = tfm__max(z->HK, a->query.weight.dims[0]);
     z->HW = tfm__max(z->HW, a->value.weight.dims[0]);
     z->F = tfm__max(z->F, f->linear1.weight.dims[0]);
 }
 
+/* Checks every layer, and widens sizes to the widest. */
 static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tfm__sizes *z,
                                      tfm_error *err) {
     int32_t i;
@@ -2108,6 +2235,7 @@ static tfm_status tfm__check_decoder(const tfm_decoder_weights *w, int64_t D, in
     return w->norm ? tfm__check_norm(w->norm, "norm", D, err) : TFM_OK;
 }
 
+/* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. */
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
@@ -2120,7 +2248,8 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     int32_t i;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
     TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__view(x, "x", &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
@@ -2160,6 +2289,7 @@ static tfm_tensor *tfm__as_stack(const tfm_tensor *one, tfm_tensor *stack) {
     return stack;
 }
 
+/* A layer is a stack of one. */
 TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
                                      const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
                                      const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
@@ -2172,6 +2302,8 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
     return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
+/* As tfm_encoder. Each layer projects the memory before it runs: its keys and values are needed in
+   this layer only, so one buffer serves all. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_tensor *x, const tfm_tensor *memory,
@@ -2189,7 +2321,8 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     memset(&cross, 0, sizeof cross);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
     TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__check_tensor(memory, "memory", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__view(x, "x", &from, err));
@@ -2202,8 +2335,8 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
         int64_t H = weights->layers[i].self_attn.n_heads, C = weights->layers[i].cross_attn.n_heads;
         TFM__TRY(tfm__check_masks(self_masks, from.B, H, from.L, from.L, err));
         TFM__TRY(tfm__check_masks(cross_masks, from.B, C, from.L, mem.L, err));
-        TFM__TRY(tfm__check_attention_out(self_attention, "self_attention", weights->n_layers, from.B,
-                                          H, from.L, from.L, err));
+        TFM__TRY(tfm__check_attention_out(self_attention, "self_attention", weights->n_layers,
+                                          from.B, H, from.L, from.L, err));
         TFM__TRY(tfm__check_attention_out(cross_attention, "cross_attention", weights->n_layers,
                                           from.B, C, from.L, mem.L, err));
     }
@@ -2254,9 +2387,9 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                        cross_masks, scratch, err);
 }
 
-/* >>utf8 ===========================================================================================
+/* >>utf8 ==========================================================================================
    17. UTF-8
-   ================================================================================================== */
+   ============================================================================================== */
 
 /* Bytes of the character at text (1 to 4) and the character; 0 if it is not well-formed: overlong,
    surrogate, past U+10FFFF, cut short. */
@@ -2290,6 +2423,7 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
     return -1;
 }
 
+/* Writes the 1 to 4 bytes of c, and returns where the next goes. */
 static char *tfm__utf8_put(char *out, uint32_t c) {
     if (c < 0x80) {
         *out++ = (char)c;
@@ -2303,11 +2437,11 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
     return out;
 }
 
-/* >>json ===========================================================================================
+/* >>json ==========================================================================================
    18. JSON
    A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
    Each function skips white space first and returns 0 at a fault, with at on the faulty byte.
-   ================================================================================================== */
+   ============================================================================================== */
 
 enum { TFM__JSON_DEPTH = 64 };
 
@@ -2320,6 +2454,7 @@ static void tfm__json_space(tfm__json *j) {
         j->at++;
 }
 
+/* Steps over c if it comes next. */
 static int tfm__json_take(tfm__json *j, char c) {
     tfm__json_space(j);
     if (j->at >= j->end || *j->at != c) return 0;
@@ -2327,6 +2462,7 @@ static int tfm__json_take(tfm__json *j, char c) {
     return 1;
 }
 
+/* The four digits of \uXXXX. */
 static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
     int i;
     *value = 0;
@@ -2383,8 +2519,8 @@ static int tfm__json_string(tfm__json *j, char *out) {
     return 1;
 }
 
-/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent and
-   fits, then *whole has it. No strtod: that one asks the locale. */
+/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
+   and fits, then *whole has it. No strtod: that one asks the locale. */
 static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
     int negative, digits = 0, exponent = 0, shift = 0;
     uint64_t mantissa = 0;
@@ -2402,7 +2538,8 @@ static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *
     if (!digits) return 0;
     if (j->at < j->end && *j->at == '.') {
         *integer = 0;
-        for (j->at++, digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++)
+        for (j->at++, digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9';
+             j->at++, digits++)
             if (mantissa <= (UINT64_MAX - 9) / 10)
                 mantissa = mantissa * 10 + (uint64_t)(*j->at - '0'), shift--;
         if (!digits) return 0;
@@ -2473,17 +2610,21 @@ static int64_t tfm__json_members(tfm__json *j) {
     if (!tfm__json_take(j, '{')) return -1;
     if (tfm__json_take(j, '}')) return 0;
     do {
-        if (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':') || !tfm__json_skip(j, 1)) return -1;
+        if (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':') || !tfm__json_skip(j, 1))
+            return -1;
         n++;
     } while (tfm__json_take(j, ','));
     return tfm__json_take(j, '}') ? n : -1;
 }
 
-/* >>safetensors ====================================================================================
+/* >>safetensors ===================================================================================
    19. THE FILE FORMAT
    8 bytes header length, a JSON header, the data. All of the format's rules are checked before a
-   pointer is handed out.
-   ================================================================================================== */
+   pointer is handed out: JSON, UTF-8, names (each once), types, shapes (no product wraps), offsets
+   (in the file, no hole, no overlap, nothing behind). Two passes over the header: the first counts,
+   so that everything is allocated at its size, in proportion to the header. Sorting makes 100,000
+   tensors n log n. Relies on JSON and UTF-8.
+   ============================================================================================== */
 
 typedef struct tfm__entry {
     const char *name;
@@ -2503,10 +2644,12 @@ struct tfm_safetensors {
     char *strings;               /* names and metadata, unescaped; as long as the header */
 };
 
+/* Orders for tfm__sort. */
 static int tfm__compare_names(const void *a, const void *b) {
     return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
 }
 
+/* Empty tensors come before the one that begins at the same byte. */
 static int tfm__compare_offsets(const void *a, const void *b) {
     const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -2517,6 +2660,7 @@ static int tfm__compare_strings(const void *a, const void *b) {
     return strcmp((const char *)a, (const char *)b);
 }
 
+/* The message of a fault at j->at: "... byte 17: bad shape of encoder.norm.weight". */
 static tfm_status tfm__json_fault(const tfm__json *j, const char *what, const char *name,
                                   tfm_error *err) {
     return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: %s%s%s",
@@ -2549,7 +2693,8 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
             if (strcmp(spare, "dtype") == 0) {
                 if (have_dtype++ || !tfm__json_string(j, spare))
                     return tfm__json_fault(j, "bad or second dtype", e->name, err);
-                for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0; i++) {}
+                for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0; i++) {
+                }
                 if (i == TFM_DTYPE_COUNT)
                     return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
                                      e->name, spare);
@@ -2557,7 +2702,8 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
             } else if (strcmp(spare, "shape") == 0) {
                 e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
                 if (e->rank < 0)
-                    return tfm__json_fault(j, "bad or second shape (at most 8 sizes)", e->name, err);
+                    return tfm__json_fault(j, "bad or second shape (at most 8 sizes)", e->name,
+                                           err);
             } else if (strcmp(spare, "data_offsets") == 0) {
                 if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
                     return tfm__json_fault(j, "bad or second data_offsets", e->name, err);
@@ -2569,12 +2715,14 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
     }
     if (!have_dtype || !have_shape || !have_offsets)
         return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name,
-                         !have_dtype ? "dtype" : !have_shape ? "shape" : "data_offsets");
+                         !have_dtype   ? "dtype"
+                         : !have_shape ? "shape"
+                                       : "data_offsets");
     e->begin = offsets[0], e->end = offsets[1];
     if (e->begin > e->end || e->end > data_size)
         return tfm__fail(err, TFM_E_FORMAT,
-                         "tensor '%s' lies at bytes %i to %i of a data section of %i bytes", e->name,
-                         e->begin, e->end, data_size);
+                         "tensor '%s' lies at bytes %i to %i of a data section of %i bytes",
+                         e->name, e->begin, e->end, data_size);
     for (i = 0; i < e->rank; i++)
         if (!tfm__mul(count, e->dims[i], &count))
             return tfm__fail(err, TFM_E_FORMAT, "tensor '%s': its shape overflows", e->name);
@@ -2592,6 +2740,7 @@ static const char *tfm__keep_string(tfm_safetensors *f, int64_t *used) {
     return kept;
 }
 
+/* The __metadata__ object: strings to strings, no key twice. */
 static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
                                      tfm_error *err) {
     tfm__json ahead = *j;
@@ -2624,7 +2773,8 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
 }
 
 /* Parses the header text into f, whose pool is ready. */
-static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n, tfm_error *err) {
+static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n,
+                                   tfm_error *err) {
     tfm__json j, ahead;
     void *memory;
     int64_t members, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
@@ -2685,16 +2835,20 @@ static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
     return TFM_OK;
 }
 
+/* Header length, header, entries; f->pool is ready, everything else is filled in here. */
 static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
                             tfm_error *err) {
     uint64_t n = 0;
     int i;
     if (size < 8)
-        return tfm__fail(err, TFM_E_FORMAT, "%i bytes are no safetensors file: its header length "
-                         "alone takes 8", size);
+        return tfm__fail(err, TFM_E_FORMAT,
+                         "%i bytes are no safetensors file: its header length "
+                         "alone takes 8",
+                         size);
     for (i = 7; i >= 0; i--) n = n << 8 | bytes[i];
     if (n > 100000000)
-        return tfm__fail(err, TFM_E_FORMAT, "header length is over the format's limit of 100000000: "
+        return tfm__fail(err, TFM_E_FORMAT,
+                         "header length is over the format's limit of 100000000: "
                          "no safetensors file?");
     if ((int64_t)n > size - 8)
         return tfm__fail(err, TFM_E_FORMAT, "header of %i bytes in a file of %i bytes", (int64_t)n,
@@ -2724,7 +2878,9 @@ static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, con
     return status;
 }
 
-static tfm_status tfm__check_buffer(const void *out, const void *data, size_t size, tfm_error *err) {
+/* Arguments of the calls that take a file in memory. */
+static tfm_status tfm__check_buffer(const void *out, const void *data, size_t size,
+                                    tfm_error *err) {
     if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
     if ((uint64_t)size > (uint64_t)INT64_MAX)
         return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
@@ -2762,6 +2918,7 @@ static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *po
     return TFM_OK;
 }
 
+/* tfm__read_stream from a path. On failure the pool is freed. */
 static tfm_status tfm__read_file(const char *path, tfm__pool *pool, void **data, int64_t *size,
                                  tfm_error *err) {
     FILE *stream;
@@ -2797,6 +2954,7 @@ TFM_DEF void tfm_free_safetensors(tfm_safetensors *file) {
 
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
 
+/* Entry i in the order of the data, NULL if there is none. */
 static const tfm__entry *tfm__entry_at(const tfm_safetensors *f, int64_t i) {
     return i >= 0 && i < f->n_entries ? (const tfm__entry *)f->by_offset[i] : NULL;
 }
@@ -2813,6 +2971,7 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
     return e ? tfm_tensor_make((void *)(file->data + e->begin), e->dtype, e->rank, e->dims) : none;
 }
 
+/* Bisects the names, then the offsets: to the outside an entry is its place in the data. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
     int64_t low = 0, high = file->n_entries;
     while (low < high) {
@@ -2842,6 +3001,7 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
     return NULL;
 }
 
+/* n bytes as a number. Works at any address and on any host; compilers make one load of it. */
 static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
     uint64_t value = 0;
     while (n--) value = value << 8 | bytes[n];
@@ -2854,6 +3014,8 @@ static float tfm__float_from_bits(uint32_t bits) {
     return value;
 }
 
+/* IEEE binary16: 5 bits of exponent with bias 15, 10 of mantissa; exponent 31 is infinity or NaN,
+   exponent 0 counts in steps of 2^-24. */
 static float tfm__float_from_half(uint32_t h) {
     uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
     if (exponent == 31) return tfm__float_from_bits(sign | 0x7F800000u | mantissa << 13);
@@ -2879,8 +3041,10 @@ static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, 
     }
 }
 
+/* The types that weights may have. */
 static int tfm__is_float(tfm_dtype d) { return d == TFM_F32 || d == TFM_F16 || d == TFM_BF16; }
 
+/* The types that ids, lengths and masks may have. */
 static int tfm__is_signed(tfm_dtype d) {
     return d == TFM_I8 || d == TFM_I16 || d == TFM_I32 || d == TFM_I64;
 }
@@ -2889,6 +3053,7 @@ static int tfm__is_integer(tfm_dtype d) {
            d == TFM_U64;
 }
 
+/* Elements of any integer type to I32 or I64; one that does not fit is an error, not a wrap. */
 static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *bytes, int64_t n,
                                      tfm_dtype want, void *out, tfm_error *err) {
     int width = tfm__dtypes[e->dtype].bits / 8, pass;
@@ -2930,15 +3095,16 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
     return TFM_OK;
 }
 
-/* >>config =========================================================================================
+/* >>config ========================================================================================
    20. THE MODEL'S CONFIG
    One table of fields; the JSON fills a value each, and tfm__make_config turns the values into the
    public struct. What depends on shapes is checked by the next section.
-   ================================================================================================== */
+   ============================================================================================== */
 
 enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
 
 /* name, what it may be, the words of a choice in the order of their enum */
+/* clang-format off */
 #define TFM__CONFIG_TABLE(X)                                                                       \
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
@@ -2950,7 +3116,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(src_text, 4, "words|characters") X(tgt_text, 4, "words|characters|pieces")
+    X(suppressed, 8, "") X(src_text, 4, "words|characters")                                        \
+    X(tgt_text, 4, "words|characters|pieces")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -2958,6 +3125,7 @@ enum {
 #undef TFM_X
     TFM__N_FIELDS
 };
+/* clang-format on */
 
 #define TFM_X(name, kind, words) {#name, kind, words},
 static const struct {
@@ -2974,6 +3142,7 @@ typedef struct tfm__value {
     double number;
 } tfm__value;
 
+/* The message names the field; more is appended to what. */
 static tfm_status tfm__config_fault(const char *field, const char *what, const char *more,
                                     tfm_error *err) {
     return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' %s%s", field, what, more);
@@ -2992,6 +3161,7 @@ static int tfm__choice(const char *words, const char *word) {
     }
 }
 
+/* An integer from 0 on that an int32_t holds: every id and size. */
 static int tfm__read_int32(tfm__json *j, int32_t *value) {
     int64_t whole;
     if (!tfm__json_size(j, &whole) || whole > INT32_MAX) return 0;
@@ -3027,6 +3197,7 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
     return TFM_OK;
 }
 
+/* One value of the kind that the table says. spare: room for any string of the config. */
 static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
                                   tfm_error *err) {
     const char *name = tfm__fields[field].name, *words = tfm__fields[field].words;
@@ -3041,8 +3212,8 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
         v->integer = tfm__choice(words, spare);
         v->is_choice = 1;
         if (v->integer < 0)
-            return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s", name,
-                             spare, words);
+            return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
+                             name, spare, words);
     } else if (kind & TFM__FIELD_NUMBER) {
         if (!tfm__json_number(j, &v->number, &integer, &whole) || !(v->number < 1e30) ||
             !(v->number > -1e30))
@@ -3057,6 +3228,7 @@ static int32_t tfm__int_or(const tfm__value *v, int32_t otherwise) {
     return v->seen ? v->integer : otherwise;
 }
 
+/* Values to fields, with the defaults that the manual states. */
 static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error *err) {
     const tfm__value *eps = &v[tfm__field_layer_norm_eps];
     if (!v[tfm__field_n_heads].seen || v[tfm__field_n_heads].integer < 1)
@@ -3072,7 +3244,8 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->activation = (tfm_activation)v[tfm__field_activation].integer;
     c->positions = (tfm_position_kind)v[tfm__field_positions].integer;
     c->position_offset = v[tfm__field_position_offset].integer;
-    c->position_base = v[tfm__field_position_base].seen ? v[tfm__field_position_base].number : 10000;
+    c->position_base = v[tfm__field_position_base].seen ? v[tfm__field_position_base].number
+                                                        : 10000;
     if (!(c->position_base > 0))
         return tfm__config_fault("position_base", "must be more than 0", "", err);
     c->position_divisor_half = v[tfm__field_position_divisor].integer;
@@ -3119,7 +3292,8 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
         (void)tfm__json_take(&j, ':');
         for (field = 0; field < TFM__N_FIELDS && strcmp(spare, tfm__fields[field].name) != 0;)
             field++;
-        if (field == TFM__N_FIELDS) return tfm__config_fault(spare, "is not a known field", "", err);
+        if (field == TFM__N_FIELDS)
+            return tfm__config_fault(spare, "is not a known field", "", err);
         if (values[field].seen++) return tfm__config_fault(spare, "stands twice", "", err);
         if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
         else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
@@ -3128,10 +3302,12 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
     return tfm__make_config(c, values, err);
 }
 
-/* >>vocabulary =====================================================================================
+/* >>vocabulary ====================================================================================
    21. VOCABULARIES
-   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id.
-   ================================================================================================== */
+   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
+   traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
+   hash that a hostile file could aim at. The bytes stay in the file's buffer.
+   ============================================================================================== */
 
 typedef struct tfm__spelling {
     const char *text;
@@ -3148,6 +3324,7 @@ typedef struct tfm__vocabulary {
 } tfm__vocabulary;
 
 #ifndef TRANSFORMER_NO_TEXT
+/* By bytes, then by length: the order of the sorted spellings. */
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
     int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
@@ -3169,6 +3346,8 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     return -1;
 }
 
+/* Splits the text into lines and spellings, and sorts them for look-up. name: the tensor's, for
+   messages. expected: rows of the embedding, which must be as many as lines. */
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
@@ -3214,11 +3393,11 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
 }
 #endif
 
-/* >>weights ========================================================================================
+/* >>weights =======================================================================================
    22. FROM NAMED TENSORS TO A MODEL
-   Every tensor of the file is asked for by name, and its shape checked against what is known so far;
-   what nobody asked for is an error. Relies on the file's own rules having been checked.
-   ================================================================================================== */
+   Every tensor of the file is asked for by name, and its shape checked against what is known so
+   far; what nobody asked for is an error. Relies on the file's own rules having been checked.
+   ============================================================================================== */
 
 struct tfm_model {
     tfm__pool pool; /* everything below, and the file's bytes if the model read them */
@@ -3242,6 +3421,7 @@ typedef struct tfm__loader {
 
 enum { TFM__NAME = 128 }; /* longer than every name that a model asks for */
 
+/* The entry of that name, marked as used, or -1. */
 static int64_t tfm__claim(tfm__loader *l, const char *name) {
     int64_t i = tfm_safetensors_find(l->file, name);
     if (i >= 0) l->used[i] = 1;
@@ -3279,7 +3459,8 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
     for (r = 0; r < rank; r++) {
         if (wanted[r] >= 0) expected.dims[r] = wanted[r];
         if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name, &t);
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name,
+                             &t);
         count *= t.dims[r]; /* the file has that many elements */
     }
     for (r = 0; r < rank; r++)
@@ -3304,9 +3485,11 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int requi
     TFM__TRY(tfm__load_tensor(l, name, required, 2, out, in, &w->weight));
     tfm__format(name, sizeof name, "%s.bias", prefix);
     /* a bias without its weight stays unclaimed, and is reported as unknown */
-    return w->weight.data ? tfm__load_tensor(l, name, 0, 1, w->weight.dims[0], 0, &w->bias) : TFM_OK;
+    return w->weight.data ? tfm__load_tensor(l, name, 0, 1, w->weight.dims[0], 0, &w->bias)
+                          : TFM_OK;
 }
 
+/* prefix.weight and prefix.bias, each of which may be absent. */
 static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w) {
     const tfm_config *c = &l->model->config;
     char name[TFM__NAME];
@@ -3335,7 +3518,8 @@ static tfm_linear_weights tfm__slice_linear(const tfm_linear_weights *packed, in
 }
 
 /* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
-static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_attention_weights *a) {
+static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
+                                      tfm_attention_weights *a) {
     const tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm_linear_weights packed;
@@ -3372,9 +3556,10 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_at
         HW = a->value.weight.dims[0];
     }
     if (!a->out.weight.data && HW != D)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i",
-                         prefix, HW, D);
+        return tfm__fail(
+            l->err, TFM_E_TENSOR,
+            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", prefix,
+            HW, D);
     if (HK % c->n_heads || HW % c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, which do not divide into %i heads",
@@ -3382,13 +3567,15 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm_at
     if ((c->d_key && HK != (int64_t)c->d_key * c->n_heads) ||
         (c->d_value && HW != (int64_t)c->d_value * c->n_heads))
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i", prefix,
-                         HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key, (int64_t)c->d_value);
+                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
+                         prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
+                         (int64_t)c->d_value);
     return TFM_OK;
 }
 
 /* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
-static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm_ffn_weights *w) {
+static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff,
+                                tfm_ffn_weights *w) {
     const tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     w->activation = c->activation;
@@ -3399,6 +3586,7 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
 }
 
+/* Whether some tensor's name begins so. */
 static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
     int64_t low = 0, high = f->n_entries;
     while (low < high) { /* the first name that is not before the prefix */
@@ -3421,10 +3609,12 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
+/* A stack without layers is a missing tensor. */
 static tfm_status tfm__no_layers(tfm__loader *l, const char *stack) {
     return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing", stack);
 }
 
+/* Layers and final norm of the encoder. */
 static tfm_status tfm__load_encoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -3458,6 +3648,7 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
     return TFM_OK;
 }
 
+/* The same of the decoder, whose feed-forward may have a width of its own. */
 static tfm_status tfm__load_decoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -3491,6 +3682,8 @@ static tfm_status tfm__load_decoder(tfm__loader *l) {
     return TFM_OK;
 }
 
+/* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
+   the vocabularies. */
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -3501,17 +3694,18 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     c->src_vocab_size = (int32_t)m->src_embedding.dims[0];
     c->tgt_vocab_size = (int32_t)m->tgt_embedding.dims[0];
     if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model,
-                                  &m->src_positions));
-        TFM__TRY(tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model,
-                                  &m->tgt_positions));
+        TFM__TRY(
+            tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model, &m->src_positions));
+        TFM__TRY(
+            tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model, &m->tgt_positions));
         if (!m->tgt_positions.data) m->tgt_positions = m->src_positions;
         c->max_positions = (int32_t)tfm__min(m->src_positions.dims[0], m->tgt_positions.dims[0]) -
                            c->position_offset;
         if (c->max_positions < 1)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_positions.weight' is %t, but "
-                             "position_offset is %i", &m->src_positions,
-                             (int64_t)c->position_offset);
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor 'src_positions.weight' is %t, but "
+                             "position_offset is %i",
+                             &m->src_positions, (int64_t)c->position_offset);
     }
     TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
@@ -3524,6 +3718,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
 }
 
 #ifndef TRANSFORMER_NO_TEXT
+/* A vocabulary tensor; absent leaves v empty. */
 static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t expected,
                                        tfm__vocabulary *v) {
     int64_t i = tfm__claim(l, name);
@@ -3538,6 +3733,7 @@ static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t
 }
 #endif
 
+/* Both vocabularies, or the source's for both sides. */
 static tfm_status tfm__load_text(tfm__loader *l) {
 #ifdef TRANSFORMER_NO_TEXT
     (void)tfm__claim(l, "src_vocabulary");
@@ -3549,7 +3745,8 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->tgt_vocabulary));
     if (!m->tgt_vocabulary.n && m->src_vocabulary.n) {
         if (c->src_vocab_size != c->tgt_vocab_size)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing, and "
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor 'tgt_vocabulary' is missing, and "
                              "src_vocabulary has %i tokens, expected %i",
                              (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
         m->tgt_vocabulary = m->src_vocabulary;
@@ -3580,7 +3777,8 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     sizes[7].field = tfm__field_tgt_vocab_size, sizes[7].actual = c->tgt_vocab_size;
     for (i = 0; i < 8; i++)
         if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
-            return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: '%s' is %i, the tensors say %i",
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' is %i, the tensors say %i",
                              tfm__fields[sizes[i].field].name, (int64_t)v[sizes[i].field].integer,
                              (int64_t)sizes[i].actual);
     for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
@@ -3600,6 +3798,7 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     return TFM_OK;
 }
 
+/* The whole model: config, tensors in the order in which shapes become known, what is left over. */
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -3609,7 +3808,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     int64_t i;
     memset(values, 0, sizeof values);
     if (!text)
-        return tfm__fail(l->err, TFM_E_CONFIG, "metadata has no 'transformer.config': not a model "
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "metadata has no 'transformer.config': not a model "
                          "file (tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
@@ -3619,11 +3819,13 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
     TFM__TRY(tfm__load_embeddings(l));
     c->embedding_scale = 1;
-    if (scale->seen) c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    if (scale->seen)
+        c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
     TFM__TRY(tfm__load_encoder(l));
     TFM__TRY(tfm__load_decoder(l));
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
-        return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: 'layer_norm' is deviation, which "
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: 'layer_norm' is deviation, which "
                          "a d_model of 1 does not have");
     TFM__TRY(tfm__load_text(l));
     for (i = 0; i < tfm_safetensors_count(l->file); i++)
@@ -3697,11 +3899,16 @@ TFM_DEF void tfm_free_model(tfm_model *model) {
 
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
-/* >>session ========================================================================================
+/* >>session =======================================================================================
    23. SESSIONS
    One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
    independent, so a group changes no bit), which bounds memory whatever the batch.
-   ================================================================================================== */
+
+   A source is encoded once; each decoder layer's cross keys and values are made of it then. The
+   target's keys and values are appended position by position: a step computes one position and
+   reads the others. The teacher-forced pass goes the same way with all positions at once, which is
+   why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
+   ============================================================================================== */
 
 enum { TFM__GROUP = 512 }; /* positions of a pass, or one sentence where that is longer */
 
@@ -3711,27 +3918,27 @@ struct tfm_session {
     void *allocation; /* what the allocator gave; the session lies in it */
     int32_t max_batch, max_source, max_target;
 
-    float *positions;     /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
-    float *memory;        /* [B, S, D] of the last encode */
-    float *x;             /* [group, D]: the residual stream of a decoder pass */
-    float *logits;        /* [running rows, V] of the last step */
+    float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
+    float *memory;    /* [B, S, D] of the last encode */
+    float *x;         /* [group, D]: the residual stream of a decoder pass */
+    float *logits;    /* [running rows, V] of the last step */
     tfm__work work;
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
 
     /* the source of the last encode */
-    int32_t B, S;          /* B 0: none */
-    int32_t *src_ids;      /* [B, S], pads filled in */
-    int32_t *src_lengths;  /* [B]: up to the last token that is no pad */
+    int32_t B, S;            /* B 0: none */
+    int32_t *src_ids;        /* [B, S], pads filled in */
+    int32_t *src_lengths;    /* [B]: up to the last token that is no pad */
     unsigned char *src_pads; /* [B, S]: 1 = pad */
-    int src_has_holes;     /* a pad stands before a token */
+    int src_has_holes;       /* a pad stands before a token */
 
     /* the target of a teacher-forced pass */
     int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
     unsigned char *tgt_pads;
 
     /* decoding */
-    int decoding;          /* tfm_start was called */
-    int32_t position;      /* of the next step */
+    int decoding;     /* tfm_start was called */
+    int32_t position; /* of the next step */
     int32_t n_running;
     int32_t *running;      /* [n_running]: rows, in order */
     int32_t *slots;        /* [B]: the row's place in logits, or -1 */
@@ -3743,6 +3950,7 @@ struct tfm_session {
     int32_t *text_lengths; /* [max_batch] */
 };
 
+/* rows * columns ids or lengths. */
 static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns, int32_t **pointer,
                                  tfm_error *err) {
     void *memory = NULL;
@@ -3754,12 +3962,14 @@ static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns
     return TFM_OK;
 }
 
+/* n elements of size bytes; *pointer is NULL while measuring. */
 static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void **pointer,
                                   tfm_error *err) {
     *pointer = NULL;
     return tfm_arena_take(arena, n, size, pointer, err);
 }
 
+/* Keys and values of every decoder layer: of the target so far, and of the memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm_decoder_weights *d = &s->model->decoder;
     int64_t self_rows = (int64_t)s->max_batch * s->max_target;
@@ -3842,14 +4052,16 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     memset(s, 0, sizeof *s);
     if (options) o = *options;
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_source > INT32_MAX / 2 - 8)
-        return tfm__fail(err, TFM_E_ARGUMENT, "max_batch %i, max_source %i, max_target %i: a limit is "
-                         "out of range", (int64_t)o.max_batch, (int64_t)o.max_source,
-                         (int64_t)o.max_target);
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "max_batch %i, max_source %i, max_target %i: a limit is "
+                         "out of range",
+                         (int64_t)o.max_batch, (int64_t)o.max_source, (int64_t)o.max_target);
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
     if (o.max_source > most || o.max_target > most)
-        return tfm__fail(err, TFM_E_TOO_LONG, "max_source %i and max_target %i, but the model has "
-                         "positions for %i", (int64_t)o.max_source, (int64_t)o.max_target,
-                         (int64_t)most);
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "max_source %i and max_target %i, but the model has "
+                         "positions for %i",
+                         (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
     s->model = model;
     s->max_batch = o.max_batch ? o.max_batch : 1;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
@@ -3861,6 +4073,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     return tfm__layout_session(s, arena, err);
 }
 
+/* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
                                      size_t *bytes, tfm_error *err) {
     tfm_session plan;
@@ -3871,6 +4084,7 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     return TFM_OK;
 }
 
+/* The config's positions as the module takes them. */
 static tfm_position_options tfm__position_options(const tfm_config *c) {
     tfm_position_options o;
     memset(&o, 0, sizeof o);
@@ -3882,6 +4096,7 @@ static tfm_position_options tfm__position_options(const tfm_config *c) {
     return o;
 }
 
+/* Measure, allocate once, lay out for real. The session itself is the first thing in its memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
     tfm_session plan, *s;
@@ -3931,7 +4146,8 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
                          (int64_t)batch->width, (int64_t)max_width);
     for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
         for (b = 0; b < batch->rows; b++) {
-            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0, last = 0;
+            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0,
+                    last = 0;
             if (length < 1 || length > batch->width)
                 return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
                                  name, b, (int64_t)length, (int64_t)batch->width);
@@ -3959,8 +4175,8 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
     return TFM_OK;
 }
 
-/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads may
-   be NULL. */
+/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads
+   may be NULL. */
 static void tfm__embed(const tfm_session *s, float *x, int is_target, const int32_t *ids,
                        const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
     const tfm_model *m = s->model;
@@ -3978,9 +4194,9 @@ static void tfm__embed(const tfm_session *s, float *x, int is_target, const int3
             for (d = 0; d < D; d++) row[d] = zero ? 0.0f : e[d] * scale;
             if (c->positions == TFM_POSITIONS_LEARNED)
                 position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
-            else if (s->positions)
-                position = s->positions + p * D;
-            if (position && !(pads && pads[at] && c->pad_position_zero)) tfm__add_to(row, position, D);
+            else if (s->positions) position = s->positions + p * D;
+            if (position && !(pads && pads[at] && c->pad_position_zero))
+                tfm__add_to(row, position, D);
             if (is_target ? m->has_tgt_norm : m->has_src_norm)
                 tfm__norm_row(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
         }
@@ -3996,6 +4212,7 @@ static tfm_masks tfm__pad_masks(const int32_t *lengths, unsigned char *pads, int
     return masks;
 }
 
+/* Where batch row b0 begins in [N, B, H, T, S], layer 0; NULL if not wanted. */
 static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
     return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
@@ -4008,7 +4225,8 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0), at = b0 * s->S;
         float *x = s->memory + at * D;
-        tfm_masks masks = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+        tfm_masks masks =
+            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
         tfm__rows rows = tfm__rows_make(x, B, s->S, D);
         tfm__pass p;
         memset(&p, 0, sizeof p);
@@ -4025,6 +4243,7 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
     }
 }
 
+/* Takes a source batch into the session. What was decoding before is over. */
 static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
@@ -4064,6 +4283,7 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
     tfm__final_norm(p, x, w->norm);
 }
 
+/* Checks everything first; then encodes, and decodes group by group straight into logits. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err) {
@@ -4075,7 +4295,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     tfm__rows out;
     int64_t b0, per, T, D;
     int holes;
-    if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
+    if (!s || !src || !tgt)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
     m = s->model, c = &m->config, D = c->d_model;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
@@ -4085,10 +4306,11 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     T = tgt->width;
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
-    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention", c->n_encoder_layers,
-                                      src->rows, c->n_heads, src->width, src->width, err));
-    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention", c->n_decoder_layers,
-                                      src->rows, c->n_heads, T, T, err));
+    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention",
+                                      c->n_encoder_layers, src->rows, c->n_heads, src->width,
+                                      src->width, err));
+    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention",
+                                      c->n_decoder_layers, src->rows, c->n_heads, T, T, err));
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
                                       src->rows, c->n_heads, T, src->width, err));
     TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
@@ -4099,7 +4321,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0);
         tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
-        tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+        tfm_masks cross =
+            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
         tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
         tfm__pass p;
         memset(&p, 0, sizeof p);
@@ -4114,12 +4337,14 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     return TFM_OK;
 }
 
-/* >>search =========================================================================================
+/* >>search ========================================================================================
    24. DECODING
    Greedy: each running row takes its most probable token. Rows that finish leave the batch; the
-   others keep their cache rows, which kv_rows maps.
-   ================================================================================================== */
+   others keep their cache rows, which kv_rows maps, so nothing is copied when the batch shrinks.
+   Whatever the weights compute, a row ends at its cap, and every id is in range.
+   ============================================================================================== */
 
+/* Encodes, and puts every row at position 0 with the start token. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err) {
     tfm_session *s = session;
@@ -4128,7 +4353,8 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
-        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: 'start' is missing, so nothing can be "
+        return tfm__fail(err, TFM_E_CONFIG,
+                         "transformer.config: 'start' is missing, so nothing can be "
                          "decoded");
     if (cap < 0) return tfm__fail(err, TFM_E_ARGUMENT, "max_length is %i", (int64_t)cap);
     if (cap > s->max_target)
@@ -4143,7 +4369,8 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         s->running[b] = b;
         s->slots[b] = -1;
         s->step_ids[b] = c->start < 0 ? 0 : c->start;
-        s->caps[b] = cap ? cap : (int32_t)tfm__min(2 * (int64_t)s->src_lengths[b] + 16, s->max_target);
+        s->caps[b] = cap ? cap
+                         : (int32_t)tfm__min(2 * (int64_t)s->src_lengths[b] + 16, s->max_target);
         memset(&s->results[b], 0, sizeof s->results[b]);
         s->results[b].ids = s->out_ids + (int64_t)b * s->max_target;
         s->results[b].finish = TFM_RUNNING;
@@ -4151,6 +4378,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     return TFM_OK;
 }
 
+/* The list is short, and asked only about candidates for the maximum. */
 static int tfm__is_suppressed(const tfm_config *c, int32_t id) {
     int32_t i;
     for (i = 0; i < c->n_suppressed; i++)
@@ -4158,8 +4386,8 @@ static int tfm__is_suppressed(const tfm_config *c, int32_t id) {
     return 0;
 }
 
-/* The most probable id and its log-probability. Whatever the logits are (NaN, infinities), the id is
-   in range: if nothing compares it is the end token, or 0. */
+/* The most probable id and its log-probability. Whatever the logits are (NaN, infinities), the id
+   is in range: if nothing compares it is the end token, or 0. */
 static int32_t tfm__best_token(const tfm_config *c, const float *logits, double *log_probability) {
     float max = -INFINITY, best_logit = -INFINITY;
     int32_t v, best = c->end < 0 ? 0 : c->end;
@@ -4202,12 +4430,11 @@ static void tfm__choose_tokens(tfm_session *s) {
     s->n_running = kept;
 }
 
+/* One position of the running rows: a decoder pass of one position each, over their cache rows. */
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
-    if (!s || !running)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
-    if (!s->decoding)
-        return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
+    if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
     if (s->n_running) {
         const tfm_model *m = s->model;
         int64_t n = s->n_running, D = m->config.d_model, V = m->config.tgt_vocab_size;
@@ -4234,8 +4461,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
 
 TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_result *result,
                                   tfm_error *err) {
-    if (!session || !result)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session or result: none given");
+    if (!session || !result) return tfm__fail(err, TFM_E_ARGUMENT, "session or result: none given");
     if (!session->decoding)
         return tfm__fail(err, TFM_E_STATE, "tfm_get_result: tfm_start comes first");
     if (row < 0 || row >= session->B)
@@ -4251,9 +4477,11 @@ TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
     return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
 }
 
-/* >>text ===========================================================================================
+/* >>text ==========================================================================================
    25. TEXT IN, TEXT OUT
-   ================================================================================================== */
+   Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
+   Relies on vocabularies and on the calls of sections 23 and 24, which any program could make.
+   ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
 
 static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
@@ -4268,8 +4496,8 @@ static int tfm__is_space(uint32_t c) {
 
 /* Steps to the next token of text (valid UTF-8) from *at; 0 at the end. White space between
    characters is a token where the vocabulary has one for it, and else nothing. */
-static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const char *text, size_t size,
-                           size_t *at, tfm_text *token) {
+static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const char *text,
+                           size_t size, size_t *at, tfm_text *token) {
     size_t begin = *at, i = *at;
     uint32_t c = 0;
     int n = 0;
@@ -4291,6 +4519,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     return 1;
 }
 
+/* Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_error *err) {
@@ -4314,8 +4543,10 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
         for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
             int32_t id = tfm__find_token(v, token.data, (int64_t)token.size);
             if (id < 0 && c->src_unk < 0)
-                return tfm__fail(err, TFM_E_TOKEN, "the token before byte %i is not in src_vocabulary, "
-                                 "and the model has no src_unk", (int64_t)at);
+                return tfm__fail(err, TFM_E_TOKEN,
+                                 "the token before byte %i is not in src_vocabulary, "
+                                 "and the model has no src_unk",
+                                 (int64_t)at);
             if (pass) ids[n] = id < 0 ? c->src_unk : id;
         }
         if (n == (c->src_start >= 0)) { /* blank */
@@ -4389,10 +4620,9 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     batch->ids = s->text_ids, batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
-        tfm_status status =
-            tfm_tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
-                         s->text_ids + (int64_t)batch->rows * s->max_source, s->max_source, &count,
-                         &inner);
+        tfm_status status = tfm_tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
+                                         s->text_ids + (int64_t)batch->rows * s->max_source,
+                                         s->max_source, &count, &inner);
         if (status != TFM_OK && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
         if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
@@ -4407,6 +4637,7 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     return TFM_OK;
 }
 
+/* Tokenize, decode to the end, measure, then write: an output that does not fit is not begun. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, char *buffer, size_t capacity, tfm_error *err) {
     tfm_session *s = session;
@@ -4414,10 +4645,11 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     size_t needed = 0, at = 0;
     int32_t i, row, running;
     if (!s || !texts || !out || !buffer || n < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_translate_batch: a pointer is NULL, or n negative");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "tfm_translate_batch: a pointer is NULL, or n negative");
     if (n > s->max_batch)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time", (int64_t)n,
-                         (int64_t)s->max_batch);
+        return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time",
+                         (int64_t)n, (int64_t)s->max_batch);
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
@@ -4428,7 +4660,8 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         while (running);
     }
     for (row = 0; row < batch.rows; row++)
-        needed += tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT, NULL);
+        needed +=
+            tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT, NULL);
     needed += (size_t)n;
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
@@ -4463,7 +4696,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
 #endif /* TRANSFORMER_IMPLEMENTATION */
 
-/* >>history ----------------------------------------------------------------------------------------
+/* >>history ---------------------------------------------------------------------------------------
 
    REVISION HISTORY
 
@@ -4473,33 +4706,30 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
    This software is available under two licences; choose the one that you prefer.
 
-   ALTERNATIVE A - MIT License. Copyright (c) 2026 the authors of transformer.h.
-   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
-   associated documentation files (the "Software"), to deal in the Software without restriction,
-   including without limitation the rights to use, copy, modify, merge, publish, distribute,
-   sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
-   furnished to do so, subject to the following conditions:
-   The above copyright notice and this permission notice shall be included in all copies or
-   substantial portions of the Software.
-   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
-   NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
-   NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
-   DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT
-   OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+   ALTERNATIVE A - MIT License. Copyright (c) 2026 the authors of transformer.h. Permission is
+   hereby granted, free of charge, to any person obtaining a copy of this software and associated
+   documentation files (the "Software"), to deal in the Software without restriction, including
+   without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense,
+   and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do
+   so, subject to the following conditions: The above copyright notice and this permission notice
+   shall be included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED
+   "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+   WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT
+   SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY,
+   WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH
+   THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 
-   ALTERNATIVE B - Public Domain (www.unlicense.org)
-   This is free and unencumbered software released into the public domain.
-   Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software, either in
-   source code form or as a compiled binary, for any purpose, commercial or non-commercial, and by any
-   means.
-   In jurisdictions that recognize copyright laws, the author or authors of this software dedicate any
-   and all copyright interest in the software to the public domain. We make this dedication for the
-   benefit of the public at large and to the detriment of our heirs and successors. We intend this
-   dedication to be an overt act of relinquishment in perpetuity of all present and future rights to
-   this software under copyright law.
-   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
-   NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
-   NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY,
-   WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE
-   SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
---------------------------------------------------------------------------------------------------- */
+   ALTERNATIVE B - Public Domain (www.unlicense.org) This is free and unencumbered software released
+   into the public domain. Anyone is free to copy, modify, publish, use, compile, sell, or
+   distribute this software, either in source code form or as a compiled binary, for any purpose,
+   commercial or non-commercial, and by any means. In jurisdictions that recognize copyright laws,
+   the author or authors of this software dedicate any and all copyright interest in the software to
+   the public domain. We make this dedication for the benefit of the public at large and to the
+   detriment of our heirs and successors. We intend this dedication to be an overt act of
+   relinquishment in perpetuity of all present and future rights to this software under copyright
+   law. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED,
+   INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE
+   AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+   LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
+   CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+------------------------------------------------------------------------------------------------- */

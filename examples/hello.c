@@ -8,7 +8,8 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     char text[1024];
-    int ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK &&
+    int ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) ==
+                 TFM_OK &&
              tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
              tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
     if (ok) puts(text);

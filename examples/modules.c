@@ -68,7 +68,8 @@ int main(void) {
     scratch = tfm_arena_make(memory, scratch.peak);
 
     if (status == TFM_OK)
-        status = tfm_multi_head_attention(&out, &weights, attention, &x, &x, &x, NULL, &scratch, &err);
+        status =
+            tfm_multi_head_attention(&out, &weights, attention, &x, &x, &x, NULL, &scratch, &err);
     if (status == TFM_OK) {
         print_shape("query", &x);
         print_shape("output", &out);

@@ -4,9 +4,9 @@
 
    cc -O2 -I. examples/translate.c -o translate -lm
 
-   Lines are read a window at a time, sorted by length inside it so that a batch holds little padding,
-   and written in their own order: line n of the output is always line n of the input, empty where the
-   input is blank or faulty. */
+   Lines are read a window at a time, sorted by length inside it so that a batch holds little
+   padding, and written in their own order: line n of the output is always line n of the input,
+   empty where the input is blank or faulty. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <errno.h>
@@ -74,7 +74,8 @@ static void *grow(void *memory, size_t bytes) {
     return grown;
 }
 
-/* Reads one line without its newline; 0 at the end of the input. A last line without newline counts. */
+/* Reads one line without its newline; 0 at the end of the input. A last line without newline
+   counts. */
 static int read_line(line *l) {
     int c;
     l->size = 0;
@@ -180,8 +181,8 @@ static void finish_line(translator *t, line *lines, int64_t i, int32_t row) {
     status = tfm_get_result(t->session, row, &result, &err);
     while (status == TFM_OK) {
         l->out = (char *)grow(l->out, room);
-        status = tfm_detokenize(t->model, result.ids, result.length, t->opt.form, l->out, room, &size,
-                                &err);
+        status = tfm_detokenize(t->model, result.ids, result.length, t->opt.form, l->out, room,
+                                &size, &err);
         if (status == TFM_OK) break;
         if (status == TFM_E_TOO_SMALL) room *= 2, status = TFM_OK;
     }
@@ -216,7 +217,8 @@ static void translate_batch(translator *t, line *lines, const int64_t *order, in
     memset(&decode, 0, sizeof decode);
     decode.max_length = t->opt.max_length;
     batch.ids = ids, batch.lengths = lengths, batch.rows = n, batch.width = width;
-    status = fit_session(t, width, &err) ? tfm_start(t->session, &batch, &decode, &err) : TFM_E_MEMORY;
+    status = fit_session(t, width, &err) ? tfm_start(t->session, &batch, &decode, &err)
+                                         : TFM_E_MEMORY;
     while (status == TFM_OK && running) status = tfm_step(t->session, &running, &err);
     for (row = 0; row < n; row++) {
         if (status == TFM_OK) finish_line(t, lines, order[row], row);
@@ -285,7 +287,8 @@ int main(int argc, char **argv) {
     }
     status = t.any_faulty ? EXIT_LINES : 0;
     if (ferror(stdin) || fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "translate: %s: %s\n", ferror(stdin) ? "reading" : "writing", strerror(errno));
+        fprintf(stderr, "translate: %s: %s\n", ferror(stdin) ? "reading" : "writing",
+                strerror(errno));
         status = EXIT_USAGE;
     }
     for (i = 0; i < window; i++) free(lines[i].text), free(lines[i].ids), free(lines[i].out);

@@ -20,7 +20,8 @@
 static int test_passed, test_failed, test_skipped;
 
 #define SECTION(name) printf("  %s\n", name)
-#define CHECK(condition, ...) test_check((condition) ? 1 : 0, #condition, __FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(condition, ...)                                                                      \
+    test_check((condition) ? 1 : 0, #condition, __FILE__, __LINE__, __VA_ARGS__)
 
 static void TEST_UNUSED test_check(int ok, const char *condition, const char *file, int line,
                                    const char *format, ...) {
@@ -51,7 +52,7 @@ static void TEST_UNUSED *test_memory(size_t bytes) {
     static struct block {
         struct block *next;
         double start; /* aligned for what a test stores */
-    } *blocks;
+    } * blocks;
     struct block *block = (struct block *)calloc(1, sizeof *block + bytes);
     if (!block) {
         printf("no memory for the test\n");

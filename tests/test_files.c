@@ -1,6 +1,6 @@
-/* Files that are not what they should be: the safetensors container byte by byte, the config, missing
-   and extra and misshapen tensors; each refused with a message that names the culprit, outputs untouched,
-   nothing leaked, also when the allocator gives out at any point. */
+/* Files that are not what they should be: the safetensors container byte by byte, the config,
+   missing and extra and misshapen tensors; each refused with a message that names the culprit,
+   outputs untouched, nothing leaked, also when the allocator gives out at any point. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -9,9 +9,10 @@ static tfm_error err;
 
 /* ---- the container ---- */
 
-/* A file from its header text and bytes of data, in memory of exactly its size so that a read past the
-   end is seen by a sanitizer. */
-static tfm_status open_bytes(const char *header, size_t header_size, size_t data_size, uint64_t stated) {
+/* A file from its header text and bytes of data, in memory of exactly its size so that a read past
+   the end is seen by a sanitizer. */
+static tfm_status open_bytes(const char *header, size_t header_size, size_t data_size,
+                             uint64_t stated) {
     size_t size = 8 + header_size + data_size, i;
     unsigned char *bytes = (unsigned char *)malloc(size);
     tfm_safetensors *file = NULL;
@@ -31,7 +32,7 @@ static tfm_status open_text(const char *header, size_t data_size) {
     return open_bytes(header, strlen(header), data_size, strlen(header));
 }
 
-#define T(name, dtype, shape, offsets) \
+#define T(name, dtype, shape, offsets)                                                             \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void container(void) {
@@ -46,14 +47,16 @@ static void container(void) {
         {"{" T("a", "F32", "[]", "[0,4]") "," T("b", "F32", "[0,3]", "[4,4]") "}", 4, NULL},
         {"{" T("b", "U8", "[3]", "[2,5]") "," T("a", "BF16", "[1,1]", "[0,2]") "}", 5, NULL},
         {"{" T("\\u0061\\\\", "F32", "[1]", "[0,4]") "}", 4, NULL},
-        {"{\"a\":{\"x\":[{\"y\":null}],\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, NULL},
+        {"{\"a\":{\"x\":[{\"y\":null}],\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         NULL},
         {"{\"__metadata__\":{\"k\":\"v\",\"l\":\"\"}}", 0, NULL},
         {"{" T("a", "F4", "[2]", "[0,1]") "}", 1, NULL},
         /* sizes and offsets */
         {"{" T("a", "F32", "[2]", "[0,8]") "}", 7, "bytes 0 to 8 of a data section of 7"},
         {"{" T("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes follow the last tensor"},
         {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, "begins at byte 4, expected 0 (hole)"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[8,12]") "}", 12, "'b' begins at byte 8, expected 4"},
+        {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[8,12]") "}", 12,
+         "'b' begins at byte 8, expected 4"},
         {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, "overlap"},
         {"{" T("a", "F32", "[2]", "[0,8]") "," T("b", "F32", "[2]", "[4,12]") "}", 12, "overlap"},
         {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, "bytes 4 to 0"},
@@ -61,7 +64,8 @@ static void container(void) {
         {"{" T("a", "F32", "[1]", "[0,4.0]") "}", 4, "data_offsets"},
         {"{" T("a", "F32", "[1]", "[0,4e0]") "}", 4, "data_offsets"},
         {"{" T("a", "F32", "[1]", "[0,18446744073709551620]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4, "of a data section of 4 bytes"},
+        {"{" T("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4,
+         "of a data section of 4 bytes"},
         {"{" T("a", "F32", "[1]", "[0]") "}", 4, "data_offsets"},
         {"{" T("a", "F32", "[1]", "[0,4,8]") "}", 4, "data_offsets"},
         {"{" T("a", "F32", "[3]", "[0,8]") "}", 8, "3 elements of F32 in 8 bytes"},
@@ -80,9 +84,12 @@ static void container(void) {
         {"{\"a\":{}}", 0, "'a' has no dtype"},
         {"{\"a\":[]}", 0, "no entry of a"},
         {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype of a"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "second dtype"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8, "'a' stands twice"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("\\u0061", "F32", "[1]", "[4,8]") "}", 8, "'a' stands twice"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         "second dtype"},
+        {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8,
+         "'a' stands twice"},
+        {"{" T("a", "F32", "[1]", "[0,4]") "," T("\\u0061", "F32", "[1]", "[4,8]") "}", 8,
+         "'a' stands twice"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "a second __metadata__"},
         {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "metadata key 'k' stands twice"},
         {"{\"__metadata__\":{\"k\":1}}", 0, "the value is no string of k"},
@@ -128,8 +135,7 @@ static void container(void) {
         tfm_status status = open_text(rows[i].header, (size_t)rows[i].data);
         if (rows[i].says)
             CHECK(status == TFM_E_FORMAT && strstr(err.text, rows[i].says), "%s", err.text);
-        else
-            CHECK(status == TFM_OK, "accepted: %s %s", rows[i].header, err.text);
+        else CHECK(status == TFM_OK, "accepted: %s %s", rows[i].header, err.text);
     }
     for (i = 0; i <= 8; i++) /* files of 0 to 8 bytes */
         ok &= tfm_safetensors_open(&file, "\1\0\0\0\0\0\0\0", i, NULL, &err) == TFM_E_FORMAT;
@@ -158,24 +164,28 @@ static void many_tensors(void) {
     int64_t value = 0;
     bytes[at++] = '{';
     for (i = 0; i < N; i++)
-        at += (size_t)snprintf(bytes + at, 80, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
-                               i ? "," : "", (int)i, (int)i, (int)i + 1);
+        at += (size_t)snprintf(
+            bytes + at, 80, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+            i ? "," : "", (int)i, (int)i, (int)i + 1);
     bytes[at++] = '}';
     for (i = 0; i < 8; i++) bytes[i] = (char)((at - 8) >> 8 * i & 0xff);
     for (i = 0; i < N; i++) bytes[at + i] = (char)(i % 251);
     CHECK(tfm_safetensors_open(&file, bytes, at + N, NULL, &err) == TFM_OK, "");
     CHECK(tfm_safetensors_count(file) == N && tfm_safetensors_find(file, "t77777") == 77777 &&
-              tfm_safetensors_read(file, 77777, TFM_I64, &value, &err) == TFM_OK && value == 77777 % 251 &&
-              tfm_safetensors_find(file, "t100000") == -1,
+              tfm_safetensors_read(file, 77777, TFM_I64, &value, &err) == TFM_OK &&
+              value == 77777 % 251 && tfm_safetensors_find(file, "t100000") == -1,
           "100,000 tensors");
     tfm_free_safetensors(file);
 }
 
 static void reading(void) {
-    static const char header[] = "{" T("i", "I16", "[2]", "[0,4]") "," T("u", "U64", "[1]", "[4,12]") ","
-        T("b", "BOOL", "[2]", "[12,14]") "," T("h", "F16", "[3]", "[14,20]") "," T("e", "U8", "[0]", "[14,14]") "}";
+    static const char header[] =
+        "{" T("i", "I16", "[2]", "[0,4]") "," T("u", "U64", "[1]", "[4,12]") "," T(
+            "b", "BOOL", "[2]", "[12,14]") "," T("h", "F16", "[3]",
+                                                 "[14,20]") "," T("e", "U8", "[0]", "[14,14]") "}";
     unsigned char bytes[8 + sizeof header - 1 + 20];
-    static const unsigned char data[20] = {0xfe, 0xff, 0x39, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0,
+    static const unsigned char data[20] = {0xfe, 0xff, 0x39, 0x30, 0,    0,   0,
+                                           0,    0,    0,    0,    0x80, 1,   0,
                                            0x00, 0x3c, 0x01, 0x80, 0x00, 0xfc};
     tfm_safetensors *file = NULL;
     int64_t wide[3];
@@ -187,23 +197,31 @@ static void reading(void) {
     bytes[1] = (unsigned char)((sizeof header - 1) >> 8);
     memcpy(bytes + 8, header, sizeof header - 1);
     memcpy(bytes + 8 + sizeof header - 1, data, 20);
-    CHECK(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err) == TFM_OK, "%s", "five types");
-    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_I32, narrow, &err) == TFM_OK &&
-              narrow[0] == -2 && narrow[1] == 12345, "I16 as I32");
-    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "b"), TFM_I64, wide, &err) == TFM_OK &&
-              wide[0] == 1 && wide[1] == 0, "BOOL as I64");
+    CHECK(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err) == TFM_OK, "%s",
+          "five types");
+    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_I32, narrow, &err) ==
+                  TFM_OK &&
+              narrow[0] == -2 && narrow[1] == 12345,
+          "I16 as I32");
+    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "b"), TFM_I64, wide, &err) ==
+                  TFM_OK &&
+              wide[0] == 1 && wide[1] == 0,
+          "BOOL as I64");
     CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "h"), TFM_F32, f, &err) == TFM_OK &&
-              f[0] == 1.0f && f[1] == -ldexpf(1, -24) && f[2] == -INFINITY, "F16 as F32: 1, the smallest, -inf");
+              f[0] == 1.0f && f[1] == -ldexpf(1, -24) && f[2] == -INFINITY,
+          "F16 as F32: 1, the smallest, -inf");
     CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "u"), TFM_I64, wide, &err),
                 TFM_E_OVERFLOW, "'u': element 0 does not fit I64");
-    CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_F32, f, &err), TFM_E_DTYPE,
-                "'i' is I16, which is not read as F32");
+    CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_F32, f, &err),
+                TFM_E_DTYPE, "'i' is I16, which is not read as F32");
     CHECK_FAILS(tfm_safetensors_read(file, 5, TFM_F32, f, &err), TFM_E_ARGUMENT, "no entry 5");
-    CHECK(tfm_safetensors_name(file, 99) == NULL && tfm_safetensors_tensor(file, -1).data == NULL, "");
+    CHECK(tfm_safetensors_name(file, 99) == NULL && tfm_safetensors_tensor(file, -1).data == NULL,
+          "");
     tfm_free_safetensors(file);
     CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data/no such file", NULL, &err), TFM_E_IO,
                 "no such file: cannot be opened");
-    CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data", NULL, &err), TFM_E_IO, "tests/data: ");
+    CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data", NULL, &err), TFM_E_IO,
+                "tests/data: ");
 }
 
 /* ---- model files ---- */
@@ -221,7 +239,8 @@ static void remove_entry(st_writer *w, const char *name) {
     *e = w->entries[--w->n_entries];
 }
 /* The same name with another shape, full of zeros. */
-static void reshape(st_writer *w, const char *name, tfm_dtype dtype, int rank, int64_t d0, int64_t d1) {
+static void reshape(st_writer *w, const char *name, tfm_dtype dtype, int rank, int64_t d0,
+                    int64_t d1) {
     static float zeros[65536];
     st_entry *e = entry(w, name);
     int64_t dims[2];
@@ -265,14 +284,15 @@ static void every_tensor(void) {
             optional++;
             /* only biases, norms and what may be shared or tied are optional */
             named &= strstr(name, ".bias") || strstr(name, "norm") ||
-                     strcmp(name, "tgt_embedding.weight") == 0 || strcmp(name, "generator.weight") == 0;
+                     strcmp(name, "tgt_embedding.weight") == 0 ||
+                     strcmp(name, "generator.weight") == 0;
         } else {
             required++;
             named &= strstr(err.text, name) != NULL;
         }
     }
-    CHECK(named && required > 30, "each of %d tensors missing: %d named in the error, %d optional", (int)n,
-          required, optional);
+    CHECK(named && required > 30, "each of %d tensors missing: %d named in the error, %d optional",
+          (int)n, required, optional);
 }
 
 static void model_files(void) {
@@ -288,7 +308,8 @@ static void model_files(void) {
         {", \"d_ff\": 23", "'d_ff' is 23, the tensors say 24"},
         {", \"d_key\": 5", "'d_key' is 5, the tensors say 6"},
         {", \"d_value\": 6", "'d_value' is 6, the tensors say 5"},
-        {", \"n_encoder_layers\": 2147483647", "'n_encoder_layers' is 2147483647, the tensors say 2"},
+        {", \"n_encoder_layers\": 2147483647",
+         "'n_encoder_layers' is 2147483647, the tensors say 2"},
         {", \"n_decoder_layers\": 0", "'n_decoder_layers' is 0, the tensors say 2"},
         {", \"src_vocab_size\": 12", "'src_vocab_size' is 12, the tensors say 11"},
         {", \"tgt_vocab_size\": 12", "'tgt_vocab_size' is 12, the tensors say 13"},
@@ -321,9 +342,11 @@ static void model_files(void) {
         CHECK(load(&w) != TFM_OK && strstr(err.text, configs[i].says), "%s", err.text);
     }
     t = tiny_default();
-    t.config = ", \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, \"n_encoder_layers\": 2, "
-               "\"n_decoder_layers\": 2, \"src_vocab_size\": 11, \"tgt_vocab_size\": 13, \"layer_norm_eps\": 1.0E-05, "
-               "\"embedding_scale\": 2.5, \"suppressed\": [ ]";
+    t.config =
+        ", \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, \"n_encoder_layers\": 2, "
+        "\"n_decoder_layers\": 2, \"src_vocab_size\": 11, \"tgt_vocab_size\": 13, "
+        "\"layer_norm_eps\": 1.0E-05, "
+        "\"embedding_scale\": 2.5, \"suppressed\": [ ]";
     tiny_write(&w, t);
     CHECK(load(&w) == TFM_OK, "what agrees may be stated %s", err.text);
     every_tensor();
@@ -331,7 +354,8 @@ static void model_files(void) {
     t = tiny_default();
     tiny_write(&w, t);
     st_add(&w, "encoder.layers.0.self_attn.bias_k", w.entries[0].tensor);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.0.self_attn.bias_k' is not part of a model");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'encoder.layers.0.self_attn.bias_k' is not part of a model");
     tiny_write(&w, t);
     st_add(&w, "encoder.layers.3.linear1.weight", w.entries[0].tensor);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.3.linear1.weight' is not part of a model");
@@ -340,19 +364,22 @@ static void model_files(void) {
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "metadata key 'license' is not part of a model");
     tiny_write(&w, t);
     st_add_metadata(&w, "format", "pt");
-    CHECK(load(&w) == TFM_OK, "the metadata key that PyTorch's writer adds is accepted %s", err.text);
+    CHECK(load(&w) == TFM_OK, "the metadata key that PyTorch's writer adds is accepted %s",
+          err.text);
     tiny_write(&w, t);
     w.pairs[0].key[0] = 'T';
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "no 'transformer.config'");
     tiny_write(&w, t);
     reshape(&w, "decoder.layers.1.linear2.weight", TFM_F32, 2, 24, 20);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'decoder.layers.1.linear2.weight' is [24, 20], expected [20, 24]");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'decoder.layers.1.linear2.weight' is [24, 20], expected [20, 24]");
     tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.norm1.weight", TFM_F32, 1, 21, 0);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.1.norm1.weight' is [21], expected [20]");
     tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.norm1.weight", TFM_F32, 2, 20, 1);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.1.norm1.weight' is [20, 1], expected rank 1");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'encoder.layers.1.norm1.weight' is [20, 1], expected rank 1");
     tiny_write(&w, t);
     reshape(&w, "src_embedding.weight", TFM_F32, 2, 0, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is [0, 20]");
@@ -361,7 +388,8 @@ static void model_files(void) {
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is I32, expected F32, F16 or BF16");
     tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.1.self_attn.q_proj.bias' is [12], expected [14]");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'encoder.layers.1.self_attn.q_proj.bias' is [12], expected [14]");
     t.heads = 5, t.key = 5, t.value = 5;
     tiny_write(&w, t);
     free(w.pairs[0].value);
@@ -390,10 +418,13 @@ static void vocabularies(void) {
         {vocab_src, vocab_src, "tgt_vocabulary has 11 lines, its embedding 13 rows"},
         {vocab_src, NULL, "'tgt_vocabulary' is missing"},
         {NULL, vocab_tgt, "'src_vocabulary' is missing"},
-        {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\na\n", vocab_tgt, "src_vocabulary: lines 1 and 11 have the same token"},
+        {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\na\n", vocab_tgt,
+         "src_vocabulary: lines 1 and 11 have the same token"},
         {"a\tb\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n", vocab_tgt, "src_vocabulary: lines "},
-        {"a\nb\n\nd\ne\nf\ng\nh\ni\nj\nk\n", vocab_tgt, "src_vocabulary: line 3 has an empty token"},
-        {"a\nb\nc\t\nd\ne\nf\ng\nh\ni\nj\nk\n", vocab_tgt, "src_vocabulary: line 3 has an empty token"},
+        {"a\nb\n\nd\ne\nf\ng\nh\ni\nj\nk\n", vocab_tgt,
+         "src_vocabulary: line 3 has an empty token"},
+        {"a\nb\nc\t\nd\ne\nf\ng\nh\ni\nj\nk\n", vocab_tgt,
+         "src_vocabulary: line 3 has an empty token"},
         {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk", vocab_tgt, "src_vocabulary: the last line has no end"},
         {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\xff\n", vocab_tgt, "src_vocabulary: byte 20 is not UTF-8"},
     };
@@ -455,13 +486,15 @@ static void no_memory(void) {
             status = tfm_model_load(&model, data, size, &o, &err);
             clean &= (status == TFM_OK) == (model != NULL);
             if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
-            clean &= status == TFM_OK || (status == TFM_E_MEMORY && !session && strstr(err.text, "no memory"));
+            clean &= status == TFM_OK ||
+                     (status == TFM_E_MEMORY && !session && strstr(err.text, "no memory"));
             tfm_free_session(session);
             tfm_free_model(model);
             clean &= f.live == 0;
             if (status == TFM_OK) break;
         }
-    CHECK(clean && n > 20, "load and session with each of %d allocations failing, once and from then on", n - 1);
+    CHECK(clean && n > 20,
+          "load and session with each of %d allocations failing, once and from then on", n - 1);
 }
 
 int main(void) {

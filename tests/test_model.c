@@ -1,5 +1,5 @@
-/* Whole models: the golden cases from model file to logits, sessions by steps against the teacher-forced
-   pass, batches against single sentences bit for bit, memory, limits, states. */
+/* Whole models: the golden cases from model file to logits, sessions by steps against the
+   teacher-forced pass, batches against single sentences bit for bit, memory, limits, states. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -19,7 +19,8 @@ static tfm_result result_of(const tfm_session *s, int32_t row) {
     return r;
 }
 
-static void compare(const char *what, const tfm_tensor *got, const tfm_tensor *expected, double limit) {
+static void compare(const char *what, const tfm_tensor *got, const tfm_tensor *expected,
+                    double limit) {
     double d = test_difference(got, expected);
     CHECK(d <= limit, "%-52s largest difference %.2g", what, d);
 }
@@ -63,8 +64,10 @@ static golden golden_open(const char *name, const char *tgt) {
     snprintf(path, sizeof path, "tests/data/models/%s", name);
     must(tfm_model_load_file(&g.model, path, NULL, &err));
     g.src = test_get(g.file, "input.src"), g.tgt = test_get(g.file, tgt);
-    g.src_batch = tiny_batch((int32_t *)g.src.data, NULL, (int32_t)g.src.dims[0], (int32_t)g.src.dims[1]);
-    g.tgt_batch = tiny_batch((int32_t *)g.tgt.data, NULL, (int32_t)g.tgt.dims[0], (int32_t)g.tgt.dims[1]);
+    g.src_batch =
+        tiny_batch((int32_t *)g.src.data, NULL, (int32_t)g.src.dims[0], (int32_t)g.src.dims[1]);
+    g.tgt_batch =
+        tiny_batch((int32_t *)g.tgt.data, NULL, (int32_t)g.tgt.dims[0], (int32_t)g.tgt.dims[1]);
     g.session = tiny_session(g.model, g.src_batch.rows, g.src_batch.width, g.tgt_batch.width);
     return g;
 }
@@ -113,13 +116,15 @@ static void seed3(const char *name) {
     golden_close(&g);
 }
 
-/* A batch that needs several passes (more positions than a group holds) is the same as each row alone. */
+/* A batch that needs several passes (more positions than a group holds) is the same as each row
+   alone. */
 static void groups(void) {
     enum { ROWS = 90, S = 13, T = 17 };
     tiny t = tiny_default();
     tfm_model *model = tiny_model(t);
     tfm_session *all = tiny_session(model, ROWS, S, T), *one = tiny_session(model, 1, S, T);
-    int32_t *src = (int32_t *)test_memory(ROWS * S * 4), *tgt = (int32_t *)test_memory(ROWS * T * 4);
+    int32_t *src = (int32_t *)test_memory(ROWS * S * 4),
+            *tgt = (int32_t *)test_memory(ROWS * T * 4);
     tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, ROWS, T, t.vt)), row_logits;
     tfm_tensor single = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, T, t.vt));
     int64_t dims[5];
@@ -159,8 +164,8 @@ static void groups(void) {
    logits of each step. Returns the largest difference. */
 static double steps_against_forward(const tfm_model *model, const tfm_batch *src, int32_t cap) {
     const tfm_config *c = tfm_model_config(model);
-    tfm_session *s = tiny_session(model, src->rows, src->width, cap), *f =
-        tiny_session(model, src->rows, src->width, cap);
+    tfm_session *s = tiny_session(model, src->rows, src->width, cap),
+                *f = tiny_session(model, src->rows, src->width, cap);
     int64_t V = c->tgt_vocab_size, width = cap;
     float *steps = (float *)test_memory((size_t)(src->rows * width * V) * sizeof(float));
     int32_t *tgt = (int32_t *)test_memory((size_t)(src->rows * cap) * 4), running = 1, row, i, t;
@@ -177,7 +182,8 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
         must(tfm_step(s, &running, &err));
         for (row = 0; row < src->rows; row++)
             if (tfm_step_logits(s, row)) {
-                memcpy(steps + (row * width + t) * V, tfm_step_logits(s, row), (size_t)V * sizeof(float));
+                memcpy(steps + (row * width + t) * V, tfm_step_logits(s, row),
+                       (size_t)V * sizeof(float));
                 lengths[row] = t + 1;
             }
     }
@@ -199,11 +205,14 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
 static void steps(void) {
     static const char *const configs[] = {
         ", \"start\": 1, \"end\": 2",
-        ", \"start\": 1, \"end\": 2, \"norm\": \"pre\", \"activation\": \"gelu\", \"layer_norm\": \"deviation\"",
+        ", \"start\": 1, \"end\": 2, \"norm\": \"pre\", \"activation\": \"gelu\", \"layer_norm\": "
+        "\"deviation\"",
         ", \"start\": 1, \"end\": 2, \"positions\": \"sinusoidal_halves\", \"position_offset\": 2, "
-        "\"position_divisor\": \"d/2-1\", \"pad_position\": \"zero\", \"src_pad\": 0, \"embedding_scale\": "
+        "\"position_divisor\": \"d/2-1\", \"pad_position\": \"zero\", \"src_pad\": 0, "
+        "\"embedding_scale\": "
         "\"sqrt_d\"",
-        ", \"start\": 1, \"end\": 2, \"positions\": \"none\", \"activation\": \"swish\", \"attention_scale\": 0.3",
+        ", \"start\": 1, \"end\": 2, \"positions\": \"none\", \"activation\": \"swish\", "
+        "\"attention_scale\": 0.3",
         ", \"start\": 1, \"end\": 2, \"positions\": \"learned\", \"activation\": \"gelu_tanh\"",
     };
     golden g = golden_open("seed3_dv.safetensors", "input.tgt");
@@ -214,7 +223,8 @@ static void steps(void) {
     size_t i;
     double d = steps_against_forward(g.model, &g.src_batch, 30);
     SECTION("steps against the teacher-forced pass");
-    CHECK(d <= 1e-5, "seed3_dv                                             largest difference %.2g", d);
+    CHECK(d <= 1e-5, "seed3_dv                                             largest difference %.2g",
+          d);
     golden_close(&g);
     for (i = 0; i < 45; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
     for (i = 0; i < sizeof configs / sizeof *configs; i++) {
@@ -225,7 +235,9 @@ static void steps(void) {
         t.seed = (unsigned)i + 5;
         model = tiny_model(t);
         d = steps_against_forward(model, &src, 25);
-        CHECK(d <= 1e-5, "config %d                                             largest difference %.2g", (int)i, d);
+        CHECK(d <= 1e-5,
+              "config %d                                             largest difference %.2g",
+              (int)i, d);
         tfm_free_model(model);
     }
 }
@@ -285,7 +297,8 @@ static void batches(void) {
         ended += alone[i].finish == TFM_ENDED;
         differ |= alone[i].length != alone[0].length;
     }
-    CHECK(ended > 0 && ended < N && differ, "%d of 32 sentences end by themselves, at various lengths", ended);
+    CHECK(ended > 0 && ended < N && differ,
+          "%d of 32 sentences end by themselves, at various lengths", ended);
     for (z = 0; z < 3; z++)
         for (pad = 0; pad < 2; pad++) { /* pads by length, and by the pad id */
             int same = 1;
@@ -302,7 +315,9 @@ static void batches(void) {
                 for (i = 0; i < rows; i++) {
                     batch_lengths[i] = lengths[order[b + i]];
                     for (j = 0; j < width; j++)
-                        batch_ids[i * width + j] = j < batch_lengths[i] ? ids[order[b + i]][j] : pad ? 0 : -7;
+                        batch_ids[i * width + j] = j < batch_lengths[i] ? ids[order[b + i]][j]
+                                                   : pad                ? 0
+                                                                        : -7;
                 }
                 src = tiny_batch(batch_ids, pad ? NULL : batch_lengths, rows, width);
                 decode(many, &src, together);
@@ -345,7 +360,8 @@ static void memory(void) {
     CHECK(model_counter.calls > 0, "the model's allocator is used (%d calls)", model_counter.calls);
     for (batch = 1; batch < 700; batch = batch * 2 + 1) {
         memset(&o, 0, sizeof o);
-        o.max_batch = batch, o.max_source = 5, o.max_target = 9 - batch % 3, o.allocator = &session_allocator;
+        o.max_batch = batch, o.max_source = 5, o.max_target = 9 - batch % 3,
+        o.allocator = &session_allocator;
         must(tfm_session_bytes(model, &o, &bytes, &err));
         calls = session_counter.calls;
         must(tfm_session_create(&s, model, &o, &err));
@@ -363,7 +379,8 @@ static void memory(void) {
     tfm_free_session(s), tfm_free_model(model);
     CHECK(session_counter.live == 0 && model_counter.live == 0, "all is released");
 
-    o.max_batch = 2000000000, o.max_source = 1000000000, o.max_target = 1000000000, o.allocator = NULL;
+    o.max_batch = 2000000000, o.max_source = 1000000000, o.max_target = 1000000000,
+    o.allocator = NULL;
     model = tiny_model(t);
     CHECK_FAILS(tfm_session_bytes(model, &o, &bytes, &err), TFM_E_OVERFLOW, "overflow");
     session_allocator.allocate = NULL;
@@ -392,7 +409,8 @@ static void limits(void) {
     s = tiny_session(model, 1, 6, 40);
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
     CHECK_FAILS(tfm_get_result(s, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL, "nothing before the first call");
+    CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL,
+          "nothing before the first call");
     must(tfm_start(s, &src, NULL, &err));
     while (running) must(tfm_step(s, &running, &err));
     r = result_of(s, 0);
@@ -414,12 +432,14 @@ static void limits(void) {
     r = result_of(s, 0);
     CHECK(r.finish == TFM_HIT_LENGTH && r.length == 3, "max_length 3");
     d.max_length = 41;
-    CHECK_FAILS(tfm_start(s, &src, &d, &err), TFM_E_TOO_LONG, "max_length is 41, the session's max_target 40");
+    CHECK_FAILS(tfm_start(s, &src, &d, &err), TFM_E_TOO_LONG,
+                "max_length is 41, the session's max_target 40");
 
     bad = tiny_batch(ids, NULL, 1, 6);
     CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOKEN, "row 0, position 5: id 99");
     bad = tiny_batch(ids, NULL, 1, 7);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 7 tokens a row, the session takes 1 to 6");
+    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG,
+                "src has 7 tokens a row, the session takes 1 to 6");
     bad = tiny_batch(ids, NULL, 2, 3);
     CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 2 rows");
     bad = tiny_batch(ids, &zero_length, 1, 3);
@@ -429,9 +449,11 @@ static void limits(void) {
     bad = tiny_batch(ids, NULL, 0, 3);
     CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src has 0 rows");
     bad = tiny_batch(ids, NULL, 1, 4);
-    CHECK_FAILS(tfm_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE, "logits is [1, 5, 13], expected [1, 4, 13]");
+    CHECK_FAILS(tfm_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE,
+                "logits is [1, 5, 13], expected [1, 4, 13]");
     logits.dims[0] = 2;
-    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE, "logits is [2, 5, 13]");
+    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
+                "logits is [2, 5, 13]");
     /* a failed call leaves the decode as it was */
     r = result_of(s, 0);
     CHECK(r.length == 3, "results survive failed calls");
@@ -446,10 +468,12 @@ static void limits(void) {
     t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
     t.learned = 12;
     model = tiny_model(t);
-    CHECK(tfm_model_config(model)->max_positions == 10, "12 learned positions from offset 2: 10 tokens");
+    CHECK(tfm_model_config(model)->max_positions == 10,
+          "12 learned positions from offset 2: 10 tokens");
     memset(&o, 0, sizeof o);
     o.max_source = 11;
-    CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_TOO_LONG, "the model has positions for 10");
+    CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_TOO_LONG,
+                "the model has positions for 10");
     tfm_free_model(model);
 }
 
@@ -561,8 +585,9 @@ static void narrow_types(void) {
                 int fraction = types[k] == TFM_F16 ? 10 : 7, bias = types[k] == TFM_F16 ? 15 : 127;
                 int exponent = (int)(bits >> fraction) & (types[k] == TFM_F16 ? 31 : 255);
                 double mantissa = (double)(bits & ((1u << fraction) - 1));
-                double value = exponent ? ldexp(mantissa + ldexp(1, fraction), exponent - bias - fraction)
-                                        : ldexp(mantissa, 1 - bias - fraction);
+                double value =
+                    exponent ? ldexp(mantissa + ldexp(1, fraction), exponent - bias - fraction)
+                             : ldexp(mantissa, 1 - bias - fraction);
                 ((float *)wide.data)[e] = (float)(bits >> 15 ? -value : value);
             }
             w.entries[i].bytes *= 2;
@@ -596,7 +621,8 @@ static void narrow_types(void) {
             must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
             if (k == 0)
-                CHECK((char *)model->src_embedding.data > shifted && (char *)model->src_embedding.data < shifted + size,
+                CHECK((char *)model->src_embedding.data > shifted &&
+                          (char *)model->src_embedding.data < shifted + size,
                       "aligned weights are used where they lie");
             tfm_free_session(s), tfm_free_model(model);
         }

@@ -59,7 +59,8 @@ static void positions(void) {
             tfm_positions(&out, &o, (int32_t *)lengths.data, &err), &out, &expected);
     tfm_free_safetensors(file);
 
-    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
+    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula
+       */
     o.kind = TFM_POSITIONS_HALVES;
     o.first = 41;
     out = tfm_tensor_2d(row, TFM_F32, 1, 6);
@@ -69,7 +70,8 @@ static void positions(void) {
         most = fmax(most, fabs((double)row[i] - sin(angle)));
         most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
     }
-    CHECK(most < 1e-6, "halves, divisor D, by the formula              largest difference %.2g", most);
+    CHECK(most < 1e-6, "halves, divisor D, by the formula              largest difference %.2g",
+          most);
     o.divisor_half = 1;
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
     for (i = 0, most = 0; i < 3; i++) {
@@ -77,7 +79,8 @@ static void positions(void) {
         most = fmax(most, fabs((double)row[i] - sin(angle)));
         most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
     }
-    CHECK(most < 1e-6, "halves, divisor D/2 - 1, by the formula        largest difference %.2g", most);
+    CHECK(most < 1e-6, "halves, divisor D/2 - 1, by the formula        largest difference %.2g",
+          most);
     out = tfm_tensor_2d(row, TFM_F32, 1, 5);
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[4] == 0.0f,
           "halves, odd width: the last column is zero");
@@ -123,8 +126,8 @@ static void norms(void) {
                      ((float *)w.bias.data)[i % 48];
         worst = fmax(worst, fabs((double)back - (double)((float *)expected.data)[i]));
     }
-    CHECK(worst <= MODULE_LIMIT, "without weight and bias                       largest difference %.2g",
-          worst);
+    CHECK(worst <= MODULE_LIMIT,
+          "without weight and bias                       largest difference %.2g", worst);
     tfm_free_safetensors(file);
     file = test_open("layer_norm_std.safetensors");
     expected = test_get(file, "expect.y");
@@ -132,7 +135,8 @@ static void norms(void) {
     compare("unbiased deviation, eps outside", tfm_layer_norm(&out, &x, &w, &err), &out, &expected);
     compare("  in place", tfm_layer_norm(&x, &x, &w, &err), &x, &expected);
     w.weight.dims[0] = 47;
-    CHECK_FAILS(tfm_layer_norm(&out, &x, &w, &err), TFM_E_SHAPE, "norm.weight is [47], expected [48]");
+    CHECK_FAILS(tfm_layer_norm(&out, &x, &w, &err), TFM_E_SHAPE,
+                "norm.weight is [47], expected [48]");
     tfm_free_safetensors(file);
 }
 
@@ -174,8 +178,8 @@ static void linears(void) {
                     worst = fmax(worst, fabs(sum - (double)at(&out, m * N + n)));
                 }
         }
-    CHECK(worst < MODULE_LIMIT, "81 shapes against sums in double              largest difference %.2g",
-          worst);
+    CHECK(worst < MODULE_LIMIT,
+          "81 shapes against sums in double              largest difference %.2g", worst);
     memset(&w.bias, 0, sizeof w.bias);
     CHECK(tfm_linear(&out, &x, &w, &err) == TFM_OK, "");
     w.weight.dims[1]--;
@@ -194,7 +198,8 @@ static void linears(void) {
             worst = fmax(worst, fabs(exp((double)at(&y, m * 67 + k) - max) / sum -
                                      (double)at(&out, m * 67 + k)));
     }
-    CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g", worst);
+    CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g",
+          worst);
 }
 
 /* Activations by their formulas, in double. */
@@ -202,7 +207,8 @@ static double activation(tfm_activation kind, double v) {
     switch (kind) {
     case TFM_RELU: return v > 0 ? v : 0;
     case TFM_GELU: return 0.5 * v * (1 + erf(v / sqrt(2)));
-    case TFM_GELU_TANH: return 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v)));
+    case TFM_GELU_TANH:
+        return 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v)));
     default: return v / (1 + exp(-v));
     }
 }
@@ -221,7 +227,8 @@ static void feed_forwards(void) {
         for (kind = 0; kind < 4; kind++) {
             double worst = 0;
             w.activation = (tfm_activation)kind;
-            if (bias) w.linear1.bias = pattern(1, 37, 0, 0, 8), w.linear2.bias = pattern(1, 20, 0, 0, 9);
+            if (bias)
+                w.linear1.bias = pattern(1, 37, 0, 0, 8), w.linear2.bias = pattern(1, 20, 0, 0, 9);
             if (tfm_feed_forward(&out, &x, &w, &scratch, &err) != TFM_OK) worst = INFINITY;
             for (r = 0; r < 6; r++)
                 for (d = 0; d < 20; d++) {
@@ -230,13 +237,16 @@ static void feed_forwards(void) {
                         double h = bias ? (double)at(&w.linear1.bias, f) : 0;
                         int64_t k;
                         for (k = 0; k < 20; k++)
-                            h += (double)at(&x, r * 20 + k) * (double)at(&w.linear1.weight, f * 20 + k);
-                        sum += activation(w.activation, h) * (double)at(&w.linear2.weight, d * 37 + f);
+                            h += (double)at(&x, r * 20 + k) *
+                                 (double)at(&w.linear1.weight, f * 20 + k);
+                        sum += activation(w.activation, h) *
+                               (double)at(&w.linear2.weight, d * 37 + f);
                     }
                     worst = fmax(worst, fabs(sum - (double)at(&out, r * 20 + d)));
                 }
-            CHECK(worst < MODULE_LIMIT, "%-10s %s biases, by the formula         largest difference %.2g",
-                  names[kind], bias ? "with" : "no  ", worst);
+            CHECK(worst < MODULE_LIMIT,
+                  "%-10s %s biases, by the formula         largest difference %.2g", names[kind],
+                  bias ? "with" : "no  ", worst);
         }
     CHECK(tfm_feed_forward(&out, &x, &w, &measure, &err) == TFM_OK, "");
     CHECK(measure.peak >= 6 * 37 * 4, "a measuring arena: %d bytes", (int)measure.peak);
@@ -261,14 +271,14 @@ static void scaled_dot_product(const char *name, double scale) {
     int zero = 1;
     memset(&masks, 0, sizeof masks);
     masks.attention = test_get(file, "input.mask");
-    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch,
-                                              &err);
+    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks,
+                                              &scratch, &err);
     compare(name, status, &got, &context);
     compare("  weights", status, &got_weights, &weights);
     /* the first query of the first row sees nothing at all */
     memset(masks.attention.data, 1, (size_t)masks.attention.dims[2]);
-    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch,
-                                              &err);
+    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks,
+                                              &scratch, &err);
     for (i = 0; i < got.dims[2]; i++) zero &= at(&got, i) == 0.0f;
     for (i = 0; i < got_weights.dims[2]; i++) zero &= at(&got_weights, i) == 0.0f;
     CHECK(status == TFM_OK && zero, "  a query with no key left gets zeros");
@@ -283,15 +293,20 @@ static void seed0_attention(void) {
     tfm_attention_weights w;
     memset(&w, 0, sizeof w);
     w.n_heads = 8;
-    w.query.weight = test_get(file, "weights.w_q.weight"), w.query.bias = test_get(file, "weights.w_q.bias");
-    w.key.weight = test_get(file, "weights.w_k.weight"), w.key.bias = test_get(file, "weights.w_k.bias");
-    w.value.weight = test_get(file, "weights.w_v.weight"), w.value.bias = test_get(file, "weights.w_v.bias");
-    w.out.weight = test_get(file, "weights.fc.weight"), w.out.bias = test_get(file, "weights.fc.bias");
+    w.query.weight = test_get(file, "weights.w_q.weight"),
+    w.query.bias = test_get(file, "weights.w_q.bias");
+    w.key.weight = test_get(file, "weights.w_k.weight"),
+    w.key.bias = test_get(file, "weights.w_k.bias");
+    w.value.weight = test_get(file, "weights.w_v.weight"),
+    w.value.bias = test_get(file, "weights.w_v.bias");
+    w.out.weight = test_get(file, "weights.fc.weight"),
+    w.out.bias = test_get(file, "weights.fc.bias");
     compare("document 000: separate projections",
-            tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out, &expected);
+            tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out,
+            &expected);
     w.n_heads = 7;
-    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), TFM_E_SHAPE,
-                "do not divide into 7 heads");
+    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
+                TFM_E_SHAPE, "do not divide into 7 heads");
     w.n_heads = 0;
     CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
                 TFM_E_ARGUMENT, "n_heads is 0");
@@ -320,13 +335,15 @@ static void seed2_attention(const char *name) {
     masks.key_padding = test_get(file, "input.key_padding_mask");
     masks.attention = test_get(file, "input.attn_mask");
     out_view = tfm_tensor_swap(out, 0, 1);
-    status = tfm_multi_head_attention(&out_view, &got_weights, &w, &q, &k, &v, &masks, &scratch, &err);
+    status =
+        tfm_multi_head_attention(&out_view, &got_weights, &w, &q, &k, &v, &masks, &scratch, &err);
     compare(name, status, &out, &expected);
     compare("  weights per head", status, &got_weights, &weights);
     if (masks.attention.data) {
         masks.attention.dims[masks.attention.rank - 1]--;
-        CHECK_FAILS(tfm_multi_head_attention(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
-                    TFM_E_SHAPE, "attention mask is [");
+        CHECK_FAILS(
+            tfm_multi_head_attention(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
+            TFM_E_SHAPE, "attention mask is [");
     }
     tfm_free_safetensors(file);
 }
@@ -343,9 +360,12 @@ static void seed4_attention(void) {
     memset(&w, 0, sizeof w);
     memset(&masks, 0, sizeof masks);
     w.n_heads = 4, w.scale = 1 / sqrt(32.0);
-    w.query.weight = test_get(file, "weights.Q.weight"), w.query.bias = test_get(file, "weights.Q.bias");
-    w.key.weight = test_get(file, "weights.K.weight"), w.key.bias = test_get(file, "weights.K.bias");
-    w.value.weight = test_get(file, "weights.V.weight"), w.value.bias = test_get(file, "weights.V.bias");
+    w.query.weight = test_get(file, "weights.Q.weight"),
+    w.query.bias = test_get(file, "weights.Q.bias");
+    w.key.weight = test_get(file, "weights.K.weight"),
+    w.key.bias = test_get(file, "weights.K.bias");
+    w.value.weight = test_get(file, "weights.V.weight"),
+    w.value.bias = test_get(file, "weights.V.bias");
     masks.attention = test_get(file, "expect.mask");
     status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
     compare("document 004: its scale, no output projection", status, &out, &expected);
@@ -376,7 +396,8 @@ static void masks_agree(void) {
     CHECK(tfm_mask_from_lengths(&tensors.key_padding, lengths, &err) == TFM_OK, "");
     CHECK(tfm_mask_causal(&tensors.attention, &err) == TFM_OK, "");
     CHECK(tfm_multi_head_attention(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
-    CHECK(tfm_multi_head_attention(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK, "");
+    CHECK(tfm_multi_head_attention(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK,
+          "");
     CHECK(memcmp(a.data, b.data, 3 * 5 * 16 * sizeof(float)) == 0,
           "lengths and causal flag give the bits of the mask tensors");
 }
@@ -391,11 +412,13 @@ static tfm_tensor named(const tfm_safetensors *file, const char *prefix, const c
 
 static tfm_attention_weights get_attention(const tfm_safetensors *file, const char *prefix) {
     tfm_attention_weights w;
-    tfm_tensor packed = named(file, prefix, "in_proj_weight"), bias = named(file, prefix, "in_proj_bias");
+    tfm_tensor packed = named(file, prefix, "in_proj_weight"),
+               bias = named(file, prefix, "in_proj_bias");
     memset(&w, 0, sizeof w);
     w.n_heads = 6;
     CHECK(tfm_attention_unpack(&w, &packed, &bias, &err) == TFM_OK, "");
-    w.out.weight = named(file, prefix, "out_proj.weight"), w.out.bias = named(file, prefix, "out_proj.bias");
+    w.out.weight = named(file, prefix, "out_proj.weight"),
+    w.out.bias = named(file, prefix, "out_proj.bias");
     return w;
 }
 static tfm_norm_weights get_norm(const tfm_safetensors *file, const char *prefix) {
@@ -471,7 +494,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
 
     memory_view = tfm_tensor_swap(got_memory, 0, 1);
     measure = tfm_arena_measuring();
-    CHECK(tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &measure, &err) == TFM_OK, "");
+    CHECK(tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &measure, &err) == TFM_OK,
+          "");
     scratch = tfm_arena_make(scratch_memory, measure.peak);
     status = tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &scratch, &err);
     scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
@@ -484,15 +508,18 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
 
     /* layer by layer, in place, without the final norm, must be the stack */
     if (!encoder.norm) {
-        tfm_tensor stream = test_like(tfm_tensor_3d(NULL, TFM_F32, src.dims[0], src.dims[1], 48)), back;
+        tfm_tensor stream = test_like(tfm_tensor_3d(NULL, TFM_F32, src.dims[0], src.dims[1], 48)),
+                   back;
         int64_t b, l;
         for (b = 0; b < src.dims[0]; b++)
             for (l = 0; l < src.dims[1]; l++)
                 memcpy((float *)stream.data + b * stream.strides[0] + l * 48,
-                       (float *)src.data + b * src.strides[0] + l * src.strides[1], 48 * sizeof(float));
+                       (float *)src.data + b * src.strides[0] + l * src.strides[1],
+                       48 * sizeof(float));
         for (i = 0; i < 2; i++)
-            CHECK(tfm_encoder_layer(&stream, NULL, &encoder_layers[i], &stream, &src_masks, &scratch,
-                                    &err) == TFM_OK, "");
+            CHECK(tfm_encoder_layer(&stream, NULL, &encoder_layers[i], &stream, &src_masks,
+                                    &scratch, &err) == TFM_OK,
+                  "");
         back = test_like(memory);
         for (b = 0; b < src.dims[0]; b++)
             for (l = 0; l < src.dims[1]; l++)
@@ -501,8 +528,9 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
         compare("  layer by layer, in place", TFM_OK, &back, &memory);
     }
     decoder_layers[1].ffn.linear2.bias.dims[0] = 47;
-    CHECK_FAILS(tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks, &memory_masks,
-                            &scratch, &err), TFM_E_SHAPE, "linear2.bias is [47], expected [48]");
+    CHECK_FAILS(tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks,
+                            &memory_masks, &scratch, &err),
+                TFM_E_SHAPE, "linear2.bias is [47], expected [48]");
     tfm_free_safetensors(file);
 }
 

@@ -128,7 +128,10 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
 
 static void self_attention(void) {
     static const int shapes[][4] = {/* l, b, h, heads */
-                                    {1, 1, 8, 1}, {7, 3, 12, 3}, {16, 2, 32, 8}, {50, 1, 64, 4},
+                                    {1, 1, 8, 1},
+                                    {7, 3, 12, 3},
+                                    {16, 2, 32, 8},
+                                    {50, 1, 64, 4},
                                     {33, 5, 20, 20}};
     size_t i;
     SECTION("a self-attention alone takes 4lbh(2h + l) operations and 4h^2 + 4h parameters");
@@ -290,21 +293,50 @@ static void check_model(const model_case *c) {
 int main(void) {
     static const model_case cases[] = {
         {"the paper's: post-norm, all biases, packed, one embedding for all",
-         "{\"n_heads\": 4, \"start\": 1}", 1, 2, 7, 5,
-         {32, 4, 8, 8, 64, 64, 23, 23, 1, 1}, {0, 0, 0, 1, 1, 1, 1, 1, 2, 0, 0, 0, 0}, {0, 0}},
+         "{\"n_heads\": 4, \"start\": 1}",
+         1,
+         2,
+         7,
+         5,
+         {32, 4, 8, 8, 64, 64, 23, 23, 1, 1},
+         {0, 0, 0, 1, 1, 1, 1, 1, 2, 0, 0, 0, 0},
+         {0, 0}},
         {"document 003's: heads of their own widths, no biases, plain norms",
-         "{\"n_heads\": 3, \"start\": 0}", 0, 3, 6, 4,
-         {24, 3, 10, 7, 50, 50, 30, 40, 3, 2}, {1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0}},
+         "{\"n_heads\": 3, \"start\": 0}",
+         0,
+         3,
+         6,
+         4,
+         {24, 3, 10, 7, 50, 50, 30, 40, 3, 2},
+         {1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+         {0, 0}},
         {"pre-norm, learned positions, embedding norms, packed with narrow heads",
          "{\"n_heads\": 2, \"start\": 1, \"norm\": \"pre\", \"positions\": \"learned\"}",
-         1, 1, 9, 8,
-         {18, 2, 5, 9, 40, 30, 17, 19, 2, 3}, {1, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2}, {12, 11}},
+         1,
+         1,
+         9,
+         8,
+         {18, 2, 5, 9, 40, 30, 17, 19, 2, 3},
+         {1, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2},
+         {12, 11}},
         {"no output projection, some biases, norms without bias, shared positions",
-         "{\"n_heads\": 4, \"start\": 1, \"positions\": \"learned\"}", 0, 2, 3, 12,
-         {20, 4, 3, 5, 16, 24, 11, 13, 1, 2}, {1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0}, {12, 0}},
+         "{\"n_heads\": 4, \"start\": 1, \"positions\": \"learned\"}",
+         0,
+         2,
+         3,
+         12,
+         {20, 4, 3, 5, 16, 24, 11, 13, 1, 2},
+         {1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0},
+         {12, 0}},
         {"a batch that passes through the scratch in groups",
-         "{\"n_heads\": 1, \"start\": 0}", 1, 30, 21, 19,
-         {8, 1, 8, 8, 12, 12, 9, 9, 2, 1}, {0, 0, 1, 1, 1, 1, 1, 1, 2, 0, 0, 0, 0}, {0, 0}}};
+         "{\"n_heads\": 1, \"start\": 0}",
+         1,
+         30,
+         21,
+         19,
+         {8, 1, 8, 8, 12, 12, 9, 9, 2, 1},
+         {0, 0, 1, 1, 1, 1, 1, 1, 2, 0, 0, 0, 0},
+         {0, 0}}};
     size_t i;
     for (i = 0; i < POOL; i++) pool[i] = (float)(next_random() % 2001) / 1000.0f - 1.0f;
     for (i = 0; i < IDS; i++) ids[i] = (int32_t)(next_random() % 9); /* in every vocabulary */

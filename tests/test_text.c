@@ -1,5 +1,5 @@
-/* Text: how it falls into tokens and comes together again, what is refused, and tfm_translate against the
-   calls that it is made of. */
+/* Text: how it falls into tokens and comes together again, what is refused, and tfm_translate
+   against the calls that it is made of. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -9,8 +9,11 @@ static tfm_error err;
 #define SPACE "\xe2\x96\x81"
 /* ids:                     0     1    2     3      4       5   6  7  8                9   10 */
 static const char words[] = "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nna\xc3\xafve\nx\ny\n";
-static const char characters[] = "<pad>\n<s>\n</s>\n<unk>\n" SPACE "\n\xe5\xad\xa6\t\xe5\xad\xb8\t\xf0\xa4\x8b\xae\na\nb\n!\tB\tC\nx\ny\n";
-static const char pieces[] = "<pad>\n<s>\n</s>\n<unk>\n" SPACE "hel\nlo\n" SPACE "wor\nld\n.\n" SPACE "\nx" SPACE "y\n'\nz\n";
+static const char characters[] =
+    "<pad>\n<s>\n</s>\n<unk>\n" SPACE
+    "\n\xe5\xad\xa6\t\xe5\xad\xb8\t\xf0\xa4\x8b\xae\na\nb\n!\tB\tC\nx\ny\n";
+static const char pieces[] = "<pad>\n<s>\n</s>\n<unk>\n" SPACE "hel\nlo\n" SPACE
+                             "wor\nld\n.\n" SPACE "\nx" SPACE "y\n'\nz\n";
 
 static tfm_model *text_model(const char *src, const char *kinds) {
     static char config[256];
@@ -27,13 +30,14 @@ static const char *ids_of(const tfm_model *m, const char *text, size_t size, tfm
     size_t at = 0;
     shown[0] = 0;
     if (tfm_tokenize(m, text, size, form, ids, 64, &count, &err) != TFM_OK) return err.text;
-    for (i = 0; i < count; i++) at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
+    for (i = 0; i < count; i++)
+        at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
     return shown;
 }
-#define IDS(model, text, form, expected)                                                     \
-    do {                                                                                     \
-        const char *got = ids_of(model, text, sizeof text - 1, form);                        \
-        CHECK(strstr(got, expected) == got && (*expected || !*got), "'%s': %s", text, got);  \
+#define IDS(model, text, form, expected)                                                           \
+    do {                                                                                           \
+        const char *got = ids_of(model, text, sizeof text - 1, form);                              \
+        CHECK(strstr(got, expected) == got && (*expected || !*got), "'%s': %s", text, got);        \
     } while (0)
 
 static void tokenizing(void) {
@@ -43,7 +47,10 @@ static void tokenizing(void) {
     m = text_model(words, ", \"src_unk\": 3");
     IDS(m, "hello world", TFM_FORM_TEXT, "4 5");
     IDS(m, "  hello\t\r\n world  ", TFM_FORM_TEXT, "4 5");
-    IDS(m, "hello\xe3\x80\x80world\xc2\xa0" "a", TFM_FORM_TEXT, "4 5 6");
+    IDS(m,
+        "hello\xe3\x80\x80world\xc2\xa0"
+        "a",
+        TFM_FORM_TEXT, "4 5 6");
     IDS(m, "hello there na\xc3\xafve", TFM_FORM_TEXT, "4 3 8");
     IDS(m, "", TFM_FORM_TEXT, "");
     IDS(m, " \t\xe3\x80\x80 ", TFM_FORM_TEXT, "");
@@ -52,8 +59,8 @@ static void tokenizing(void) {
     IDS(m, "hello \xe5\xad", TFM_FORM_TEXT, "text is not UTF-8 at byte 6");
     IDS(m, "ab\xc0\x80", TFM_FORM_TEXT, "text is not UTF-8 at byte 2");
     IDS(m, "\xed\xbf\xbf", TFM_FORM_TEXT, "text is not UTF-8 at byte 0");
-    CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, &err), TFM_E_TOO_LONG,
-                "text has 5 tokens, there is room for 4");
+    CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, &err),
+                TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
     tfm_free_model(m);
     m = text_model(words, "");
@@ -65,8 +72,12 @@ static void tokenizing(void) {
     tfm_free_model(m);
     SECTION("characters");
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
-    IDS(m, "\xe5\xad\xa6" "ab", TFM_FORM_TEXT, "5 6 7");
-    IDS(m, "\xe5\xad\xb8\xf0\xa4\x8b\xae\xe5\xad\xa6", TFM_FORM_TEXT, "5 5 5"); /* three spellings */
+    IDS(m,
+        "\xe5\xad\xa6"
+        "ab",
+        TFM_FORM_TEXT, "5 6 7");
+    IDS(m, "\xe5\xad\xb8\xf0\xa4\x8b\xae\xe5\xad\xa6", TFM_FORM_TEXT,
+        "5 5 5"); /* three spellings */
     IDS(m, " a  b ", TFM_FORM_TEXT, "6 4 7");
     IDS(m, "aQ\xf0\x9f\x98\x80!BC", TFM_FORM_TEXT, "6 3 3 8 8 8");
     IDS(m, "a b", TFM_FORM_TOKENS, "6 7");
@@ -96,14 +107,15 @@ static void detokenizing(void) {
           text_of(m, ids, 7, TFM_FORM_TEXT));
     CHECK(strcmp(text_of(m, ids + 5, 1, TFM_FORM_TEXT), "") == 0, "a lone space is dropped");
     CHECK(strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0, "no ids, no text");
-    CHECK(strcmp(text_of(m, ids, 3, TFM_FORM_TOKENS), SPACE "hel lo " SPACE "wor") == 0, "tokens: '%s'",
-          text_of(m, ids, 3, TFM_FORM_TOKENS));
+    CHECK(strcmp(text_of(m, ids, 3, TFM_FORM_TOKENS), SPACE "hel lo " SPACE "wor") == 0,
+          "tokens: '%s'", text_of(m, ids, 3, TFM_FORM_TOKENS));
     CHECK_FAILS(tfm_detokenize(m, bad, 2, TFM_FORM_TEXT, buffer, 8, &size, &err), TFM_E_TOKEN,
                 "position 1: id 13, the vocabulary has 13 tokens");
     CHECK_FAILS(tfm_detokenize(m, ids, 4, TFM_FORM_TEXT, buffer, 8, &size, &err), TFM_E_TOO_SMALL,
                 "takes 12 bytes, the buffer has 8");
     CHECK(strcmp(buffer, "before") == 0 && size == 99, "outputs untouched");
-    CHECK(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, buffer, 6, &size, &err) == TFM_OK && size == 5, "exactly enough: '%s'", buffer);
+    CHECK(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, buffer, 6, &size, &err) == TFM_OK && size == 5,
+          "exactly enough: '%s'", buffer);
     tfm_free_model(m);
     m = text_model(words, ", \"tgt_text\": \"words\"");
     CHECK(strcmp(text_of(m, ids + 7 - 3, 2, TFM_FORM_TEXT), ". " SPACE) == 0, "words: '%s'",
@@ -120,7 +132,8 @@ static void translating(void) {
     int i, same = 1;
     SECTION("tfm_translate");
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
-    CHECK(tfm_translate_batch(s, in, out, 5, buffer, sizeof buffer, &err) == TFM_OK, "%s", err.text);
+    CHECK(tfm_translate_batch(s, in, out, 5, buffer, sizeof buffer, &err) == TFM_OK, "%s",
+          err.text);
     for (i = 0; i < 5; i++) {
         int32_t ids[8], count = 0, running = 1;
         tfm_batch src;
@@ -130,32 +143,39 @@ static void translating(void) {
         CHECK(tfm_translate(one, lines[i], single, sizeof single, &err) == TFM_OK, "");
         same &= strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
         /* the same by hand */
-        CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, &err) == TFM_OK, "");
+        CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, &err) ==
+                  TFM_OK,
+              "");
         src = tiny_batch(ids, NULL, 1, count);
         if (count) {
             CHECK(tfm_start(one, &src, NULL, &err) == TFM_OK, "");
             while (running) CHECK(tfm_step(one, &running, &err) == TFM_OK, "");
             CHECK(tfm_get_result(one, 0, &r, &err) == TFM_OK, "");
-            CHECK(tfm_detokenize(m, r.ids, r.length, TFM_FORM_TEXT, expected, sizeof expected, &size, &err) == TFM_OK, "");
+            CHECK(tfm_detokenize(m, r.ids, r.length, TFM_FORM_TEXT, expected, sizeof expected,
+                                 &size, &err) == TFM_OK,
+                  "");
         }
         same &= strcmp(single, expected) == 0;
     }
     CHECK(same && out[1].size == 0 && out[3].size == 0 && out[0].size > 0,
           "a batch with blank lines, each line alone, and the calls by hand agree");
-    CHECK_FAILS(tfm_translate(one, "a a a a a a a a a", single, sizeof single, &err), TFM_E_TOO_LONG,
-                "text has 9 tokens, there is room for 8");
-    CHECK_FAILS(tfm_translate(one, "hello world", tiny_buffer, sizeof tiny_buffer, &err), TFM_E_TOO_SMALL,
-                "the buffer has 4");
+    CHECK_FAILS(tfm_translate(one, "a a a a a a a a a", single, sizeof single, &err),
+                TFM_E_TOO_LONG, "text has 9 tokens, there is room for 8");
+    CHECK_FAILS(tfm_translate(one, "hello world", tiny_buffer, sizeof tiny_buffer, &err),
+                TFM_E_TOO_SMALL, "the buffer has 4");
     CHECK(strcmp(tiny_buffer, "no") == 0, "outputs untouched");
     in[2].data = "b \x80", in[2].size = 3;
     CHECK_FAILS(tfm_translate_batch(s, in, out, 5, buffer, sizeof buffer, &err), TFM_E_UTF8,
                 "text 2: text is not UTF-8 at byte 2");
-    CHECK_FAILS(tfm_translate_batch(one, in, out, 2, buffer, sizeof buffer, &err), TFM_E_TOO_LONG, "2 texts");
-    CHECK(tfm_translate_batch(one, in, out, 0, buffer, sizeof buffer, &err) == TFM_OK, "no texts at all");
+    CHECK_FAILS(tfm_translate_batch(one, in, out, 2, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
+                "2 texts");
+    CHECK(tfm_translate_batch(one, in, out, 0, buffer, sizeof buffer, &err) == TFM_OK,
+          "no texts at all");
     tfm_free_session(s), tfm_free_session(one), tfm_free_model(m);
     m = tiny_model(tiny_default());
     one = tiny_session(m, 1, 8, 20);
-    CHECK_FAILS(tfm_translate(one, "hello", single, sizeof single, &err), TFM_E_NO_TEXT, "no vocabular");
+    CHECK_FAILS(tfm_translate(one, "hello", single, sizeof single, &err), TFM_E_NO_TEXT,
+                "no vocabular");
     tfm_free_session(one), tfm_free_model(m);
 }
 

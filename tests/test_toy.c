@@ -1,5 +1,5 @@
-/* The translator of three sentences (document 003; tests/data/models/toy.safetensors is what "make toy"
-   writes): every target token for token, alone and in a batch with pads. */
+/* The translator of three sentences (document 003; tests/data/models/toy.safetensors is what "make
+   toy" writes): every target token for token, alone and in a batch with pads. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -46,7 +46,8 @@ int main(void) {
         decode(s, &src, i, "alone");
         src = tiny_batch(sources[i], NULL, 1, 5);
         decode(s, &src, i, "with its pad");
-        CHECK(tfm_translate(s, texts[i][0], out, sizeof out, &err) == TFM_OK && strcmp(out, texts[i][1]) == 0,
+        CHECK(tfm_translate(s, texts[i][0], out, sizeof out, &err) == TFM_OK &&
+                  strcmp(out, texts[i][1]) == 0,
               "%s as text: %s", texts[i][0], out);
     }
     src = tiny_batch(sources[0], NULL, 3, 5);

@@ -8,11 +8,11 @@
 
 typedef struct tiny {
     int64_t d, heads, key, value, ff, encoder, decoder, vs, vt;
-    int bare;               /* no biases, norms without weight and bias */
-    int learned;            /* rows of learned positions */
-    const char *config;     /* members of transformer.config after n_heads: ", \"end\": 1" */
-    const char *src, *tgt;  /* vocabularies, or NULL */
-    tfm_dtype dtype;        /* of the weights: F32, or F16 or BF16 with random bit patterns */
+    int bare;              /* no biases, norms without weight and bias */
+    int learned;           /* rows of learned positions */
+    const char *config;    /* members of transformer.config after n_heads: ", \"end\": 1" */
+    const char *src, *tgt; /* vocabularies, or NULL */
+    tfm_dtype dtype;       /* of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
 } tiny;
 
@@ -32,15 +32,15 @@ static unsigned TEST_UNUSED tiny_random(unsigned *seed) {
 }
 
 /* Adds a tensor of unit-scaled random numbers. */
-static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, const char *name, int64_t d0,
-                                    int64_t d1) {
+static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, const char *name,
+                                    int64_t d0, int64_t d1) {
     int64_t n = d0 * (d1 ? d1 : 1), i, dims[2];
     float scale = sqrtf(d1 ? 2.0f / (float)d1 : 0.1f);
     float *data = (float *)test_memory((size_t)n * sizeof(float));
     char whole[128];
     for (i = 0; i < n; i++) data[i] = scale * ((float)tiny_random(&t->seed) / 8388608.0f - 1.0f);
-    /* 16 bits: the upper half of the float is BF16; as F16 the same bits are some other number, kept
-       below 2 by clearing the top exponent bit */
+    /* 16 bits: the upper half of the float is BF16; as F16 the same bits are some other number,
+       kept below 2 by clearing the top exponent bit */
     for (i = 0; i < n && t->dtype != TFM_F32; i++) {
         uint32_t bits;
         memcpy(&bits, &data[i], 4);
@@ -52,15 +52,16 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
     st_add(w, whole, tfm_tensor_make(data, t->dtype, d1 ? 2 : 1, dims));
 }
 
-static void TEST_UNUSED tiny_linear(st_writer *w, tiny *t, const char *prefix, const char *name, int64_t out,
-                                    int64_t in) {
+static void TEST_UNUSED tiny_linear(st_writer *w, tiny *t, const char *prefix, const char *name,
+                                    int64_t out, int64_t in) {
     char whole[128];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
     tiny_tensor(w, t, whole, ".weight", out, in);
     if (!t->bare) tiny_tensor(w, t, whole, ".bias", out, 0);
 }
 
-static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix, const char *name) {
+static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix,
+                                       const char *name) {
     char whole[100];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
     tiny_linear(w, t, whole, ".q_proj", t->heads * t->key, t->d);

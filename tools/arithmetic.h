@@ -65,10 +65,8 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     m.norm = shape_norm(file, "encoder.layers.0.norm1.weight", "encoder.layers.0.norm1.bias");
     m.encoder_norm = shape_norm(file, "encoder.norm.weight", "encoder.norm.bias");
     m.decoder_norm = shape_norm(file, "decoder.norm.weight", "decoder.norm.bias");
-    m.src_embedding_norm =
-        shape_norm(file, "src_embedding_norm.weight", "src_embedding_norm.bias");
-    m.tgt_embedding_norm =
-        shape_norm(file, "tgt_embedding_norm.weight", "tgt_embedding_norm.bias");
+    m.src_embedding_norm = shape_norm(file, "src_embedding_norm.weight", "src_embedding_norm.bias");
+    m.tgt_embedding_norm = shape_norm(file, "tgt_embedding_norm.weight", "tgt_embedding_norm.bias");
     m.src_positions = shape_rows(file, "src_positions.weight");
     m.tgt_positions = shape_rows(file, "tgt_positions.weight");
     return m;
@@ -96,8 +94,8 @@ static inline int64_t params_encoder(const model_shape *m) {
     return m->N_encoder * layer + m->encoder_norm * m->D;
 }
 static inline int64_t params_decoder(const model_shape *m) {
-    int64_t layer =
-        2 * params_attention(m) + params_feed_forward(m, m->F_decoder) + 3 * m->norm * m->D;
+    int64_t layer = 2 * params_attention(m) + params_feed_forward(m, m->F_decoder) +
+                    3 * m->norm * m->D;
     return m->N_decoder * layer + m->decoder_norm * m->D;
 }
 /* A shared target embedding counts once. */
@@ -117,9 +115,7 @@ static inline int64_t params_model(const model_shape *m) {
 /* ---- operations ---- */
 
 /* Query-key pairs of a self-attention over l tokens. A causal one stops at the diagonal. */
-static inline int64_t pairs_self(int64_t l, int causal) {
-    return causal ? l * (l + 1) / 2 : l * l;
-}
+static inline int64_t pairs_self(int64_t l, int causal) { return causal ? l * (l + 1) / 2 : l * l; }
 
 /* y[rows, out] = x[rows, in] w^T: each weight is multiplied and added once a row. */
 static inline int64_t ops_linear(int64_t rows, int64_t in, int64_t out) {
@@ -133,8 +129,7 @@ static inline int64_t ops_keys_values(const model_shape *m, int64_t rows) {
 static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64_t keys,
                                     int64_t pairs) {
     return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys) +
-           2 * pairs * m->H * (m->K + m->W) +
-           m->out_proj * ops_linear(queries, m->H * m->W, m->D);
+           2 * pairs * m->H * (m->K + m->W) + m->out_proj * ops_linear(queries, m->H * m->W, m->D);
 }
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
     return ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);

@@ -7,7 +7,8 @@ Three sentences, read character by character and written word by word, with the 
 vocabularies and its own kind of Transformer: post-norm, no biases, norms without weight and bias,
 positions whose every column has its own frequency, separate embeddings, an output layer of its own;
 64 wide and two layers deep, which is plenty for three sentences. It learns them by heart: that is
-all it is for, a model small enough to look into. It fails loudly unless PyTorch's greedy decoding gives the three targets.
+all it is for, a model small enough to look into. It fails loudly unless PyTorch's greedy decoding
+gives the three targets.
 """
 import argparse
 import sys
@@ -58,7 +59,8 @@ def check(model: Transformer, text: Text) -> bool:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out", help="the model file to write")
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)

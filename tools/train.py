@@ -20,10 +20,10 @@ words, or subword pieces that are learnt here with sentencepiece. A source token
 spellings: with `--fold-chinese` every traditional, full-width or compatibility form of a known
 character has the id of the simplified one, whether or not the training text has that form.
 
-SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
-segmentations drawn at random (`--sample-pieces`) and R-drop (`--r-drop`). In the end the weights
-of the last and of the best `--keep` epochs are averaged, and what does best on the dev set is
-written.
+SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing and
+R-drop (`--r-drop`). In the end the weights of the last and of the best `--keep` evaluated epochs
+are averaged, and what does best on the dev set is written. A run may be resumed with other
+options of the training group: less dropout at first, R-drop at last.
 
 SPEED. On a CPU `--amp` pays where it has bfloat16 instructions, and `--workers 2` with a thread
 each does more than one process with two threads.
@@ -42,7 +42,6 @@ import struct
 import time
 import unicodedata
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Iterator, NamedTuple
 
@@ -86,16 +85,15 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def split(self, text: str, sample: float = 0.0) -> list[str]:
-        """Text to tokens. With `sample`, one of a piece model's segmentations, at random."""
+    def split(self, text: str) -> list[str]:
+        """Text to tokens."""
         if self.mode == "words":
             return text.split()
         if self.mode == "characters":
             return list(SPACE.join(text.split()))
         if self.pieces is None:
             return self.split_longest(SPACE + SPACE.join(text.split()))
-        how = dict(enable_sampling=True, alpha=sample, nbest_size=-1) if sample else {}
-        return self.pieces.encode(text, out_type=str, **how)
+        return self.pieces.encode(text, out_type=str)
 
     def split_longest(self, text: str) -> list[str]:
         """Ready pieces without their model: always the longest one that fits."""
@@ -107,8 +105,8 @@ class Vocabulary:
             at += n
         return out
 
-    def encode(self, text: str, sample: float = 0.0) -> list[int]:
-        ids = [self.ids.get(t, self.unk) for t in self.split(text, sample)]
+    def encode(self, text: str) -> list[int]:
+        ids = [self.ids.get(t, self.unk) for t in self.split(text)]
         if None in ids:
             raise ValueError(f"{text!r}: a token is not in the vocabulary, which has no unknown")
         return ids
@@ -205,10 +203,9 @@ class Text(NamedTuple):
     def encode_source(self, text: str) -> list[int]:
         return self.src.encode(text) + ([] if self.src_end is None else [self.src_end])
 
-    def encode_pairs(self, pairs: list[Pair], sample: float = 0.0) -> list["Example"]:
-        return [Example(self.encode_source(s),
-                        [self.tgt.start] + self.tgt.encode(t, sample) + [self.tgt.end])
-                for s, t in pairs]
+    def encode_pairs(self, pairs: list[Pair]) -> list["Example"]:
+        start, end = [self.tgt.start], [self.tgt.end]
+        return [Example(self.encode_source(s), start + self.tgt.encode(t) + end) for s, t in pairs]
 
 
 def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
@@ -684,7 +681,7 @@ class Trainer:
 
     def __init__(self, args: argparse.Namespace, text: Text, train: list[Pair], dev: list[Pair],
                  worker: int = 0):
-        self.args, self.text, self.train_pairs, self.dev_pairs = args, text, train, dev
+        self.args, self.text, self.dev_pairs = args, text, dev
         self.worker, self.work = worker, Path(args.work or args.out + ".work")
         shape = Shape(
             len(text.src), len(text.tgt), args.d_model, args.heads,
@@ -700,7 +697,7 @@ class Trainer:
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
         self.train_loss = math.nan  # of the last whole epoch
         self.history: list[dict] = []  # one entry an evaluation
-        self.examples: list[Example] = []
+        self.examples = text.encode_pairs(train)
 
     def say(self, what: str) -> None:
         if self.worker == 0:
@@ -765,15 +762,7 @@ class Trainer:
     def epoch_batches(self) -> list[Batch]:
         """This worker's. They depend on the seed and the epoch only, so a run that goes on from a
         checkpoint meets what it would have met."""
-        rng, sample = random.Random(f"{self.args.seed} {self.epoch}"), self.args.sample_pieces
-        if sample and self.text.tgt.pieces:
-            import sentencepiece
-            sentencepiece.set_random_generator_seed(self.args.seed * 100003 + self.epoch)
-            with ThreadPoolExecutor(1) as fresh:  # only a new thread heeds a new seed
-                task = fresh.submit(self.text.encode_pairs, self.train_pairs, sample)
-                self.examples = task.result()
-        elif not self.examples:
-            self.examples = self.text.encode_pairs(self.train_pairs)
+        rng = random.Random(f"{self.args.seed} {self.epoch}")
         batches = list(make_batches(self.examples, self.args.batch_tokens, self.text, rng))
         batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
         return batches[self.worker::self.args.workers]
@@ -790,7 +779,7 @@ class Trainer:
         epoch = (time.perf_counter() - began) / len(sample) * len(batches)
         # To decode a dev pair takes about as long as two steps with a training pair.
         judged = len(self.dev_pairs) / self.args.eval_every
-        epoch *= 1 + 2 * self.args.workers * judged / len(self.train_pairs)
+        epoch *= 1 + 2 * self.args.workers * judged / len(self.examples)
         self.model.load_state_dict(before[0])
         self.optimizer.load_state_dict(before[1])
         self.step = step
@@ -898,7 +887,7 @@ class Trainer:
 
     def run(self) -> None:
         args, go_on, batches = self.args, self.epoch < self.args.epochs, []
-        self.say(f"{len(self.train_pairs)} pairs, {len(self.text.src)} source and "
+        self.say(f"{len(self.examples)} pairs, {len(self.text.src)} source and "
                  f"{len(self.text.tgt)} target tokens, "
                  f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
         if go_on:
@@ -968,9 +957,6 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     for name, token in SPECIAL.items():
         add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
     add("--src-end", action=yes_no, default=True, help="the end token after every source")
-    add("--sample-pieces", type=float, default=0.0, metavar="ALPHA",
-        help="segmentations at random, each epoch anew: for unigram the smoothing (0.1 to 0.5, "
-             "less is wilder), for bpe the share of merges left out (0.1)")
 
     add = p.add_argument_group("model").add_argument
     add("--d-model", type=int, default=256)
@@ -990,7 +976,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--embedding-scale", default="sqrt_d", help="sqrt_d or a number",
         type=lambda t: t if t == "sqrt_d" else float(t))
     add("--tie", action=yes_no, default=True, help="the target embedding is the output layer too")
-    add("--share", action="store_true", help="one vocabulary and embedding for both sides")
+    add("--share", action="store_true",
+        help="one vocabulary, of --src-text's kind, and one embedding for both sides")
 
     add = p.add_argument_group("training").add_argument
     add("--epochs", type=int, default=40)

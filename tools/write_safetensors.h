@@ -24,8 +24,8 @@
 #include <string.h>
 
 enum {
-    ST_ALIGN = 64,             /* of the data section in the file */
-    ST_MAX_HEADER = 100000000  /* readers refuse longer headers */
+    ST_ALIGN = 64,            /* of the data section in the file */
+    ST_MAX_HEADER = 100000000 /* readers refuse longer headers */
 };
 
 typedef struct st_entry {
@@ -56,7 +56,7 @@ typedef struct st_sink {
 /* Bits of an element; 0 for a number that is no type. */
 static inline int st_bits(tfm_dtype dtype) {
     switch (dtype) {
-#define TFM_X(name, bits) \
+#define TFM_X(name, bits)                                                                          \
     case TFM_##name: return bits;
         TFM_DTYPE_TABLE(TFM_X)
 #undef TFM_X
