@@ -43,7 +43,9 @@ build/venv/bin/python: tools/requirements.txt
 	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt && touch $@
 toy: build/translate $(PYTHON)
 	$(PYTHON) tools/toy.py build/toy.safetensors
-	printf '我 是 学 生\n我 喜 欢 学 习\n我 是 男 生\n' | build/translate build/toy.safetensors --tokens
+	build/translate build/toy.safetensors --tokens < tests/data/toy.zh | diff tests/data/toy.en -
+	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
+	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 test-python: all $(PYTHON)
 	$(PYTHON) tests/test_convert.py
 

@@ -379,7 +379,7 @@ typedef enum tfm_position_kind {
     /* the sines in the first half of the columns, the cosines in the second (tensor2tensor,
        fairseq, Marian) */
     TFM_POSITIONS_HALVES,
-    /* column j has its own exponent, sin or cos of p / base^(2j/D); row 0 is zero (teaching code) */
+    /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */
     TFM_POSITIONS_PER_INDEX,
     /* row p of a table (BERT, BART) */
     TFM_POSITIONS_LEARNED,

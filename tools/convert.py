@@ -316,6 +316,7 @@ class Layout:
     mark: str  # a pattern that only this family's names have
     spelling: tuple[tuple[str, str], ...] = ()  # substitutions that lead to nn.Transformer's names
     facts: Config = field(default_factory=dict)
+    advice: str = ""  # what its users should know
 
 
 LAYOUTS = (
@@ -328,6 +329,8 @@ LAYOUTS = (
          (r"_attn\.fc\.", "_attn.out_proj."),
          (r"\.feedforward\.", ".")),
         {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK},
+        "document 000 runs its decoder with pad masks only, no causal one: 'forward --not-causal' "
+        "gives its numbers; decoding is causal",
     ),
     Layout(
         "Encoder.layers.N with W_Q",
@@ -552,6 +555,8 @@ def name_layers(tensors: Tensors, model: Model) -> Tensors:
         else:
             rest[name] = tensor
     model.notes.append(f"layout: {layout.title}")
+    if layout.advice:
+        model.notes.append(layout.advice)
     return rest
 
 
