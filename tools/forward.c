@@ -8,9 +8,13 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "write_safetensors.h"
+#include <time.h>
+
+enum { MOST_REPEATS = 1000 };
 
 static const char usage[] =
-    "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal] [--help]\n"
+    "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]\n"
+    "               [--repeat N] [--help]\n"
     "\n"
     "Runs encoder and decoder of MODEL on the ids of IN and writes the numbers to OUT.\n"
     "\n"
@@ -21,6 +25,7 @@ static const char usage[] =
     "  --attention   also encoder_attention [N, B, H, S, S], decoder_attention [N, B, H, T, T]\n"
     "                and cross_attention [N, B, H, T, S]\n"
     "  --not-causal  a target position sees the later ones too\n"
+    "  --repeat N    makes the pass N times, 1 to 1000, and prints the median of their CPU times\n"
     "\n"
     "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line. OUT is written as a\n"
     "whole or not at all.\n";
@@ -28,7 +33,7 @@ static const char usage[] =
 /* One run: the command line, and all that is freed at the end. */
 typedef struct task {
     const char *model_path, *in_path, *out_path;
-    int want_attention, not_causal;
+    int want_attention, not_causal, repeat;
     tfm_model *model;
     tfm_session *session;
     tfm_safetensors *in;
@@ -154,6 +159,27 @@ static int write_outputs(const task *t) {
     return !fault;
 }
 
+static int by_time(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+    double seconds[MOST_REPEATS];
+    tfm_error err;
+    int i;
+    for (i = 0; i < t->repeat; i++) {
+        clock_t start = clock();
+        if (tfm_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
+            return fail_status(t->in_path, &err);
+        seconds[i] = (double)(clock() - start) / CLOCKS_PER_SEC;
+    }
+    qsort(seconds, (size_t)t->repeat, sizeof *seconds, by_time);
+    if (t->repeat > 1)
+        printf("median of %d passes: %.1f ms\n", t->repeat, 1e3 * seconds[t->repeat / 2]);
+    return 1;
+}
+
 static int run(task *t) {
     tfm_session_options limits;
     tfm_batch src, tgt;
@@ -172,9 +198,7 @@ static int run(task *t) {
     if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
         return fail_status(t->in_path, &err);
     if (!make_outputs(t, &src, &tgt)) return 0;
-    if (tfm_forward(t->session, &src, &tgt, &t->forward, &t->logits, &err) != TFM_OK)
-        return fail_status(t->in_path, &err);
-    return write_outputs(t);
+    return run_passes(t, &src, &tgt) && write_outputs(t);
 }
 
 static void release(task *t) {
@@ -194,12 +218,21 @@ int main(int argc, char **argv) {
     task t;
     int i, n = 0, done;
     memset(&t, 0, sizeof t);
+    t.repeat = 1;
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
         if (strcmp(argv[i], "--attention") == 0) {
             t.want_attention = 1;
         } else if (strcmp(argv[i], "--not-causal") == 0) {
             t.not_causal = 1;
+        } else if (strcmp(argv[i], "--repeat") == 0) {
+            char *end = NULL;
+            long n_passes = i + 1 < argc ? strtol(argv[++i], &end, 10) : 0;
+            if (!end || *end || n_passes < 1 || n_passes > MOST_REPEATS) {
+                fputs("forward: --repeat takes a number from 1 to 1000; see --help\n", stderr);
+                return 2;
+            }
+            t.repeat = (int)n_passes;
         } else if (argv[i][0] == '-' || n == 3) {
             fprintf(stderr, "forward: '%s' is unknown or one too many; see --help\n", argv[i]);
             return 2;

@@ -1,0 +1,35 @@
+# forward and inspect as programs: outputs on golden ids, faults, exit statuses.
+passed=0 failed=0
+model=tests/data/models/seed3_dv.safetensors
+dir=build/test_forward
+mkdir -p $dir
+check() { # message, expected, got
+    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
+    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
+}
+status() { "$@" > $dir/out 2> $dir/err; echo $?; }
+# src [1, 3] and tgt [1, 2], I32, written by hand: length of the header, header, data
+header='{"src":{"dtype":"I32","shape":[1,3],"data_offsets":[0,12]},"tgt":{"dtype":"I32","shape":[1,2],"data_offsets":[12,20]}} '
+printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header" > $dir/in
+printf '\3\0\0\0\4\0\0\0\5\0\0\0\0\0\0\0\7\0\0\0' >> $dir/in
+check "a pass with attention" 0 "$(status build/forward $model $dir/in $dir/result --attention)"
+check "  writes all five tensors" "attention logits memory" \
+    "$(head -c 600 $dir/result | grep -aoE 'attention|logits|memory' | sort -u | tr '\n' ' ' | sed 's/ $//')"
+check "  logits are [1, 2, 40]" 1 "$(head -c 600 $dir/result | grep -acF '"logits":{"dtype":"F32","shape":[1,2,40]')"
+cp $dir/result $dir/first
+check "repeated" 0 "$(status build/forward $model $dir/in $dir/result --attention --repeat 3)"
+check "  the same bytes" "" "$(cmp $dir/first $dir/result 2>&1)"
+check "  the median is printed" 1 "$(grep -c '^median of 3 passes: ' $dir/out)"
+check "not causal differs" 1 "$(build/forward $model $dir/in $dir/result --attention --not-causal; cmp -s $dir/first $dir/result; echo $?)"
+rm -f $dir/result
+check "no model: exit status 1" 1 "$(status build/forward nowhere $dir/in $dir/result)"
+check "ids that are no file of tensors" 1 "$(status build/forward $model README.md $dir/result)"
+check "ids without tgt" "1 forward: $model: tensor" "$(status build/forward $model $model $dir/result) $(cut -d' ' -f1-3 $dir/err)"
+check "usage: exit status 2" 2 "$(status build/forward $model)"
+check "  and nothing was written" "" "$(ls $dir/result* 2> /dev/null)"
+check "inspect" 0 "$(status build/inspect $model --tensors --src 7 --tgt 5)"
+check "  lists every tensor" "[30, 24]" "$(sed -n "s/^ *src_embedding.weight *F32 .*\(\[.*\]\)\$/\1/p" $dir/out)"
+check "inspect of no model" 1 "$(status build/inspect README.md)"
+check "inspect, usage" 2 "$(status build/inspect)"
+echo "test_forward: $passed passed, $failed failed"
+[ $failed -eq 0 ]
