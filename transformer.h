@@ -2056,7 +2056,7 @@ typedef struct tfm__pass {
     tfm__work work;
 } tfm__pass;
 
-/* Scratch for layers whose widths are at most these; key_rows 0: keys go straight to caches. */
+/* Scratch for layers whose widths are at most these. */
 typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
 } tfm__sizes;
@@ -2100,14 +2100,16 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
-    if (!kv_rows) { /* rows in order: no copy */
+    /* straight into the cache, unless that would make B products of one row each */
+    int direct = !kv_rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
+    if (direct) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
     tfm__linear(&k, x, &w->key);
     tfm__linear(&v, x, &w->value);
-    for (b = 0; kv_rows && b < x->B; b++) {
-        int64_t at = kv_rows[b] * kv->capacity + first;
+    for (b = 0; !direct && b < x->B; b++) {
+        int64_t at = (kv_rows ? kv_rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
         memcpy(kv->v + at * HW, tfm__row(&v, b, 0), (size_t)(x->L * HW) * sizeof(float));
     }
