@@ -137,6 +137,33 @@
    in any batch, in any order: no sum's order depends on the batch. (TRANSFORMER_BLAS gives that up:
    the BLAS library decides.)
 
+   WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
+   times (max_source + max_target) for keys and values, 4 * max_source * D for the memory, 4 * V for
+   logits; and once, scratch for 512 positions or the longest sentence. max_target is what people
+   overestimate: the default is the length at which decoding stops anyway.
+
+   A MODEL INSIDE YOUR PROGRAM. Turn the file into an array (xxd -i, C23's #embed, a linker's
+   -b binary), align it to 4 bytes or more, and give it to tfm_model_load: nothing is copied but F16
+   and BF16 weights. TRANSFORMER_NO_STDIO leaves the file functions out.
+
+   TWO COPIES IN ONE PROGRAM, in different versions or behind different libraries: define
+   TRANSFORMER_STATIC in each, and no symbol is shared.
+
+   WHEN NUMBERS DIFFER FROM PYTORCH'S, look at these first; a config that disagrees with the weights
+   in shape is refused, but these have no shape:
+       norm order (norm_first), activation, final norms, embedding_scale (does the model multiply by
+       sqrt(d_model)?), positions and their offset, pad ids, whether the target was masked causally,
+       and model.eval(): dropout must be off.
+   Then compare memory before logits, and the attention of the first layer before the last:
+   tools/forward writes all three.
+
+   WHEN OUTPUT REPEATS OR NEVER ENDS, the cap of 2 * source + 16 tokens ends it, and finish says
+   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
+   model was trained with (src_end), or text unlike its training text.
+
+   WHAT IS NOT HERE: training (tools/train.py is PyTorch), downloading, sentence splitting, chat
+   models. A model that translates sentences wants one sentence at a time.
+
    THE MODEL FILE is one safetensors file with PyTorch's parameter names ([out, in], row-major):
 
        src_embedding.weight [V, D]         tgt_embedding.weight [V, D]    absent: shared with src
@@ -659,8 +686,9 @@ typedef struct tfm_session_options {
     const tfm_allocator *allocator; /* NULL: the model's */
 } tfm_session_options;
 
-/* Exactly the bytes that tfm_session_create will ask of the allocator, in one call.
-   TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond the model's learned positions). */
+/* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
+   never be touched: caches fill as sentences grow. TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond
+   the model's learned positions). */
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
                                      size_t *bytes, tfm_error *err);
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
@@ -675,7 +703,11 @@ typedef struct tfm_batch {
     int32_t rows, width;
 } tfm_batch;
 
-/* Runs the encoder. Then tfm_memory is [B, S, D], the session's, until its next call. */
+/* Runs the encoder alone, for those who want sentence representations. Then tfm_memory is
+   [B, S, D], the session's, until its next call; positions past a sentence's length hold numbers
+   without meaning.
+   TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, an empty or
+   all-pad row), each naming row and position. */
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
 TFM_DEF tfm_tensor tfm_memory(const tfm_session *session);
 
@@ -688,8 +720,9 @@ typedef struct tfm_forward_options {
 } tfm_forward_options;
 
 /* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's
-   tensor. torch.nn.Transformer.forward with embeddings before and the generator behind. Every
-   position is computed, pads too. */
+   tensor, which may have row strides of its own. torch.nn.Transformer.forward with embeddings
+   before and the generator behind. Every position is computed, pads too, as PyTorch does it. Errors as
+   tfm_encode, and TFM_E_SHAPE for logits and attention tensors that do not fit. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
@@ -715,7 +748,9 @@ typedef struct tfm_result {
 
 /* Greedy decoding, driven by the caller: start encodes, each step decodes one position of every
    sentence that still runs and says how many go on, result may be asked at any time. To cancel,
-   stop calling. options may be NULL. */
+   stop calling. options may be NULL. A source that is refused leaves a decode in progress as it
+   was. Errors as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_STATE for a step
+   or result without a start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -750,7 +785,9 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err);
 
-/* Translates one text, terminated, into out, terminated. A blank text gives an empty one. */
+/* Translates one text, terminated, into out, terminated. A blank text gives an empty one without
+   asking the model. Errors as tfm_tokenize and tfm_start, and TFM_E_TOO_SMALL with the bytes that
+   out would need. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
 
