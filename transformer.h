@@ -721,8 +721,8 @@ typedef struct tfm_forward_options {
 
 /* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's
    tensor, which may have row strides of its own. torch.nn.Transformer.forward with embeddings
-   before and the generator behind. Every position is computed, pads too, as PyTorch does it. Errors as
-   tfm_encode, and TFM_E_SHAPE for logits and attention tensors that do not fit. */
+   before and the generator behind. Every position is computed, pads too, as PyTorch does it. Errors
+   as tfm_encode, and TFM_E_SHAPE for logits and attention tensors that do not fit. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
