@@ -47,7 +47,7 @@ toy: build/translate $(PYTHON)
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 test-python: all $(PYTHON)
-	$(PYTHON) tests/test_convert.py
+	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py
 
 install: transformer.h build/translate
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin

@@ -231,7 +231,7 @@ static void steps(void) {
         tiny t = tiny_default();
         tfm_model *model;
         t.config = configs[i];
-        t.learned = strstr(t.config, "learned") ? 40 : 0;
+        t.src_positions = strstr(t.config, "learned") ? 40 : 0;
         t.seed = (unsigned)i + 5;
         model = tiny_model(t);
         d = steps_against_forward(model, &src, 25);
@@ -466,7 +466,7 @@ static void limits(void) {
     tfm_free_session(s), tfm_free_model(model);
 
     t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
-    t.learned = 12;
+    t.src_positions = 12;
     model = tiny_model(t);
     CHECK(tfm_model_config(model)->max_positions == 10,
           "12 learned positions from offset 2: 10 tokens");

@@ -1,5 +1,5 @@
-/* tiny.h: small models with random weights, built in memory, for tests that need one of a certain
-   shape. Change the writer's entries before tiny_load to make faulty ones. */
+/* tiny.h: small models with random weights, built in memory: tiny_default(), then change fields.
+   Change the writer's entries between tiny_write and tiny_load to make faulty ones. */
 #ifndef TINY_H
 #define TINY_H
 
@@ -8,8 +8,12 @@
 
 typedef struct tiny {
     int64_t d, heads, key, value, ff, encoder, decoder, vs, vt;
-    int bare;              /* no biases, norms without weight and bias */
-    int learned;           /* rows of learned positions */
+    int64_t ff_decoder;                   /* feed-forward width of the decoder; 0: ff */
+    int64_t src_positions, tgt_positions; /* rows of learned positions; 0: no such tensor */
+    int packed;            /* the projections of query, key and value are one tensor, in_proj */
+    int more_norms;        /* also those of the embeddings and at the end of each stack */
+    const char *without;   /* tensors with one of these in their name are left out, one space
+                              between two: "bias norm" for no bias and plain norms; NULL: none */
     const char *config;    /* members of transformer.config after n_heads: ", \"end\": 1" */
     const char *src, *tgt; /* vocabularies, or NULL */
     tfm_dtype dtype;       /* of the weights: F32, or F16 or BF16 with random bit patterns */
@@ -31,13 +35,27 @@ static unsigned TEST_UNUSED tiny_random(unsigned *seed) {
     return *seed >> 8;
 }
 
-/* Adds a tensor of unit-scaled random numbers. */
+/* Whether t->without does not leave out a tensor of that name. */
+static int TEST_UNUSED tiny_has(const tiny *t, const char *name) {
+    const char *part = t->without ? t->without : "", *at;
+    size_t n;
+    for (; *part; part += n + (part[n] == ' ')) {
+        n = strcspn(part, " ");
+        for (at = name; *at; at++)
+            if (strncmp(at, part, n) == 0) return 0;
+    }
+    return 1;
+}
+
+/* Adds a tensor [d0, d1], or [d0] where d1 is 0, of unit-scaled random numbers. */
 static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, const char *name,
                                     int64_t d0, int64_t d1) {
     int64_t n = d0 * (d1 ? d1 : 1), i, dims[2];
-    float scale = sqrtf(d1 ? 2.0f / (float)d1 : 0.1f);
-    float *data = (float *)test_memory((size_t)n * sizeof(float));
+    float scale = sqrtf(d1 ? 2.0f / (float)d1 : 0.1f), *data;
     char whole[128];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    if (!tiny_has(t, whole)) return;
+    data = (float *)test_memory((size_t)n * sizeof(float));
     for (i = 0; i < n; i++) data[i] = scale * ((float)tiny_random(&t->seed) / 8388608.0f - 1.0f);
     /* 16 bits: the upper half of the float is BF16; as F16 the same bits are some other number,
        kept below 2 by clearing the top exponent bit */
@@ -47,72 +65,74 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
         if (t->dtype == TFM_F16) bits &= 0xBBFFFFFFu;
         ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
     }
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
     dims[0] = d0, dims[1] = d1;
     st_add(w, whole, tfm_tensor_make(data, t->dtype, d1 ? 2 : 1, dims));
 }
 
-static void TEST_UNUSED tiny_linear(st_writer *w, tiny *t, const char *prefix, const char *name,
-                                    int64_t out, int64_t in) {
-    char whole[128];
+/* Weight and bias of a linear map, or of a norm: in is 0. */
+static void TEST_UNUSED tiny_pair(st_writer *w, tiny *t, const char *prefix, const char *name,
+                                  int64_t out, int64_t in) {
+    char whole[100];
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
     tiny_tensor(w, t, whole, ".weight", out, in);
-    if (!t->bare) tiny_tensor(w, t, whole, ".bias", out, 0);
+    tiny_tensor(w, t, whole, ".bias", out, 0);
 }
 
 static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix,
                                        const char *name) {
-    char whole[100];
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    tiny_linear(w, t, whole, ".q_proj", t->heads * t->key, t->d);
-    tiny_linear(w, t, whole, ".k_proj", t->heads * t->key, t->d);
-    tiny_linear(w, t, whole, ".v_proj", t->heads * t->value, t->d);
-    tiny_linear(w, t, whole, ".out_proj", t->d, t->heads * t->value);
+    int64_t HK = t->heads * t->key, HW = t->heads * t->value;
+    char whole[80];
+    snprintf(whole, sizeof whole, "%s%s.", prefix, name);
+    if (t->packed) {
+        tiny_tensor(w, t, whole, "in_proj_weight", 2 * HK + HW, t->d);
+        tiny_tensor(w, t, whole, "in_proj_bias", 2 * HK + HW, 0);
+    } else {
+        tiny_pair(w, t, whole, "q_proj", HK, t->d);
+        tiny_pair(w, t, whole, "k_proj", HK, t->d);
+        tiny_pair(w, t, whole, "v_proj", HW, t->d);
+    }
+    tiny_pair(w, t, whole, "out_proj", t->d, HW);
 }
 
-static void TEST_UNUSED tiny_norm(st_writer *w, tiny *t, const char *prefix, const char *name) {
-    char whole[128];
-    if (t->bare) return;
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    tiny_tensor(w, t, whole, ".weight", t->d, 0);
-    tiny_tensor(w, t, whole, ".bias", t->d, 0);
+static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int64_t layers,
+                                   int64_t ff, int cross) {
+    char prefix[64];
+    int i;
+    for (i = 0; i < layers; i++) {
+        snprintf(prefix, sizeof prefix, "%s.layers.%d.", name, i);
+        tiny_attention(w, t, prefix, "self_attn");
+        if (cross) tiny_attention(w, t, prefix, "multihead_attn");
+        tiny_pair(w, t, prefix, "linear1", ff, t->d);
+        tiny_pair(w, t, prefix, "linear2", t->d, ff);
+        tiny_pair(w, t, prefix, "norm1", t->d, 0);
+        tiny_pair(w, t, prefix, "norm2", t->d, 0);
+        if (cross) tiny_pair(w, t, prefix, "norm3", t->d, 0);
+    }
+    if (t->more_norms) tiny_pair(w, t, name, ".norm", t->d, 0);
 }
 
 static void TEST_UNUSED tiny_vocabulary(st_writer *w, const char *name, const char *text) {
     if (text) st_add(w, name, tfm_tensor_1d((void *)text, TFM_U8, (int64_t)strlen(text)));
 }
 
+static void TEST_UNUSED tiny_embedding(st_writer *w, tiny *t, const char *side, int64_t vocabulary,
+                                       int64_t positions) {
+    tiny_tensor(w, t, side, "_embedding.weight", vocabulary, t->d);
+    if (positions) tiny_tensor(w, t, side, "_positions.weight", positions, t->d);
+    if (t->more_norms) tiny_pair(w, t, side, "_embedding_norm", t->d, 0);
+}
+
 /* Fills w with a whole model. */
 static void TEST_UNUSED tiny_write(st_writer *w, tiny t) {
-    char prefix[64], config[512];
-    int i, norm;
+    char config[512];
     st_init(w);
     snprintf(config, sizeof config, "{\"n_heads\": %d%s}", (int)t.heads, t.config);
     st_add_metadata(w, "transformer.config", config);
-    tiny_tensor(w, &t, "src_embedding", ".weight", t.vs, t.d);
-    tiny_tensor(w, &t, "tgt_embedding", ".weight", t.vt, t.d);
-    if (t.learned) tiny_tensor(w, &t, "src_positions", ".weight", t.learned, t.d);
-    for (i = 0; i < t.encoder; i++) {
-        snprintf(prefix, sizeof prefix, "encoder.layers.%d.", i);
-        tiny_attention(w, &t, prefix, "self_attn");
-        tiny_linear(w, &t, prefix, "linear1", t.ff, t.d);
-        tiny_linear(w, &t, prefix, "linear2", t.d, t.ff);
-        tiny_norm(w, &t, prefix, "norm1");
-        tiny_norm(w, &t, prefix, "norm2");
-    }
-    for (i = 0; i < t.decoder; i++) {
-        snprintf(prefix, sizeof prefix, "decoder.layers.%d.", i);
-        tiny_attention(w, &t, prefix, "self_attn");
-        tiny_attention(w, &t, prefix, "multihead_attn");
-        tiny_linear(w, &t, prefix, "linear1", t.ff, t.d);
-        tiny_linear(w, &t, prefix, "linear2", t.d, t.ff);
-        for (norm = 1; norm <= 3; norm++) {
-            char name[16];
-            snprintf(name, sizeof name, "norm%d", norm);
-            tiny_norm(w, &t, prefix, name);
-        }
-    }
-    tiny_linear(w, &t, "", "generator", t.vt, t.d);
+    tiny_embedding(w, &t, "src", t.vs, t.src_positions);
+    tiny_embedding(w, &t, "tgt", t.vt, t.tgt_positions);
+    tiny_stack(w, &t, "encoder", t.encoder, t.ff, 0);
+    tiny_stack(w, &t, "decoder", t.decoder, t.ff_decoder ? t.ff_decoder : t.ff, 1);
+    tiny_pair(w, &t, "", "generator", t.vt, t.d);
     tiny_vocabulary(w, "src_vocabulary", t.src);
     tiny_vocabulary(w, "tgt_vocabulary", t.tgt);
 }

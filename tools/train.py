@@ -569,13 +569,14 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
 # ------------------------------------------------------------------------------------ decoding
 @torch.inference_mode()
 def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
-    """Always the most likely token, until every row has ended; rows without start and end."""
+    """Always the most likely token, until every row has ended or has twice its source's tokens and
+    16 more, as in the C library; rows without start and end."""
     memory, keep = model.encode(src)
-    limit = min(2 * src.shape[1] + 20, model.shape.max_length)
+    caps = (2 * (src != model.src_pad).sum(1) + 16).clamp(max=model.shape.max_length)
     ids = torch.full((len(src), 1), tgt.start, device=src.device)
     rows: list[list[int]] = [[] for _ in range(len(src))]
     at = torch.arange(len(src), device=src.device)  # the rows that have not ended
-    while len(at) and ids.shape[1] < limit:
+    while len(at):
         logits = model.logits(model.decode(ids, memory, keep)[:, -1])
         logits[:, tgt.never] = -math.inf
         best = logits.argmax(-1)
@@ -584,6 +585,9 @@ def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
         memory, keep = memory[go_on], None if keep is None else keep[go_on]
         for i, row in zip(at.tolist(), ids[:, 1:].tolist()):
             rows[i] = row
+        go_on = caps[at] > ids.shape[1] - 1
+        at, ids, memory = at[go_on], ids[go_on], memory[go_on]
+        keep = None if keep is None else keep[go_on]
     return rows
 
 
@@ -695,7 +699,7 @@ class Trainer:
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
-        self.train_loss = math.nan  # of the last whole epoch
+        self.steps_an_epoch, self.train_loss = 1, math.nan
         self.history: list[dict] = []  # one entry an evaluation
         self.examples = text.encode_pairs(train)
 
@@ -706,9 +710,11 @@ class Trainer:
     # One step
 
     def learning_rate(self) -> float:
-        """Linear warm-up, then the inverse square root of the step."""
-        n = self.step + 1
-        return self.args.lr * min(n / self.args.warmup, math.sqrt(self.args.warmup / n))
+        """Linear warm-up, then the inverse square root of the step, to nothing in the cooldown."""
+        args, n = self.args, self.step + 1
+        todo = args.epochs - self.epoch - self.batch_in_epoch / self.steps_an_epoch
+        fade = min(1.0, todo / args.cooldown) if args.cooldown else 1.0
+        return args.lr * fade * min(n / args.warmup, math.sqrt(args.warmup / n))
 
     def loss(self, batch: Batch) -> Tensor:
         """Smoothed cross-entropy a token. R-drop reads every pair twice and pulls the two
@@ -892,6 +898,7 @@ class Trainer:
                  f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
         if go_on:
             batches = self.epoch_batches()
+            self.steps_an_epoch = len(batches)
             self.estimate(batches)
         while go_on:
             in_time = self.run_epoch(batches)
@@ -988,6 +995,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         help="padded tokens in a batch, on either side, of each worker")
     add("--lr", type=float, default=1e-3, help="the highest learning rate")
     add("--warmup", type=int, default=1000, metavar="STEPS", help="until the rate is highest")
+    add("--cooldown", type=int, default=0, metavar="EPOCHS",
+        help="over the last so many the rate goes down to nothing")
     add("--beta2", type=float, default=0.98)
     add("--weight-decay", type=float, default=0.01)
     add("--clip", type=float, default=1.0, help="the largest gradient norm")
