@@ -155,7 +155,8 @@
        sqrt(d_model)?), positions and their offset, pad ids, whether the target was masked causally,
        and model.eval(): dropout must be off.
    Then compare memory before logits, and the attention of the first layer before the last:
-   tools/forward writes all three.
+   tools/forward writes all three. (PyTorch's fast path leaves zeros in the memory at pads;
+   nobody attends to them.)
 
    WHEN OUTPUT REPEATS OR NEVER ENDS, the cap of 2 * source + 16 tokens ends it, and finish says
    TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
