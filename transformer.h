@@ -15,7 +15,7 @@
    is used; bad input ends in a status and a message, never in a crash. The library never exits,
    aborts, asserts, prints, or reads the environment or the locale. Report what breaks that promise.
 
-   The 15 lines of examples/hello.c:
+   Translate (examples/hello.c is this as a program of 15 lines):
 
        tfm_error err;
        tfm_model *model = NULL;
@@ -23,10 +23,11 @@
        char text[1024];
        if (tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK &&
            tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
-           tfm_translate(session, "...", text, sizeof text, &err) == TFM_OK)
-           puts(text);
-       else
-           fprintf(stderr, "%s\n", err.text);
+           tfm_translate(session, source, text, sizeof text, &err) == TFM_OK) {
+           ... text has the translation
+       } else {
+           ... err.text says what went wrong, and where
+       }
        tfm_free_session(session);
        tfm_free_model(model);
 
@@ -3560,7 +3561,7 @@ static tfm_linear_weights tfm__slice_linear(const tfm_linear_weights *packed, in
 /* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
                                       tfm_attention_weights *a) {
-    const tfm_config *c = &l->model->config;
+    tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm_linear_weights packed;
     int64_t D = c->d_model, HK, HW;
@@ -3604,8 +3605,11 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, which do not divide into %i heads",
                          prefix, HK, HW, (int64_t)c->n_heads);
-    if ((c->d_key && HK != (int64_t)c->d_key * c->n_heads) ||
-        (c->d_value && HW != (int64_t)c->d_value * c->n_heads))
+    if (!c->d_key) { /* the first attention says how wide heads are */
+        c->d_key = (int32_t)(HK / c->n_heads);
+        c->d_value = (int32_t)(HW / c->n_heads);
+    }
+    if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
                          prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
@@ -3649,77 +3653,81 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
-/* A stack without layers is a missing tensor. */
-static tfm_status tfm__no_layers(tfm__loader *l, const char *stack) {
-    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing", stack);
+/* Memory for the layers of a stack, zeroed. A stack without layers is a missing tensor. */
+static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
+                                   void **layers) {
+    *n = tfm__count_layers(l, stack);
+    if (!*n)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
+                         stack);
+    TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
+    memset(*layers, 0, (size_t)*n * size);
+    return TFM_OK;
 }
 
-/* Layers and final norm of the encoder. */
+/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3". */
+static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, tfm_attention_weights *self,
+                                  tfm_ffn_weights *ffn, int32_t *d_ff, tfm_norm_weights *norm1,
+                                  tfm_norm_weights *norm2) {
+    char name[TFM__NAME];
+    tfm__format(name, sizeof name, "%s.self_attn", prefix);
+    TFM__TRY(tfm__load_attention(l, name, self));
+    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, ffn));
+    tfm__format(name, sizeof name, "%s.norm1", prefix);
+    TFM__TRY(tfm__load_norm(l, name, norm1));
+    tfm__format(name, sizeof name, "%s.norm2", prefix);
+    return tfm__load_norm(l, name, norm2);
+}
+
+/* A norm after the last layer: there if one of its tensors is. */
+static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w,
+                                       const tfm_norm_weights **norm) {
+    TFM__TRY(tfm__load_norm(l, prefix, w));
+    *norm = tfm__has_norm(w) ? w : NULL;
+    return TFM_OK;
+}
+
 static tfm_status tfm__load_encoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
     tfm_encoder_layer_weights *layers;
-    char prefix[TFM__NAME], name[TFM__NAME];
-    void *memory;
+    char prefix[TFM__NAME];
+    void *memory = NULL;
     int32_t i;
-    c->n_encoder_layers = tfm__count_layers(l, "encoder");
-    if (!c->n_encoder_layers) return tfm__no_layers(l, "encoder");
-    TFM__TRY(tfm__pool_take(&m->pool, c->n_encoder_layers, sizeof *layers, &memory, l->err));
-    memset(memory, 0, (size_t)c->n_encoder_layers * sizeof *layers);
+    TFM__TRY(tfm__take_layers(l, "encoder", sizeof *layers, &c->n_encoder_layers, &memory));
     m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
     m->encoder.n_layers = c->n_encoder_layers;
     for (i = 0; i < c->n_encoder_layers; i++) {
         layers[i].order = c->norm;
         tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
-        tfm__format(name, sizeof name, "%s.self_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layers[i].self_attn));
-        if (i == 0) { /* the first attention says how wide heads are */
-            c->d_key = (int32_t)tfm__key_width(&layers[0].self_attn);
-            c->d_value = (int32_t)tfm__value_width(&layers[0].self_attn);
-        }
-        TFM__TRY(tfm__load_ffn(l, prefix, &c->d_ff, &layers[i].ffn));
-        tfm__format(name, sizeof name, "%s.norm1", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm1));
-        tfm__format(name, sizeof name, "%s.norm2", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm2));
+        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff,
+                                 &layers[i].norm1, &layers[i].norm2));
     }
-    TFM__TRY(tfm__load_norm(l, "encoder.norm", &m->encoder_norm));
-    m->encoder.norm = tfm__has_norm(&m->encoder_norm) ? &m->encoder_norm : NULL;
-    return TFM_OK;
+    return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
 }
 
-/* The same of the decoder, whose feed-forward may have a width of its own. */
+/* The decoder's feed-forward may have a width of its own. */
 static tfm_status tfm__load_decoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
     tfm_decoder_layer_weights *layers;
     char prefix[TFM__NAME], name[TFM__NAME];
-    void *memory;
+    void *memory = NULL;
     int32_t i;
-    c->n_decoder_layers = tfm__count_layers(l, "decoder");
-    if (!c->n_decoder_layers) return tfm__no_layers(l, "decoder");
-    TFM__TRY(tfm__pool_take(&m->pool, c->n_decoder_layers, sizeof *layers, &memory, l->err));
-    memset(memory, 0, (size_t)c->n_decoder_layers * sizeof *layers);
+    TFM__TRY(tfm__take_layers(l, "decoder", sizeof *layers, &c->n_decoder_layers, &memory));
     m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
     m->decoder.n_layers = c->n_decoder_layers;
     for (i = 0; i < c->n_decoder_layers; i++) {
         layers[i].order = c->norm;
         tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
-        tfm__format(name, sizeof name, "%s.self_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layers[i].self_attn));
+        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff_decoder,
+                                 &layers[i].norm1, &layers[i].norm2));
         tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
         TFM__TRY(tfm__load_attention(l, name, &layers[i].cross_attn));
-        TFM__TRY(tfm__load_ffn(l, prefix, &c->d_ff_decoder, &layers[i].ffn));
-        tfm__format(name, sizeof name, "%s.norm1", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm1));
-        tfm__format(name, sizeof name, "%s.norm2", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm2));
         tfm__format(name, sizeof name, "%s.norm3", prefix);
         TFM__TRY(tfm__load_norm(l, name, &layers[i].norm3));
     }
-    TFM__TRY(tfm__load_norm(l, "decoder.norm", &m->decoder_norm));
-    m->decoder.norm = tfm__has_norm(&m->decoder_norm) ? &m->decoder_norm : NULL;
-    return TFM_OK;
+    return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
 }
 
 /* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of

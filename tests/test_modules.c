@@ -404,35 +404,42 @@ static void masks_agree(void) {
 
 /* ---- stacks ---- */
 
-static tfm_tensor named(const tfm_safetensors *file, const char *prefix, const char *name) {
+/* weights.STACK.layers.LAYER.PART.NAME, or weights.STACK.PART.NAME where layer is negative. */
+static tfm_tensor named(const tfm_safetensors *file, const char *stack, int layer, const char *part,
+                        const char *name) {
     char whole[128];
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    if (layer < 0) snprintf(whole, sizeof whole, "weights.%s.%s%s", stack, part, name);
+    else snprintf(whole, sizeof whole, "weights.%s.layers.%d.%s%s", stack, layer, part, name);
     return test_get(file, whole);
 }
 
-static tfm_attention_weights get_attention(const tfm_safetensors *file, const char *prefix) {
+static tfm_attention_weights get_attention(const tfm_safetensors *file, const char *stack,
+                                           int layer, const char *part) {
     tfm_attention_weights w;
-    tfm_tensor packed = named(file, prefix, "in_proj_weight"),
-               bias = named(file, prefix, "in_proj_bias");
+    tfm_tensor packed = named(file, stack, layer, part, ".in_proj_weight");
+    tfm_tensor bias = named(file, stack, layer, part, ".in_proj_bias");
     memset(&w, 0, sizeof w);
     w.n_heads = 6;
     CHECK(tfm_attention_unpack(&w, &packed, &bias, &err) == TFM_OK, "");
-    w.out.weight = named(file, prefix, "out_proj.weight"),
-    w.out.bias = named(file, prefix, "out_proj.bias");
+    w.out.weight = named(file, stack, layer, part, ".out_proj.weight");
+    w.out.bias = named(file, stack, layer, part, ".out_proj.bias");
     return w;
 }
-static tfm_norm_weights get_norm(const tfm_safetensors *file, const char *prefix) {
+static tfm_norm_weights get_norm(const tfm_safetensors *file, const char *stack, int layer,
+                                 const char *part) {
     tfm_norm_weights w;
     memset(&w, 0, sizeof w);
-    w.weight = named(file, prefix, "weight"), w.bias = named(file, prefix, "bias");
+    w.weight = named(file, stack, layer, part, ".weight");
+    w.bias = named(file, stack, layer, part, ".bias");
     return w;
 }
-static tfm_ffn_weights get_ffn(const tfm_safetensors *file, const char *prefix, tfm_activation a) {
+static tfm_ffn_weights get_ffn(const tfm_safetensors *file, const char *stack, int layer,
+                               tfm_activation a) {
     tfm_ffn_weights w;
-    w.linear1.weight = named(file, prefix, "linear1.weight");
-    w.linear1.bias = named(file, prefix, "linear1.bias");
-    w.linear2.weight = named(file, prefix, "linear2.weight");
-    w.linear2.bias = named(file, prefix, "linear2.bias");
+    w.linear1.weight = named(file, stack, layer, "linear1", ".weight");
+    w.linear1.bias = named(file, stack, layer, "linear1", ".bias");
+    w.linear2.weight = named(file, stack, layer, "linear2", ".weight");
+    w.linear2.bias = named(file, stack, layer, "linear2", ".bias");
     w.activation = a;
     return w;
 }
@@ -443,8 +450,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_decoder_layer_weights decoder_layers[2];
     tfm_encoder_weights encoder;
     tfm_decoder_weights decoder;
-    tfm_norm_weights encoder_norm = get_norm(file, "weights.encoder.norm.");
-    tfm_norm_weights decoder_norm = get_norm(file, "weights.decoder.norm.");
+    tfm_norm_weights encoder_norm = get_norm(file, "encoder", -1, "norm");
+    tfm_norm_weights decoder_norm = get_norm(file, "decoder", -1, "norm");
     tfm_tensor src = tfm_tensor_swap(test_get(file, "input.src"), 0, 1);
     tfm_tensor tgt = tfm_tensor_swap(test_get(file, "input.tgt"), 0, 1);
     tfm_tensor memory = test_get(file, "expect.memory"), got_memory = test_like(memory);
@@ -452,32 +459,22 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_masks src_masks, tgt_masks, memory_masks;
     tfm_arena measure;
     tfm_status status;
-    char prefix[64];
+    char what[64];
     int i;
     for (i = 0; i < 2; i++) {
         tfm_encoder_layer_weights *e = &encoder_layers[i];
         tfm_decoder_layer_weights *d = &decoder_layers[i];
         e->order = d->order = order;
-        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.self_attn.", i);
-        e->self_attn = get_attention(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.self_attn.", i);
-        d->self_attn = get_attention(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.multihead_attn.", i);
-        d->cross_attn = get_attention(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.", i);
-        e->ffn = get_ffn(file, prefix, activation_kind);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.", i);
-        d->ffn = get_ffn(file, prefix, activation_kind);
-        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.norm1.", i);
-        e->norm1 = get_norm(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.encoder.layers.%d.norm2.", i);
-        e->norm2 = get_norm(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm1.", i);
-        d->norm1 = get_norm(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm2.", i);
-        d->norm2 = get_norm(file, prefix);
-        snprintf(prefix, sizeof prefix, "weights.decoder.layers.%d.norm3.", i);
-        d->norm3 = get_norm(file, prefix);
+        e->self_attn = get_attention(file, "encoder", i, "self_attn");
+        e->ffn = get_ffn(file, "encoder", i, activation_kind);
+        e->norm1 = get_norm(file, "encoder", i, "norm1");
+        e->norm2 = get_norm(file, "encoder", i, "norm2");
+        d->self_attn = get_attention(file, "decoder", i, "self_attn");
+        d->cross_attn = get_attention(file, "decoder", i, "multihead_attn");
+        d->ffn = get_ffn(file, "decoder", i, activation_kind);
+        d->norm1 = get_norm(file, "decoder", i, "norm1");
+        d->norm2 = get_norm(file, "decoder", i, "norm2");
+        d->norm3 = get_norm(file, "decoder", i, "norm3");
     }
     encoder.layers = encoder_layers, encoder.n_layers = 2;
     encoder.norm = encoder_norm.weight.data ? &encoder_norm : NULL;
@@ -499,8 +496,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     scratch = tfm_arena_make(scratch_memory, measure.peak);
     status = tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &scratch, &err);
     scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
-    snprintf(prefix, sizeof prefix, "%s: encoder", name);
-    compare(prefix, status, &got_memory, &memory);
+    snprintf(what, sizeof what, "%s: encoder", name);
+    compare(what, status, &got_memory, &memory);
     view = tfm_tensor_swap(got, 0, 1);
     status = tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks, &memory_masks,
                          &scratch, &err);
