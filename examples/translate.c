@@ -29,18 +29,19 @@ static const char usage[] =
     "  --batch N         sentences translated together (default 16; 1 on a terminal, where each\n"
     "                    line is answered at once)\n"
     "  --max-length N    at most N target tokens a sentence (default 2 x source + 16)\n"
+    "  --max-source N    a line of more than N source tokens is an error (default 4096)\n"
     "  --scores          put the sum of log-probabilities and a tab before each translation\n"
     "  --help, --version\n"
     "\n"
     "Exit status: 0 all lines translated; 1 some line could not be (its output is empty, standard\n"
     "error says why); 2 wrong usage, no model, or input or output failed.\n";
 
-enum { EXIT_LINES = 1, EXIT_USAGE = 2, WINDOW_BATCHES = 16 };
+enum { EXIT_LINES = 1, EXIT_USAGE = 2, WINDOW_BATCHES = 16, FULL_BATCH_SOURCE = 512 };
 
 typedef struct options {
     const char *model;
     tfm_text_form form;
-    int32_t batch, max_length;
+    int32_t batch, max_length, max_source;
     int scores;
 } options;
 
@@ -60,8 +61,8 @@ typedef struct translator {
     options opt;
     tfm_model *model;
     tfm_session *session;
-    int32_t max_source; /* of the session; 0: no session yet */
-    int64_t n_lines;    /* done in earlier windows */
+    int32_t max_batch, max_source; /* of the session; 0: no session yet */
+    int64_t n_lines;               /* done in earlier windows */
     int any_faulty;
 } translator;
 
@@ -114,6 +115,7 @@ static options parse_options(int argc, char **argv) {
         else if (strcmp(a, "--scores") == 0) o.scores = 1;
         else if (strcmp(a, "--batch") == 0) o.batch = parse_count(a, value), i++;
         else if (strcmp(a, "--max-length") == 0) o.max_length = parse_count(a, value), i++;
+        else if (strcmp(a, "--max-source") == 0) o.max_source = parse_count(a, value), i++;
         else if (a[0] == '-' && a[1]) {
             fprintf(stderr, "translate: unknown option '%s' (--help lists them)\n", a);
             exit(EXIT_USAGE);
@@ -124,6 +126,7 @@ static options parse_options(int argc, char **argv) {
     }
     if (!o.model) fputs(usage, stderr), exit(EXIT_USAGE);
     if (!o.batch) o.batch = isatty(0) ? 1 : 16;
+    if (!o.max_source) o.max_source = 4096;
     return o;
 }
 
@@ -145,6 +148,10 @@ static void tokenize(translator *t, line *lines, int64_t i) {
     if (tfm_tokenize(t->model, l->text, l->size, t->opt.form, l->ids, (int32_t)most, &l->n_ids,
                      &err) != TFM_OK) {
         report(t, lines, i, err.text);
+    } else if (l->n_ids > t->opt.max_source) {
+        snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)l->n_ids,
+                 (int)t->opt.max_source);
+        report(t, lines, i, cause);
     } else if (c->max_positions && l->n_ids > c->max_positions) {
         snprintf(cause, sizeof cause, "%d tokens, the model has positions for %d", (int)l->n_ids,
                  (int)c->max_positions);
@@ -152,21 +159,35 @@ static void tokenize(translator *t, line *lines, int64_t i) {
     }
 }
 
-/* Makes sure that the session takes sources of that length. */
-static int fit_session(translator *t, int32_t source, tfm_error *err) {
+/* Sources are rounded up so that a session serves many batches. */
+static int32_t round_source(int32_t source) {
+    int32_t rounded = 64;
+    while (rounded < source) rounded *= 2;
+    return rounded;
+}
+
+/* How many sentences of that length go together: all of a batch, or fewer where they are so long that
+   their caches would be what memory goes to. */
+static int32_t rows_at(const translator *t, int32_t source) {
+    int64_t rows = (int64_t)t->opt.batch * FULL_BATCH_SOURCE / round_source(source);
+    return (int32_t)(rows < 1 ? 1 : rows > t->opt.batch ? t->opt.batch : rows);
+}
+
+/* Makes sure that the session takes so many sources of that length. */
+static int fit_session(translator *t, int32_t rows, int32_t source, tfm_error *err) {
     const tfm_config *c = tfm_model_config(t->model);
     tfm_session_options o;
-    if (source <= t->max_source) return 1;
+    if (source <= t->max_source && rows <= t->max_batch) return 1;
     tfm_free_session(t->session);
-    t->session = NULL, t->max_source = 0;
+    t->session = NULL, t->max_source = t->max_batch = 0;
     memset(&o, 0, sizeof o);
-    o.max_batch = t->opt.batch;
-    for (o.max_source = 64; o.max_source < source;) o.max_source *= 2;
+    o.max_batch = rows_at(t, source);
+    o.max_source = round_source(source);
     o.max_target = t->opt.max_length ? t->opt.max_length : 2 * o.max_source + 16;
     if (c->max_positions && o.max_source > c->max_positions) o.max_source = c->max_positions;
     if (c->max_positions && o.max_target > c->max_positions) o.max_target = c->max_positions;
     if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
-    t->max_source = o.max_source;
+    t->max_source = o.max_source, t->max_batch = o.max_batch;
     return 1;
 }
 
@@ -217,8 +238,8 @@ static void translate_batch(translator *t, line *lines, const int64_t *order, in
     memset(&decode, 0, sizeof decode);
     decode.max_length = t->opt.max_length;
     batch.ids = ids, batch.lengths = lengths, batch.rows = n, batch.width = width;
-    status = fit_session(t, width, &err) ? tfm_start(t->session, &batch, &decode, &err)
-                                         : TFM_E_MEMORY;
+    status = fit_session(t, n, width, &err) ? tfm_start(t->session, &batch, &decode, &err)
+                                            : TFM_E_MEMORY;
     while (status == TFM_OK && running) status = tfm_step(t->session, &running, &err);
     for (row = 0; row < n; row++) {
         if (status == TFM_OK) finish_line(t, lines, order[row], row);
@@ -234,16 +255,18 @@ static int by_length(const void *a, const void *b) {
 }
 
 static void translate_window(translator *t, line *lines, int64_t n, int64_t *order) {
-    int64_t i, todo = 0;
+    int64_t i, todo = 0, end;
     for (i = 0; i < n; i++) {
         tokenize(t, lines, i);
         if (!lines[i].faulty && lines[i].n_ids) order[todo++] = i;
     }
     sort_lines = lines;
     qsort(order, (size_t)todo, sizeof *order, by_length);
-    for (i = 0; i < todo; i += t->opt.batch)
-        translate_batch(t, lines, order + i,
-                        (int32_t)(todo - i < t->opt.batch ? todo - i : t->opt.batch));
+    for (i = 0; i < todo; i = end) {
+        /* the longest comes last, and decides how many fit */
+        for (end = i + 1; end < todo && end - i < rows_at(t, lines[order[end]].n_ids);) end++;
+        translate_batch(t, lines, order + i, (int32_t)(end - i));
+    }
 }
 
 /* A line on the terminal once the work takes longer than people like to wait unsure. */

@@ -25,6 +25,15 @@ check "  and it says so" "translate: line 1: stopped at its limit of 2 tokens" "
 echo 我是学生 | run $toy --scores > /dev/null
 check "--scores" "I am a student" "$(sed -n 's/^-[0-9]*\.[0-9]*	//p' $dir/out)"
 
+check "--max-source 4: a longer line is an error with both numbers" "1 translate: line 1: 5 tokens, the limit is 4 (--max-source)" \
+    "$(echo 我喜欢学习 | run $toy --max-source 4) $(cat $dir/err)"
+# lines so long that a whole batch of them would not go together, among short ones
+awk 'BEGIN { for (i = 0; i < 40; i++) { n = i % 4 ? 4 : 700; s = ""; for (j = 0; j < n; j++) s = s "我"; print s } }' > $dir/in
+check "long lines in a batch of 16" 0 "$(run $toy --max-length 5 < $dir/in)"
+cp $dir/out $dir/expected
+check "  and one by one" 0 "$(run $toy --max-length 5 --batch 1 < $dir/in)"
+check "  give the same" "" "$(cmp $dir/expected $dir/out 2>&1)"
+
 printf '我是学生\n\377\n我是男生\n我X\n' > $dir/in
 check "faulty lines: exit status 1" 1 "$(run $toy < $dir/in)"
 check "  their output is empty, the others stay" "$(printf 'I am a student\n\nI am a boy\n')" "$(cat $dir/out)"
