@@ -1812,6 +1812,7 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
                 float *context = a->context + b * a->context_strides[0] +
                                  h * a->context_strides[1] + t * a->context_strides[2];
                 int64_t n = tfm__visible_keys(a, kv, t);
+                /* scores, masks, softmax, weighted sum of the values: one query at a time */
                 TFM_COUNT(2 * n * (a->K + a->W));
                 tfm__dot_rows(scores, q, k, a->k_strides[2], n, a->K);
                 for (s = 0; s < n; s++)
@@ -1955,6 +1956,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
                                const tfm__rows *q_in, const tfm__kv *kv, int64_t S, int64_t first,
                                const int32_t *kv_rows, const tfm_masks *masks, tfm__work *work) {
     tfm__attention a;
+    /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
     tfm__rows q, context;
     int64_t HK = w->query.weight.dims[0], HW = w->value.weight.dims[0];
     memset(&a, 0, sizeof a);
@@ -2528,7 +2530,7 @@ static int tfm__json_string(tfm__json *j, char *out) {
         char *to = out ? out : dummy;
         const char *begin = to;
         if ((unsigned char)*j->at < 0x20) return 0;
-        if (*j->at != '\\') {
+        if (*j->at != '\\') { /* bytes of UTF-8, which was checked as a whole */
             *to++ = *j->at++;
         } else {
             static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -2538,7 +2540,8 @@ static int tfm__json_string(tfm__json *j, char *out) {
             if (*j->at == 'u') {
                 j->at++;
                 if (!tfm__json_hex4(j, &c) || c == 0 || (c >= 0xDC00 && c < 0xE000)) return 0;
-                if (c >= 0xD800 && c < 0xDC00) {
+                if (c >= 0xD800 &&
+                    c < 0xDC00) { /* the first half of a pair: the other must follow */
                     if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') return 0;
                     j->at += 2;
                     if (!tfm__json_hex4(j, &low) || low < 0xDC00 || low >= 0xE000) return 0;
@@ -2596,6 +2599,7 @@ static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *
         if (!digits) return 0;
         if (minus) exponent = -exponent;
     }
+    /* 19 digits and a power of ten: within a few units of the last place, which a config can stand */
     v = (double)mantissa;
     exponent += shift;
     if (v != 0 && exponent < 0) v /= pow(10.0, -exponent < 300 ? (double)-exponent : 300.0);
@@ -2720,8 +2724,8 @@ static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
     return tfm__json_take(j, ']') ? n : -1;
 }
 
-/* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}; other members are stepped over.
-   spare: room for any string of the header. */
+/* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, each member once, in any order; other
+   members are stepped over. spare: room for any string of the header. */
 static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size, char *spare,
                                   tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
@@ -2759,6 +2763,7 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
                          !have_dtype   ? "dtype"
                          : !have_shape ? "shape"
                                        : "data_offsets");
+    /* the range lies in the data, and is as long as shape and dtype say */
     e->begin = offsets[0], e->end = offsets[1];
     if (e->begin > e->end || e->end > data_size)
         return tfm__fail(err, TFM_E_FORMAT,
@@ -2823,6 +2828,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     if (fault >= 0)
         return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
     j.begin = j.at = text, j.end = text + n;
+    /* first pass: all of it is JSON, and has so many members */
     ahead = j;
     members = tfm__json_members(&ahead);
     if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
@@ -2836,6 +2842,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     f->by_name = (void **)memory;
     TFM__TRY(tfm__pool_take(&f->pool, n + 1, 1, &memory, err));
     f->strings = (char *)memory;
+    /* second pass: what the members say; that they are JSON is known */
     (void)tfm__json_take(&j, '{');
     for (i = 0; i < members; i++) {
         tfm__entry *e = &f->entries[f->n_entries];
@@ -2887,6 +2894,7 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
                          "alone takes 8",
                          size);
     for (i = 7; i >= 0; i--) n = n << 8 | bytes[i];
+    /* the first 8 bytes of some other kind of file are usually a huge number */
     if (n > 100000000)
         return tfm__fail(err, TFM_E_FORMAT,
                          "header length is over the format's limit of 100000000: "
@@ -3176,6 +3184,7 @@ static const struct {
 } tfm__fields[] = {TFM__CONFIG_TABLE(TFM_X)};
 #undef TFM_X
 
+/* What the file says of one field. */
 typedef struct tfm__value {
     int seen;
     int is_choice;
@@ -3245,6 +3254,7 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
     int kind = tfm__fields[field].kind, integer;
     int64_t whole;
     tfm__json_space(j);
+    /* the value is at j->at; at a fault the message says what was expected */
     if (kind == TFM__FIELD_INT) {
         if (!tfm__read_int32(j, &v->integer))
             return tfm__config_fault(name, "is not an integer from 0 to 2147483647", "", err);
@@ -3278,6 +3288,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->n_heads = v[tfm__field_n_heads].integer;
     c->norm = (tfm_norm_order)v[tfm__field_norm].integer;
     c->layer_norm = (tfm_norm_kind)v[tfm__field_layer_norm].integer;
+    /* a choice that was not seen is index 0, the default */
     c->layer_norm_eps = c->layer_norm == TFM_NORM_DEVIATION ? 1e-6 : 1e-5;
     if (eps->seen) c->layer_norm_eps = eps->number;
     if (!(c->layer_norm_eps > 0))
@@ -3440,6 +3451,8 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
    far; what nobody asked for is an error. Relies on the file's own rules having been checked.
    ============================================================================================== */
 
+/* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
+   same view twice. */
 struct tfm_model {
     tfm__pool pool; /* everything below, and the file's bytes if the model read them */
     tfm_config config;
@@ -3453,6 +3466,7 @@ struct tfm_model {
     tfm__vocabulary src_vocabulary, tgt_vocabulary;
 };
 
+/* What loading passes around. */
 typedef struct tfm__loader {
     const tfm_safetensors *file;
     tfm_model *model;
@@ -3573,6 +3587,8 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
     memset(&packed, 0, sizeof packed);
     TFM__TRY(tfm__load_tensor(l, name, 0, 2, -1, D, &packed.weight));
     if (packed.weight.data) {
+        /* query, key and value below each other; the output projection's input says how many rows
+           are values, which matters where values have a width of their own */
         int64_t rows = packed.weight.dims[0];
         HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
         HK = (rows - HW) / 2;
@@ -3596,6 +3612,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
                                   &a->value));
         HW = a->value.weight.dims[0];
     }
+    /* without an output projection the contexts are added to the stream as they are */
     if (!a->out.weight.data && HW != D)
         return tfm__fail(
             l->err, TFM_E_TENSOR,
@@ -3738,7 +3755,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     TFM__TRY(tfm__load_tensor(l, "src_embedding.weight", 1, 2, -1, -1, &m->src_embedding));
     c->d_model = (int32_t)m->src_embedding.dims[1];
     TFM__TRY(tfm__load_tensor(l, "tgt_embedding.weight", 0, 2, -1, c->d_model, &m->tgt_embedding));
-    if (!m->tgt_embedding.data) m->tgt_embedding = m->src_embedding;
+    if (!m->tgt_embedding.data) m->tgt_embedding = m->src_embedding; /* one for both sides */
     c->src_vocab_size = (int32_t)m->src_embedding.dims[0];
     c->tgt_vocab_size = (int32_t)m->tgt_embedding.dims[0];
     if (c->positions == TFM_POSITIONS_LEARNED) {
@@ -3759,7 +3776,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
     m->has_src_norm = tfm__has_norm(&m->src_norm);
     m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
-    m->generator.weight = m->tgt_embedding;
+    m->generator.weight = m->tgt_embedding; /* tied, unless the file has one */
     if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
         return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
     return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
@@ -3855,6 +3872,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
     memset(values, 0, sizeof values);
+    /* the metadata: one key of ours, and the one that PyTorch's writer adds */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "metadata has no 'transformer.config': not a model "
@@ -3864,6 +3882,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         if (strcmp(key, "transformer.config") != 0 && strcmp(key, "format") != 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
+    /* the config before the tensors: it says how many heads, which positions */
     TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
     TFM__TRY(tfm__load_embeddings(l));
     c->embedding_scale = 1;
@@ -3876,6 +3895,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "transformer.config: 'layer_norm' is deviation, which "
                          "a d_model of 1 does not have");
     TFM__TRY(tfm__load_text(l));
+    /* what nobody asked for: a misspelt name, or a part that this library does not compute */
     for (i = 0; i < tfm_safetensors_count(l->file); i++)
         if (!l->used[i])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
@@ -4104,12 +4124,14 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          "max_batch %i, max_source %i, max_target %i: a limit is "
                          "out of range",
                          (int64_t)o.max_batch, (int64_t)o.max_source, (int64_t)o.max_target);
+    /* learned positions end somewhere, computed ones do not */
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
     if (o.max_source > most || o.max_target > most)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "max_source %i and max_target %i, but the model has "
                          "positions for %i",
                          (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+    /* defaults stay inside what the model has; only limits that were asked for can be too long */
     s->model = model;
     s->max_batch = o.max_batch ? o.max_batch : 1;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
@@ -4270,7 +4292,7 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
     int32_t i;
-    for (b0 = 0; b0 < s->B; b0 += per) {
+    for (b0 = 0; b0 < s->B; b0 += per) { /* rows b0 .. b0 + B - 1 of the batch, in place */
         int64_t B = tfm__min(per, s->B - b0), at = b0 * s->S;
         float *x = s->memory + at * D;
         tfm_masks masks =
@@ -4283,6 +4305,7 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
         tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
         tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
                      attention ? attention->strides[0] : 0);
+        /* once a sentence, for every decoding step to come */
         for (i = 0; i < m->decoder.n_layers; i++) {
             const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
             tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
@@ -4296,6 +4319,7 @@ static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_erro
     const tfm_config *c = &s->model->config;
     TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
                              s->src_ids, s->src_lengths, s->src_pads, &s->src_has_holes, err));
+    /* from here on it cannot fail */
     s->B = src->rows, s->S = src->width;
     s->decoding = 0;
     return TFM_OK;
@@ -4351,6 +4375,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     if (tgt->rows != src->rows)
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %i rows, tgt %i", (int64_t)src->rows,
                          (int64_t)tgt->rows);
+    /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
     T = tgt->width;
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
@@ -4379,6 +4404,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         p.work = s->work;
         tfm__embed(s, s->x, 1, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, B, T, 0);
         tfm__run_decoder(s, &p, s->x, b0, &o.decoder_attention, &o.cross_attention);
+        /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
         tfm__linear(&y, &x, &m->generator);
     }
@@ -4440,6 +4466,7 @@ static int32_t tfm__best_token(const tfm_config *c, const float *logits, double 
     float max = -INFINITY, best_logit = -INFINITY;
     int32_t v, best = c->end < 0 ? 0 : c->end;
     double sum = 0;
+    /* comparisons with NaN are false, so NaN is never the best */
     for (v = 0; v < c->tgt_vocab_size; v++) {
         if (logits[v] > max) max = logits[v];
         if (logits[v] > best_logit && !tfm__is_suppressed(c, v)) best_logit = logits[v], best = v;
@@ -4463,7 +4490,7 @@ static void tfm__choose_tokens(tfm_session *s) {
             id = tfm__best_token(c, s->logits + (int64_t)i * c->tgt_vocab_size, &log_probability);
             result->score += log_probability;
         }
-        if (id == c->end) {
+        if (id == c->end) { /* counted in the score, not in the ids */
             result->finish = TFM_ENDED;
             continue;
         }
@@ -4493,11 +4520,13 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         int32_t i;
         memset(&p, 0, sizeof p);
         p.B = n, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
+        /* while all rows run, row i of the batch is cache row i */
         p.kv_rows = n == s->B ? NULL : s->running;
         p.cross_masks = &cross, p.work = s->work;
         tfm__embed(s, s->x, 1, s->step_ids, NULL, n, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, NULL);
         tfm__linear(&logits, &x, &m->generator);
+        /* where tfm_step_logits finds a row */
         for (i = 0; i < s->B; i++) s->slots[i] = -1;
         for (i = 0; i < s->n_running; i++) s->slots[s->running[i]] = i;
         tfm__choose_tokens(s);
@@ -4549,6 +4578,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     size_t begin = *at, i = *at;
     uint32_t c = 0;
     int n = 0;
+    /* white space before the token; after it, text[i] begins a character of n bytes */
     while (i < size && (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && tfm__is_space(c))
         i += (size_t)n;
     if (i >= size) return 0;
