@@ -2599,7 +2599,7 @@ static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *
         if (!digits) return 0;
         if (minus) exponent = -exponent;
     }
-    /* 19 digits and a power of ten: within a few units of the last place, which a config can stand */
+    /* 19 digits and a power of ten: right to a few units of the last place */
     v = (double)mantissa;
     exponent += shift;
     if (v != 0 && exponent < 0) v /= pow(10.0, -exponent < 300 ? (double)-exponent : 300.0);
@@ -4737,6 +4737,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         do TFM__TRY(tfm_step(s, &running, err));
         while (running);
     }
+    /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++)
         needed +=
             tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT, NULL);
