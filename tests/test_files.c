@@ -168,7 +168,7 @@ static void many_tensors(void) {
             bytes + at, 80, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
             i ? "," : "", (int)i, (int)i, (int)i + 1);
     bytes[at++] = '}';
-    for (i = 0; i < 8; i++) bytes[i] = (char)((at - 8) >> 8 * i & 0xff);
+    for (i = 0; i < 8; i++) bytes[i] = (char)((uint64_t)(at - 8) >> 8 * i & 0xff);
     for (i = 0; i < N; i++) bytes[at + i] = (char)(i % 251);
     CHECK(tfm_safetensors_open(&file, bytes, at + N, NULL, &err) == TFM_OK, "");
     CHECK(tfm_safetensors_count(file) == N && tfm_safetensors_find(file, "t77777") == 77777 &&
