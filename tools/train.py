@@ -858,6 +858,8 @@ class Trainer:
 
     # Checkpoints
 
+    COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "history")
+
     def save(self) -> None:
         if self.worker:
             return
@@ -868,8 +870,6 @@ class Trainer:
                                    for v in (self.text.src, self.text.tgt)])
         torch.save(state, self.work / "checkpoint.part")
         (self.work / "checkpoint.part").replace(self.work / "checkpoint.pt")
-
-    COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "history")
 
     def restore(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
