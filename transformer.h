@@ -2251,6 +2251,7 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
 static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tfm__sizes *z,
                                      tfm_error *err) {
     int32_t i;
+    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers: none given");
     for (i = 0; i < w->n_layers; i++) {
         const tfm_encoder_layer_weights *l = &w->layers[i];
         const tfm_norm_weights *norms[2];
@@ -2265,6 +2266,7 @@ static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tf
 static tfm_status tfm__check_decoder(const tfm_decoder_weights *w, int64_t D, int64_t memory,
                                      tfm__sizes *z, tfm_error *err) {
     int32_t i;
+    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers: none given");
     for (i = 0; i < w->n_layers; i++) {
         const tfm_decoder_layer_weights *l = &w->layers[i];
         const tfm_norm_weights *norms[3];
@@ -3708,6 +3710,7 @@ static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_n
     return TFM_OK;
 }
 
+/* Layers and final norm of the encoder. */
 static tfm_status tfm__load_encoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -3727,7 +3730,7 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
     return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
 }
 
-/* The decoder's feed-forward may have a width of its own. */
+/* The same of the decoder, whose feed-forward may have a width of its own. */
 static tfm_status tfm__load_decoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -4111,7 +4114,7 @@ static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_erro
     return tfm__take_ints(arena, B, 1, &s->text_lengths, err);
 }
 
-/* Fills limits and allocator of s from options, and measures: *bytes for the arena. */
+/* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
 static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {

@@ -248,6 +248,10 @@ static void reshape(st_writer *w, const char *name, tfm_dtype dtype, int rank, i
     e->tensor = tfm_tensor_make(zeros, dtype, rank, dims);
     e->bytes = st_bytes(&e->tensor);
 }
+static void set_config(st_writer *w, const char *json) {
+    free(w->pairs[0].value);
+    w->pairs[0].value = st_copy(json);
+}
 static tfm_status load(st_writer *w) {
     size_t size;
     void *data = tiny_bytes(w, &size);
@@ -392,16 +396,13 @@ static void model_files(void) {
                 "'encoder.layers.1.self_attn.q_proj.bias' is [12], expected [14]");
     t.heads = 5, t.key = 5, t.value = 5;
     tiny_write(&w, t);
-    free(w.pairs[0].value);
-    w.pairs[0].value = st_copy("{\"n_heads\": 3}");
+    set_config(&w, "{\"n_heads\": 3}");
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "do not divide into 3 heads");
     tiny_write(&w, t);
-    free(w.pairs[0].value);
-    w.pairs[0].value = st_copy("{\"n_heads\": 0}");
+    set_config(&w, "{\"n_heads\": 0}");
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "'n_heads' is 0");
     tiny_write(&w, t);
-    free(w.pairs[0].value);
-    w.pairs[0].value = st_copy("{}");
+    set_config(&w, "{}");
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "'n_heads' is missing");
     t = tiny_default();
     t.encoder = 0;

@@ -285,6 +285,52 @@ static void scaled_dot_product(const char *name, double scale) {
     tfm_free_safetensors(file);
 }
 
+/* [B, H, T, K] tensors: each head has the bits that it has as a [B, T, K] of its own. Heads lie
+   side by side in a row, as projections leave them: strides, not copies. */
+static void heads_by_strides(void) {
+    enum { B = 2, H = 3, T = 4, S = 6, K = 5 };
+    tfm_tensor q = pattern(3, B, T, H * K, 21), k = pattern(3, B, S, H * K, 22);
+    tfm_tensor v = pattern(3, B, S, H * K, 23), context = test_like(q), context4;
+    tfm_tensor weights = test_like(tfm_tensor_4d(NULL, TFM_F32, B, H, T, S));
+    tfm_tensor one = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, K));
+    tfm_tensor one_weights = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, S));
+    tfm_tensor in[3], part[3];
+    tfm_masks masks, part_masks;
+    int i, h, b, t, same = 1;
+    memset(&masks, 0, sizeof masks);
+    masks.attention = tfm_tensor_3d(test_memory(B * H * T * S), TFM_BOOL, B * H, T, S);
+    for (i = 0; i < B * H * T * S; i += 3) ((unsigned char *)masks.attention.data)[i] = 1;
+    in[0] = q, in[1] = k, in[2] = v;
+    context4 = tfm_tensor_swap(tfm_tensor_4d(context.data, TFM_F32, B, T, H, K), 1, 2);
+    for (i = 0; i < 3; i++)
+        part[i] = tfm_tensor_swap(tfm_tensor_4d(in[i].data, TFM_F32, B, in[i].dims[1], H, K), 1, 2);
+    CHECK(tfm_scaled_dot_product_attention(&context4, &weights, &part[0], &part[1], &part[2], 0,
+                                           &masks, &scratch, &err) == TFM_OK,
+          "%s", err.text);
+    for (h = 0; h < H; h++) {
+        part_masks = masks;
+        part_masks.attention.dims[0] = B;
+        part_masks.attention.strides[0] *= H;
+        part_masks.attention.data = (unsigned char *)masks.attention.data + h * T * S;
+        for (i = 0; i < 3; i++) {
+            part[i] = in[i];
+            part[i].dims[2] = K;
+            part[i].data = (float *)in[i].data + h * K;
+        }
+        CHECK(tfm_scaled_dot_product_attention(&one, &one_weights, &part[0], &part[1], &part[2], 0,
+                                               &part_masks, &scratch, &err) == TFM_OK,
+              "");
+        for (b = 0; b < B; b++)
+            for (t = 0; t < T; t++) {
+                same &= memcmp((float *)context.data + (b * T + t) * H * K + h * K,
+                               (float *)one.data + (b * T + t) * K, K * sizeof(float)) == 0;
+                same &= memcmp((float *)weights.data + ((b * H + h) * T + t) * S,
+                               (float *)one_weights.data + (b * T + t) * S, S * sizeof(float)) == 0;
+            }
+    }
+    CHECK(same, "[B, H, T, K] with masks per head: the bits of each head alone");
+}
+
 static void seed0_attention(void) {
     tfm_safetensors *file = test_open("seed0_mha.safetensors");
     tfm_tensor q = test_get(file, "input.query"), k = test_get(file, "input.key");
@@ -531,6 +577,20 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_free_safetensors(file);
 }
 
+/* Stacks without layers to read are refused. */
+static void no_layers(void) {
+    tfm_tensor x = pattern(3, 1, 2, 8, 31);
+    tfm_encoder_weights e;
+    tfm_decoder_weights d;
+    memset(&e, 0, sizeof e);
+    memset(&d, 0, sizeof d);
+    e.n_layers = d.n_layers = 1;
+    CHECK_FAILS(tfm_encoder(&x, NULL, &e, &x, NULL, &scratch, &err), TFM_E_ARGUMENT,
+                "layers: none");
+    CHECK_FAILS(tfm_decoder(&x, NULL, NULL, &d, &x, &x, NULL, NULL, &scratch, &err), TFM_E_ARGUMENT,
+                "layers: none");
+}
+
 int main(void) {
     scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
     positions();
@@ -540,6 +600,7 @@ int main(void) {
     SECTION("attention");
     scaled_dot_product("sdpa_scaled.safetensors", 0);
     scaled_dot_product("sdpa_unscaled.safetensors", 1);
+    heads_by_strides();
     seed0_attention();
     seed2_attention("seed2_mha_none.safetensors");
     seed2_attention("seed2_mha_2d.safetensors");
@@ -551,5 +612,6 @@ int main(void) {
     stacks("seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM);
     stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
     stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
+    no_layers();
     return test_done("test_modules");
 }
