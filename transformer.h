@@ -54,7 +54,6 @@
        >>attention     15. masks, scaled dot-product and multi-head attention
        >>stack         16. layers and stacks
        >>utf8          17. UTF-8
-   Used by the JSON reader, the vocabularies and the tokenizer. Relies on nothing.
        >>json          18. JSON
        >>safetensors   19. the file format
        >>config        20. the model's config
@@ -98,7 +97,7 @@
        while (running && !the_user_has_had_enough)
            if (tfm_step(session, &running, &err) != TFM_OK) ...
        for (row = 0; row < rows; row++)
-           tfm_get_result(session, row, &result, &err);     ids, length, score, why it ended
+           tfm_get_result(session, row, 0, &result, &err);     ids, length, score, why it ended
 
    ATTENTION ALONE, on tensors of your own (examples/modules.c goes on from here):
 
@@ -686,6 +685,10 @@ typedef struct tfm_session_options {
     int32_t max_source;             /* source tokens a sentence; 0 means 512 */
     int32_t max_target;             /* target tokens a sentence; 0 means 2 * max_source + 16 */
     const tfm_allocator *allocator; /* NULL: the model's */
+    int32_t max_beam;               /* hypotheses a sentence, of a beam, samples or alternatives;
+                                       0 means 1 */
+    int32_t attention;              /* 1: keep attention while decoding; costs 4 * max_target *
+                                       max_source bytes a hypothesis */
 } tfm_session_options;
 
 /* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
@@ -729,38 +732,136 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
 
-/* All zero: defaults. */
+/* ---- decoding: beam search, sampling, alternatives ---- */
+
+/* When the search of a sentence is over, besides its lengths. */
+typedef enum tfm_stop {
+    /* round(beam * patience) hypotheses have ended (arXiv:2204.05424). With patience 1 and neither
+       length nor coverage penalty: n_best have ended, the last step's best among them. This is
+       CTranslate2's rule. */
+    TFM_STOP_ENOUGH,
+    /* no running hypothesis can get among the n best any more, however it went on: Hugging Face's
+       early_stopping="never" */
+    TFM_STOP_SURE
+} tfm_stop;
+
+/* All zero: greedy, the model's own end token, nothing forbidden but what its config says. Arrays
+   are the caller's and are read until the last step. The probability of a token is always the
+   model's softmax over all V logits, so that what tfm_score says of a hypothesis is what the search
+   said; only a repetition penalty and a prefix bias change it. */
 typedef struct tfm_decode_options {
-    int32_t max_length; /* target tokens, the end token counted; 0 means 2 * source length + 16, or
+    /* Lengths, in target tokens. */
+    int32_t max_length; /* the end token counted; 0 means 2 * source length + prefix length + 16, or
                            the session's max_target where that is less */
+    int32_t min_length; /* no end token before that many others */
+
+    /* Beam search. */
+    int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
+    int32_t n_best;          /* hypotheses wanted, at most beam; 0 means 1 */
+    double length_penalty;   /* score = sum / length^length_penalty, the end token counted */
+    double coverage_penalty; /* c: adds c * sum_s log(min(sum_t attention[t, s], 1));
+                                arXiv:1609.08144 equation 14; needs a session with attention */
+    double patience;         /* 0 means 1 */
+    tfm_stop stop;
+
+    /* Sampling instead of search: so many independent samples of each source. The score is still
+       the model's: the sum of log-probabilities at temperature 1. */
+    int32_t samples;
+    double temperature;    /* 0 means 1 */
+    int32_t top_k;         /* only the k most probable tokens; 0: all */
+    double top_p;          /* of those the fewest whose probability is p together; 0 means 1: all */
+    uint64_t seed;         /* of every row ... */
+    const uint64_t *seeds; /* ... or [rows], one each. Row, batch and time change nothing. */
+
+    /* Alternatives instead of search: at the first position that is not forced, the n most probable
+       tokens, each continued greedily. Results come in the order of that token's probability. */
+    int32_t alternatives;
+
+    /* What the target begins with. */
+    const int32_t *first;    /* [rows], the first token of each, say a language; -1 and NULL: the
+                             model's, if it has one. It scores 0. */
+    const tfm_batch *prefix; /* forced, after the first token; rows may have length 0. Forced
+                                tokens score 0. */
+    double prefix_bias;      /* b in (0, 1]: the prefix is not forced, but favoured while it is
+                                followed: p' = (1 - b) p + b [token = prefix];
+                                arXiv:1912.03393 section 4.2. 0: forced */
+
+    /* What it may not contain; forced tokens may. */
+    const int32_t *forbidden;
+    int32_t n_forbidden;
+    const tfm_batch *forbidden_sequences; /* a sequence a row; of one token: as forbidden */
+    int32_t no_unknown;                   /* 1: not the model's tgt_unk */
+    int32_t no_repeat_ngram;              /* n: no n tokens in a row twice; 0: off */
+    double repetition_penalty; /* tokens that came before: logit / r where it is positive,
+                                             * r where negative; arXiv:1909.05858. 0 means 1: off */
+
+    /* Where it ends: these instead of the model's end token. */
+    const int32_t *ends;
+    int32_t n_ends;
+
+    /* Which attention is kept, by a session with attention: layers and heads count from 1. */
+    int32_t attention_layer; /* 0: the last */
+    int32_t attention_head;  /* 0: the mean over heads */
 } tfm_decode_options;
 
 typedef enum tfm_finish {
-    TFM_RUNNING,   /* more steps to come */
-    TFM_ENDED,     /* the model emitted its end token */
-    TFM_HIT_LENGTH /* max_length came first */
+    TFM_RUNNING,    /* more steps to come */
+    TFM_ENDED,      /* an end token */
+    TFM_HIT_LENGTH, /* max_length came first */
+    TFM_STUCK       /* every token was forbidden, or no logit was a number */
 } tfm_finish;
 
 typedef struct tfm_result {
-    const int32_t *ids; /* the target without start and end token; the session's */
+    const int32_t *ids; /* the target without start and end token; the session's, until its next
+                           step */
     int32_t length;
-    double score; /* sum of log-probabilities, the end token counted */
+    double log_probability; /* sum over the tokens, the end token counted */
+    double score;           /* what hypotheses are ordered by: with length and coverage penalty */
     tfm_finish finish;
 } tfm_result;
 
-/* Greedy decoding, driven by the caller: start encodes, each step decodes one position of every
-   sentence that still runs and says how many go on, result may be asked at any time. To cancel,
-   stop calling. options may be NULL. A source that is refused leaves a decode in progress as it
-   was. Errors as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_STATE for a step
-   or result without a start. */
+/* Decoding, driven by the caller: start encodes, each step decodes one position of every hypothesis
+   that still runs and says how many sentences go on, results may be asked at any time. To cancel,
+   stop calling. options may be NULL. A start that is refused leaves a decode in progress as it was.
+   Errors as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_ARGUMENT,
+   TFM_E_TOO_LONG or TFM_E_TOKEN naming the option; TFM_E_STATE for a step or result without a
+   start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
-TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_result *result,
-                                  tfm_error *err);
+/* Both, to the end. */
+TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
+                              const tfm_decode_options *options, tfm_error *err);
 
-/* Logits [V] of a row at the last step, NULL if the row did not take part in it. */
+/* How many hypotheses a row has to show: the n best or fewer when it is done, those that run while
+   it runs; always samples or alternatives. 0 for a row that does not exist. */
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
+
+/* Hypothesis rank of a row: 0 is the best one (of samples and alternatives: the first). */
+TFM_DEF tfm_status tfm_get_result(tfm_session *session, int32_t row, int32_t rank,
+                                  tfm_result *result, tfm_error *err);
+
+/* For each target token of a hypothesis the weights of the source tokens: out is [length, S], F32,
+   S the length of the row's source, pads within it counted. TFM_E_STATE if the session was made
+   without attention. */
+TFM_DEF tfm_status tfm_get_attention(tfm_session *session, int32_t row, int32_t rank,
+                                     tfm_tensor *out, tfm_error *err);
+
+/* The source position that each target token attends to most, start and end token and pads left
+   out: sources [length]. -1 where there is none. */
+TFM_DEF tfm_status tfm_get_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                     int32_t *sources, tfm_error *err);
+
+/* Logits [V] of a row at the last step, of its best hypothesis then; NULL if the row did not take
+   part. A repetition penalty is in them. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
+
+/* Log-probabilities of given targets, teacher-forced: out [rows, width + 1] row-major, entry l of a
+   row that of its token l, and the entry behind its last token that of the end token; what comes
+   after is 0, and so is a first token that the model forces. tgt rows have neither start nor end
+   token, and may have length 0. TFM_E_CONFIG if the model has no end token; errors as tfm_start. */
+TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                             double *out, tfm_error *err);
 
 /* >>api-text ======================================================================================
    8. TEXT
@@ -798,10 +899,19 @@ typedef struct tfm_text {
     size_t size;
 } tfm_text;
 
-/* Translates up to max_batch texts at once. out[i] will point into buffer, terminated. A fault in
-   one text fails the call and names it. */
+/* Translates up to max_batch texts at once, as options (or NULL) say. out[i] will point into
+   buffer, terminated. A fault in one text fails the call and names it. Where options have rows,
+   they are those of the texts that are not blank. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
-                                       int32_t n, char *buffer, size_t capacity, tfm_error *err);
+                                       int32_t n, const tfm_decode_options *options, char *buffer,
+                                       size_t capacity, tfm_error *err);
+
+/* Hypothesis rank of a row as text, terminated; errors as tfm_get_result and tfm_detokenize.
+   source, if not NULL, is the row's text: then each unknown token (tgt_unk) is written as the
+   source token that it attends to most, which needs a session with attention (TFM_E_STATE). */
+TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
+                                const tfm_text *source, tfm_text_form form, char *text,
+                                size_t capacity, size_t *size, tfm_error *err);
 #endif /* TRANSFORMER_NO_TEXT */
 
 #ifdef __cplusplus
@@ -980,10 +1090,15 @@ static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compar
         root = child;
     }
 }
+/* n items in any order become a heap. */
+static void tfm__heapify(void **items, int64_t n, tfm__compare compare) {
+    int64_t i;
+    for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
+}
 /* Heapsort: builds the heap, then moves its top behind it again and again. */
 static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
     int64_t i;
-    for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
+    tfm__heapify(items, n, compare);
     for (i = n - 1; i > 0; i--) {
         void *swap = items[0];
         items[0] = items[i], items[i] = swap;
@@ -1373,7 +1488,8 @@ static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_st
 #endif
 }
 
-/* y[j] = sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never touched. */
+/* y[j] += sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never touched.
+   Added to y row by row, so two calls give the bits of one. */
 static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
                               int64_t n, int64_t width) {
     float acc[TFM__LANES];
@@ -1381,7 +1497,7 @@ static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64
     int l;
     for (j = 0; j < width; j += TFM__LANES) {
         int lanes = (int)tfm__min(TFM__LANES, width - j);
-        memset(acc, 0, sizeof acc);
+        memcpy(acc, y + j, (size_t)lanes * sizeof(float));
         for (i = 0; i < n; i++) {
             const float *row = rows + i * stride + j;
             float weight = p[i];
@@ -1770,7 +1886,10 @@ typedef struct tfm__attention {
     float scale;
     const tfm_masks *masks; /* may be NULL */
     int64_t first; /* query 0 stands at this key position: for causal masks while stepping */
-    const int32_t *kv_rows; /* batch row b reads keys and values of row kv_rows[b]; NULL: b */
+    /* where batch row b finds keys and values: in row kv_rows[b] (NULL: b), or, if there are paths,
+       those of position s in row paths[b * path_stride + s] */
+    const int32_t *kv_rows, *paths;
+    int64_t path_stride;
 } tfm__attention;
 
 /* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
@@ -1797,15 +1916,25 @@ static int tfm__is_masked(const tfm__attention *a, int64_t b, int64_t kv, int64_
     return ((const unsigned char *)am->data)[block * am->strides[0] + t * am->strides[1] + s];
 }
 
+/* From s on, keys and values lie in one row, *row, up to the position returned, at most n. */
+static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t *row) {
+    if (!path) return n;
+    *row = path[s];
+    do s++;
+    while (s < n && path[s] == *row);
+    return s;
+}
+
 /* scores: room for S floats. */
 static void tfm__attend(const tfm__attention *a, float *scores) {
-    int64_t b, h, t, s;
+    int64_t b, h, t, s, end;
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
     for (b = 0; b < a->B; b++) {
-        int64_t kv = a->kv_rows ? a->kv_rows[b] : b;
+        int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv;
+        const int32_t *path = a->paths ? a->paths + b * a->path_stride : NULL;
         for (h = 0; h < a->H; h++) {
-            const float *k = a->k + kv * a->k_strides[0] + h * a->k_strides[1];
-            const float *v = a->v + kv * a->v_strides[0] + h * a->v_strides[1];
+            const float *k = a->k + h * a->k_strides[1];
+            const float *v = a->v + h * a->v_strides[1];
             for (t = 0; t < a->T; t++) {
                 const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] +
                                  t * a->q_strides[2];
@@ -1814,12 +1943,22 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
                 int64_t n = tfm__visible_keys(a, kv, t);
                 /* scores, masks, softmax, weighted sum of the values: one query at a time */
                 TFM_COUNT(2 * n * (a->K + a->W));
-                tfm__dot_rows(scores, q, k, a->k_strides[2], n, a->K);
+                for (s = 0; s < n; s = end) {
+                    end = tfm__next_run(path, s, n, &row);
+                    tfm__dot_rows(scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
+                                  a->k_strides[2], end - s, a->K);
+                }
                 for (s = 0; s < n; s++)
                     scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
                                                                             : scores[s] * a->scale;
                 tfm__softmax_row(scores, scores, n);
-                tfm__weighted_sum(context, scores, v, a->v_strides[2], n, a->W);
+                memset(context, 0, (size_t)a->W * sizeof(float));
+                for (s = 0; s < n; s = end) {
+                    end = tfm__next_run(path, s, n, &row);
+                    tfm__weighted_sum(context, scores + s,
+                                      v + row * a->v_strides[0] + s * a->v_strides[2],
+                                      a->v_strides[2], end - s, a->W);
+                }
                 if (a->weights) {
                     float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
                                t * a->weight_strides[2];
@@ -1928,6 +2067,8 @@ static int64_t tfm__value_width(const tfm_attention_weights *w) {
 typedef struct tfm__kv {
     float *k, *v;     /* [rows, capacity, H*K], [rows, capacity, H*W] */
     int64_t capacity; /* positions that a row has room for */
+    /* as in tfm__attention, for the pass that is on; paths: [B, capacity] */
+    const int32_t *rows, *paths;
 } tfm__kv;
 
 /* The same from cache row b on. */
@@ -1954,7 +2095,7 @@ typedef struct tfm__work {
 static void tfm__attend_cached(const tfm__rows *out, float *attention,
                                const int64_t attention_strides[3], const tfm_attention_weights *w,
                                const tfm__rows *q_in, const tfm__kv *kv, int64_t S, int64_t first,
-                               const int32_t *kv_rows, const tfm_masks *masks, tfm__work *work) {
+                               const tfm_masks *masks, tfm__work *work) {
     tfm__attention a;
     /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
     tfm__rows q, context;
@@ -1974,7 +2115,8 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.weights = attention;
     if (attention) memcpy(a.weight_strides, attention_strides, sizeof a.weight_strides);
     a.scale = tfm__scale(w->scale, a.K);
-    a.masks = masks, a.first = first, a.kv_rows = kv_rows;
+    a.masks = masks, a.first = first;
+    a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
     tfm__attend(&a, work->scores);
     if (w->out.weight.data) tfm__linear(out, &context, &w->out);
 }
@@ -2059,6 +2201,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     HK = weights->query.weight.dims[0], HW = weights->value.weight.dims[0];
     used = scratch->used;
     memset(&work, 0, sizeof work);
+    memset(&kv, 0, sizeof kv);
     status = tfm__take_floats(scratch, B * T, HK, &work.q, err);
     if (status == TFM_OK) status = tfm__take_floats(scratch, B * T, HW, &work.context, err);
     if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HK, &work.k, err);
@@ -2071,7 +2214,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
         tfm__linear(&values, &v, &weights->value);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
         tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q,
-                           &kv, S, 0, NULL, masks, &work);
+                           &kv, S, 0, masks, &work);
     }
     scratch->used = used;
     return status;
@@ -2089,11 +2232,14 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 
 /* What the layers of one pass share. */
 typedef struct tfm__pass {
-    int64_t B, L, D;        /* the residual stream */
-    int64_t first;          /* position of its first row in the cache */
-    const int32_t *kv_rows; /* cache row of each batch row; NULL: the same */
+    int64_t B, L, D; /* the residual stream */
+    int64_t first;   /* position of its first row in the cache */
     const tfm_masks *self_masks, *cross_masks;
     int64_t S; /* memory positions for cross-attention */
+    /* a step's hypotheses, else NULL: the cache row in which each stands, its path through the
+       rows, and the sentence whose memory it attends to */
+    const int32_t *self_rows, *paths, *cross_rows;
+    int64_t only_layer; /* the one whose cross-attention is wanted, from 1; 0: all */
     tfm__work work;
 } tfm__pass;
 
@@ -2137,12 +2283,12 @@ static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weigh
 /* Projects x [B, L, D] to keys and values and puts them at positions first.. of their
    cache rows. */
 static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
-                           const tfm__kv *kv, int64_t first, const int32_t *kv_rows) {
+                           const tfm__kv *kv, int64_t first) {
     int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
     /* straight into the cache, unless that would make B products of one row each */
-    int direct = !kv_rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
+    int direct = !kv->rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
     if (direct) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
@@ -2150,7 +2296,7 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     tfm__linear(&k, x, &w->key);
     tfm__linear(&v, x, &w->value);
     for (b = 0; !direct && b < x->B; b++) {
-        int64_t at = (kv_rows ? kv_rows[b] : b) * kv->capacity + first;
+        int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
         memcpy(kv->v + at * HW, tfm__row(&v, b, 0), (size_t)(x->L * HW) * sizeof(float));
     }
@@ -2164,9 +2310,9 @@ static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
     int64_t S = is_self ? p->first + p->L : p->S, strides[3];
-    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, p->kv_rows);
+    if (is_self) tfm__append_kv(p, &in, w, kv, p->first);
     strides[2] = S, strides[1] = p->L * S, strides[0] = w->n_heads * p->L * S;
-    tfm__attend_cached(&out, attention, strides, w, &in, kv, S, is_self ? p->first : 0, p->kv_rows,
+    tfm__attend_cached(&out, attention, strides, w, &in, kv, S, is_self ? p->first : 0,
                        is_self ? p->self_masks : p->cross_masks, &p->work);
     tfm__sublayer_out(p, x, norm, order);
 }
@@ -2184,6 +2330,7 @@ static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
 static void tfm__encoder_layer(tfm__pass *p, float *x, const tfm_encoder_layer_weights *w,
                                float *attention) {
     tfm__kv kv;
+    memset(&kv, 0, sizeof kv);
     kv.k = p->work.k, kv.v = p->work.v, kv.capacity = p->L;
     tfm__attention_sublayer(p, x, &w->self_attn, &w->norm1, w->order, &kv, 1, attention);
     tfm__ffn_sublayer(p, x, &w->ffn, &w->norm2, w->order);
@@ -2365,6 +2512,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     int32_t i;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
+    memset(&self, 0, sizeof self);
     memset(&cross, 0, sizeof cross);
     if (!weights || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
@@ -2403,7 +2551,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
         cross.capacity = p.S;
         for (i = 0; i < weights->n_layers; i++) {
             const tfm_decoder_layer_weights *l = &weights->layers[i];
-            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0, NULL);
+            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0);
             tfm__decoder_layer(&p, data, l, &self, &cross, sa, ca);
             if (sa) sa += self_attention->strides[0];
             if (ca) ca += cross_attention->strides[0];
@@ -3987,16 +4135,48 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
 
 enum { TFM__GROUP = 512 }; /* positions of a pass, or one sentence where that is longer */
 
+/* One hypothesis: the end of a path through the forest of tokens. */
+typedef struct tfm__leaf {
+    int32_t row;       /* where its last token was written, and where its next step is made */
+    int32_t length;    /* tokens, the end token not counted */
+    int32_t on_prefix; /* all of it follows the prefix */
+    tfm_finish finish;
+    double sum, score;
+} tfm__leaf;
+
+/* The search of one sentence. */
+typedef struct tfm__sentence {
+    int32_t cap;      /* tokens, the end token counted */
+    int32_t first;    /* a forced first token, or -1 */
+    int32_t n_prefix; /* tokens of the prefix behind it */
+    int32_t n_live;   /* hypotheses that run; 0: the sentence is done */
+    int32_t n_kept;   /* hypotheses to show: the best of those that ended, or all samples */
+    int32_t n_ended;
+} tfm__sentence;
+
+/* A hypothesis and a token that may follow it. */
+typedef struct tfm__candidate {
+    double total;
+    int32_t from, id;
+} tfm__candidate;
+
+typedef struct tfm__candidates {
+    tfm__candidate *pool;
+    void **items; /* [n]: pointers into the pool */
+    int64_t n, capacity;
+} tfm__candidates;
+
 struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
     void *allocation; /* what the allocator gave; the session lies in it */
-    int32_t max_batch, max_source, max_target;
+    int32_t max_batch, max_source, max_target, max_beam;
+    int32_t max_rows; /* max_batch * max_beam */
 
     float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
     float *memory;    /* [B, S, D] of the last encode */
     float *x;         /* [group, D]: the residual stream of a decoder pass */
-    float *logits;    /* [running rows, V] of the last step */
+    float *logits;    /* [hypotheses that ran, V] of the last step */
     tfm__work work;
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
 
@@ -4011,16 +4191,28 @@ struct tfm_session {
     int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
     unsigned char *tgt_pads;
 
-    /* decoding */
-    int decoding;     /* tfm_start was called */
+    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: section 24 */
+    int decoding; /* tfm_start was called */
+    tfm_decode_options decode;
+    int32_t beam, n_best;
     int32_t position; /* of the next step */
     int32_t n_running;
-    int32_t *running;      /* [n_running]: rows, in order */
-    int32_t *slots;        /* [B]: the row's place in logits, or -1 */
-    int32_t *caps;         /* [B] */
-    int32_t *out_ids;      /* [B, max_target] */
-    tfm_result *results;   /* [B] */
-    int32_t *step_ids;     /* [n_running]: the last token of each */
+    int32_t *running;          /* [n_running]: sentences, in order */
+    int32_t *slots;            /* [B]: the sentence's first place in logits, or -1 */
+    tfm__sentence *sentences;  /* [B] */
+    tfm__leaf *live, *kept;    /* [B, max_beam] */
+    tfm__leaf *next;           /* [max_beam]: of one sentence */
+    int32_t *tokens, *parents; /* [max_target, M] */
+    int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
+    int32_t *paths;                                 /* [n_step, max_target] */
+    int32_t n_step;                                 /* hypotheses in the last step */
+    int32_t *history;                               /* [max_target + 1]: of one hypothesis */
+    tfm__candidates candidates;                     /* of one sentence */
+    unsigned char *marks;                           /* [V]: 1 = forbidden */
+    int32_t *marked, n_marked;                      /* [V]: which */
+    float *attention;      /* [max_target, M, max_source]; NULL: not kept */
+    float *step_attention; /* [n_step, H, S] */
+    int32_t *out_ids;      /* [M, max_target] */
     int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
     int32_t *text_lengths; /* [max_batch] */
 };
@@ -4047,7 +4239,7 @@ static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void
 /* Keys and values of every decoder layer: of the target so far, and of the memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm_decoder_weights *d = &s->model->decoder;
-    int64_t self_rows = (int64_t)s->max_batch * s->max_target;
+    int64_t self_rows = (int64_t)s->max_rows * s->max_target;
     int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
     tfm__kv none, *self, *cross;
     void *memory;
@@ -4060,6 +4252,8 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
         self = s->self ? &s->self[i] : &none;
         cross = s->cross ? &s->cross[i] : &none;
+        memset(self, 0, sizeof *self);
+        memset(cross, 0, sizeof *cross);
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
         TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
@@ -4070,14 +4264,55 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
     return TFM_OK;
 }
 
-/* Rows of the residual stream in one pass; a step may have max_batch of them. */
+/* Rows of the residual stream in one pass; a step may have max_rows of them. */
 static int64_t tfm__group_rows(const tfm_session *s) {
     int64_t longest = tfm__max(s->max_source, s->max_target);
-    return tfm__max(tfm__max(longest, s->max_batch), tfm__min(TFM__GROUP, s->max_batch * longest));
+    return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
+}
+
+/* What the search keeps. */
+static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *arena,
+                                     tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
+    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V), stored;
+    void *memory;
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
+    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm__sentence), &memory, err));
+    s->sentences = (tfm__sentence *)memory;
+    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
+    s->live = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
+    s->kept = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_bytes(arena, s->max_beam, sizeof(tfm__leaf), &memory, err));
+    s->next = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_ints(arena, T, M, &s->tokens, err));
+    TFM__TRY(tfm__take_ints(arena, T, M, &s->parents, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_rows, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_sentences, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_ids, err));
+    TFM__TRY(tfm__take_ints(arena, M, T, &s->paths, err));
+    TFM__TRY(tfm__take_ints(arena, T + 1, 1, &s->history, err));
+    TFM__TRY(tfm__take_bytes(arena, most, sizeof(tfm__candidate), &memory, err));
+    s->candidates.pool = (tfm__candidate *)memory;
+    TFM__TRY(tfm__take_bytes(arena, most, sizeof(void *), &memory, err));
+    s->candidates.items = (void **)memory;
+    TFM__TRY(tfm__take_bytes(arena, V, 1, &memory, err));
+    s->marks = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, V, 1, &s->marked, err));
+    if (attention) {
+        if (!tfm__mul(T, M, &stored))
+            return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i rows of attention overflow", T, M);
+        TFM__TRY(tfm__take_floats(arena, stored, s->max_source, &s->attention, err));
+        TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
+    }
+    return tfm__take_ints(arena, M, T, &s->out_ids, err);
 }
 
 /* Takes everything from the arena: the same code measures and makes. */
-static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
+                                      tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm_config *c = &m->config;
     int64_t B = s->max_batch, D = c->d_model, rows = tfm__group_rows(s);
@@ -4093,7 +4328,7 @@ static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_erro
     if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
     TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
-    TFM__TRY(tfm__take_floats(arena, B, c->tgt_vocab_size, &s->logits, err));
+    TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
@@ -4103,13 +4338,7 @@ static tfm_status tfm__layout_session(tfm_session *s, tfm_arena *arena, tfm_erro
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->tgt_lengths, err));
     TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
     s->tgt_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->caps, err));
-    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->out_ids, err));
-    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm_result), &memory, err));
-    s->results = (tfm_result *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->step_ids, err));
+    TFM__TRY(tfm__layout_search(s, attention, arena, err));
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
     return tfm__take_ints(arena, B, 1, &s->text_lengths, err);
 }
@@ -4126,11 +4355,16 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
     if (options) o = *options;
-    if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_source > INT32_MAX / 2 - 8)
+    s->max_batch = o.max_batch ? o.max_batch : 1;
+    s->max_beam = o.max_beam ? o.max_beam : 1;
+    if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
+        o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_batch %i, max_source %i, max_target %i: a limit is "
-                         "out of range",
-                         (int64_t)o.max_batch, (int64_t)o.max_source, (int64_t)o.max_target);
+                         "max_batch %i, max_beam %i, max_source %i, max_target %i: a limit is out "
+                         "of range",
+                         (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
+                         (int64_t)o.max_target);
+    s->max_rows = s->max_batch * s->max_beam;
     /* learned positions end somewhere, computed ones do not */
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
     if (o.max_source > most || o.max_target > most)
@@ -4140,14 +4374,13 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
     /* defaults stay inside what the model has; only limits that were asked for can be too long */
     s->model = model;
-    s->max_batch = o.max_batch ? o.max_batch : 1;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
     s->max_target = o.max_target ? o.max_target : (int32_t)tfm__min(2 * s->max_source + 16, most);
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
     TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
-    return tfm__layout_session(s, arena, err);
+    return tfm__layout_session(s, o.attention, arena, err);
 }
 
 /* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
@@ -4188,7 +4421,7 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     s = (tfm_session *)place;
     *s = plan;
     s->allocation = memory;
-    (void)tfm__layout_session(s, &arena, NULL);
+    (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
     if (s->positions) {
         tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
                                         model->config.d_model);
@@ -4316,7 +4549,7 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
         for (i = 0; i < m->decoder.n_layers; i++) {
             const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
             tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
-            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
+            tfm__append_kv(&p, &rows, w, &kv, 0);
         }
     }
 }
@@ -4345,7 +4578,7 @@ TFM_DEF tfm_tensor tfm_memory(const tfm_session *session) {
 }
 
 /* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
-   batch row 0 where p->kv_rows is NULL. */
+   batch row 0 where the pass lists no rows. */
 static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
     const tfm_decoder_weights *w = &s->model->decoder;
@@ -4355,7 +4588,9 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
         const tfm_decoder_layer_weights *l = &w->layers[i];
         tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
         tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
-        tfm__decoder_layer(p, x, l, &self, &cross, sa, ca);
+        int wanted = !p->only_layer || p->only_layer == i + 1;
+        self.rows = p->self_rows, self.paths = p->paths, cross.rows = p->cross_rows;
+        tfm__decoder_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
     }
@@ -4420,138 +4655,848 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 
 /* >>search ========================================================================================
    24. DECODING
-   Greedy: each running row takes its most probable token. Rows that finish leave the batch; the
-   others keep their cache rows, which kv_rows maps, so nothing is copied when the batch shrinks.
-   Whatever the weights compute, a row ends at its cap, and every id is in range.
+   Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
+   forest: at each step a hypothesis stands in a cache row, and its new token is written down with
+   the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
+   values stay where they were computed, and the next step reads them along the path through the
+   forest. Sentence b owns rows b * max_beam onwards; a sentence that is done leaves the pass.
+
+   Each sentence is searched by itself, from its logits alone, in an order that its batch does not
+   change. Whatever the weights compute, a sentence ends at its cap, and every id is in range.
+   Relies on the session's passes.
    ============================================================================================== */
+
+/* ---- the forest ---- */
+
+/* Token t of the hypothesis that stood in row after step t, and the row in which it was made. */
+static int32_t *tfm__token_at(const tfm_session *s, int64_t t, int64_t row) {
+    return s->tokens + t * s->max_rows + row;
+}
+static int32_t *tfm__parent_at(const tfm_session *s, int64_t t, int64_t row) {
+    return s->parents + t * s->max_rows + row;
+}
+static float *tfm__attention_row(const tfm_session *s, int64_t t, int64_t row) {
+    return s->attention + (t * s->max_rows + row) * s->max_source;
+}
+
+/* The tokens of a hypothesis. */
+static void tfm__walk_tokens(const tfm_session *s, const tfm__leaf *leaf, int32_t *ids) {
+    int32_t t, row = leaf->row;
+    for (t = leaf->length - 1; t >= 0; t--) {
+        ids[t] = *tfm__token_at(s, t, row);
+        row = *tfm__parent_at(s, t, row);
+    }
+}
+
+/* rows[t]: the row in which step t was made, for steps 0 to the leaf's length: the next step, or
+   the one that made the end token, comes last. */
+static void tfm__walk_rows(const tfm_session *s, const tfm__leaf *leaf, int32_t *rows) {
+    int32_t t, row = leaf->row;
+    for (t = leaf->length; t >= 0; t--) {
+        if (t < s->max_target) rows[t] = row;
+        if (t) row = *tfm__parent_at(s, t - 1, row);
+    }
+}
+
+/* A hypothesis one token longer, in that row. */
+static tfm__leaf tfm__grow_leaf(tfm_session *s, const tfm__leaf *from, int32_t row, int32_t id,
+                                double sum) {
+    tfm__leaf leaf = *from;
+    *tfm__token_at(s, from->length, row) = id;
+    *tfm__parent_at(s, from->length, row) = from->row;
+    leaf.row = row, leaf.sum = sum;
+    leaf.length++;
+    return leaf;
+}
+
+/* ---- scores ---- */
+
+/* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
+static double tfm__coverage(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    int32_t i, t, steps = (int32_t)tfm__min(leaf->length + 1, s->position + 1);
+    double sum = 0;
+    tfm__walk_rows(s, leaf, s->history);
+    for (i = 0; i < s->src_lengths[b]; i++) {
+        double covered = 0;
+        if (s->src_pads[(int64_t)b * s->S + i]) continue;
+        for (t = 0; t < steps; t++) covered += (double)tfm__attention_row(s, t, s->history[t])[i];
+        sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
+    }
+    return s->decode.coverage_penalty * sum;
+}
+
+/* sum / length^length_penalty, at a length that may lie in the future. */
+static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
+    double score = sum;
+    if (s->decode.length_penalty != 0)
+        score = sum / pow(length > 0 ? length : 1, s->decode.length_penalty);
+    return score == score ? score : -INFINITY;
+}
+
+static double tfm__score(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    double score = tfm__normalize(s, leaf->sum, leaf->length + (leaf->finish == TFM_ENDED));
+    if (s->decode.coverage_penalty != 0 && s->position > 0) score += tfm__coverage(s, b, leaf);
+    return score;
+}
+
+/* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
+   it most is the longest one, or with a negative penalty the next. */
+static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : leaf->length + 1;
+    return tfm__normalize(s, leaf->sum, length);
+}
+
+/* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
+static double tfm__log_sum(const float *x, int64_t n) {
+    float max = -INFINITY;
+    double sum = 0;
+    int64_t v;
+    for (v = 0; v < n; v++)
+        if (x[v] > max) max = x[v]; /* false for NaN */
+    for (v = 0; v < n; v++) sum += (double)expf(x[v] - max);
+    return (double)max + log(sum);
+}
+
+/* ---- what may come next ---- */
+
+static int tfm__is_end(const tfm_session *s, int32_t id) {
+    int32_t i;
+    if (!s->decode.n_ends) return id == s->model->config.end;
+    for (i = 0; i < s->decode.n_ends; i++)
+        if (s->decode.ends[i] == id) return 1;
+    return 0;
+}
+
+/* How many ids a row of a batch has. */
+static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
+    return batch->lengths ? batch->lengths[row] : batch->width;
+}
+
+/* The id that is forced, or favoured, at the position of this step; -1: none. */
+static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
+    const tfm__sentence *sentence = &s->sentences[b];
+    int32_t t = s->position - (sentence->first >= 0);
+    *forced = t < 0 || !(s->decode.prefix_bias > 0);
+    if (t < 0) return sentence->first;
+    if (t >= sentence->n_prefix) return -1;
+    return s->decode.prefix->ids[(int64_t)b * s->decode.prefix->width + t];
+}
+
+/* Forbids an id for the hypothesis at hand; tfm__unmark takes that back. */
+static void tfm__mark(tfm_session *s, int32_t id) {
+    if (s->marks[id]) return;
+    s->marks[id] = 1;
+    s->marked[s->n_marked++] = id;
+}
+static void tfm__unmark(tfm_session *s, int32_t down_to) {
+    while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
+}
+
+/* Whether the ids end in these. */
+static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
+    int32_t i;
+    if (n_tail > n) return 0;
+    for (i = 0; i < n_tail; i++)
+        if (ids[n - n_tail + i] != tail[i]) return 0;
+    return 1;
+}
+
+/* Marks what may not follow the tokens ids [n]. */
+static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n) {
+    const tfm_decode_options *o = &s->decode;
+    const tfm_batch *sequences = o->forbidden_sequences;
+    int32_t i, gram = o->no_repeat_ngram;
+    if (n < o->min_length && !o->n_ends && s->model->config.end >= 0)
+        tfm__mark(s, s->model->config.end);
+    for (i = 0; n < o->min_length && i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
+    for (i = 0; sequences && i < sequences->rows; i++) {
+        const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
+        int32_t last = tfm__row_length(sequences, i) - 1;
+        if (tfm__ends_in(ids, n, sequence, last)) tfm__mark(s, sequence[last]);
+    }
+    /* the last gram - 1 tokens stood before: what came after them then may not come now */
+    for (i = gram - 1; gram > 0 && i < n; i++)
+        if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
+}
+
+/* Every token that came before gets less likely, once. */
+static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n) {
+    float penalty = (float)s->decode.repetition_penalty;
+    int32_t i, kept = s->n_marked;
+    for (i = 0; i < n; i++) {
+        if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
+        logits[ids[i]] = logits[ids[i]] > 0 ? logits[ids[i]] / penalty : logits[ids[i]] * penalty;
+        tfm__mark(s, ids[i]);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* Makes logits and marks ready for choosing the next token of leaf. */
+static void tfm__prepare_choice(tfm_session *s, const tfm__leaf *leaf, float *logits) {
+    const tfm_decode_options *o = &s->decode;
+    tfm__walk_tokens(s, leaf, s->history);
+    if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
+        tfm__penalize_repetition(s, logits, s->history, leaf->length);
+    tfm__mark_forbidden(s, s->history, leaf->length);
+}
+
+/* ---- candidates: the best few of many ---- */
+
+/* Smaller is better: a higher total; of equal ones the earlier hypothesis, then the lower id. */
+static int tfm__compare_candidates(const void *a, const void *b) {
+    const tfm__candidate *x = (const tfm__candidate *)a, *y = (const tfm__candidate *)b;
+    if (x->total != y->total) return x->total > y->total ? -1 : 1;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
+static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
+    tfm__candidate offered;
+    if (!(total > -INFINITY)) return; /* nor NaN */
+    offered.total = total, offered.from = from, offered.id = id;
+    if (c->n < c->capacity) {
+        c->items[c->n] = &c->pool[c->n];
+        c->pool[c->n++] = offered;
+        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__compare_candidates);
+    } else if (tfm__compare_candidates(&offered, c->items[0]) < 0) {
+        *(tfm__candidate *)c->items[0] = offered;
+        tfm__sift(c->items, 0, c->n, tfm__compare_candidates);
+    }
+}
+
+/* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
+   Rounded down, so that only tfm__offer decides. */
+static float tfm__offer_floor(const tfm__candidates *c, double offset) {
+    double floor;
+    if (c->n < c->capacity) return -INFINITY;
+    floor = ((const tfm__candidate *)c->items[0])->total - offset;
+    return (float)(floor - 1e-6 * (fabs(floor) + 1));
+}
+
+/* Offers what may follow hypothesis from, whose logits these are. */
+static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__leaf *leaf,
+                              float *logits) {
+    tfm__candidates *c = &s->candidates;
+    int64_t v, V = s->model->config.tgt_vocab_size;
+    int forced, kept = s->n_marked;
+    int32_t wanted = tfm__wanted_id(s, b, &forced);
+    double log_sum, offset, bias = s->decode.prefix_bias;
+    float floor;
+    if (wanted >= 0 && forced) {
+        tfm__offer(c, leaf->sum, from, wanted);
+        return;
+    }
+    tfm__prepare_choice(s, leaf, logits);
+    log_sum = tfm__log_sum(logits, V);
+    offset = leaf->sum - log_sum;
+    if (wanted >= 0 && leaf->on_prefix) {
+        double p = exp((double)logits[wanted] - log_sum);
+        if (!s->marks[wanted]) tfm__offer(c, leaf->sum + log((1 - bias) * p + bias), from, wanted);
+        tfm__mark(s, wanted);
+        offset += log(1 - bias);
+    }
+    floor = tfm__offer_floor(c, offset);
+    for (v = 0; v < V; v++) {
+        if (!(logits[v] >= floor) || s->marks[v]) continue;
+        tfm__offer(c, (double)logits[v] + offset, from, (int32_t)v);
+        floor = tfm__offer_floor(c, offset);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* ---- sampling ---- */
+
+/* Bits that look random, from bits that differ (splitmix64's finalizer). */
+static uint64_t tfm__mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * (uint64_t)0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * (uint64_t)0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+/* In [0, 1), a function of its arguments alone: no state that a batch could share. */
+static double tfm__uniform(uint64_t seed, int32_t sample, int32_t position) {
+    const uint64_t step = (uint64_t)0x9E3779B97F4A7C15u;
+    uint64_t x = tfm__mix(seed + step);
+    x = tfm__mix(x + step * ((uint64_t)sample + 1));
+    x = tfm__mix(x + step * ((uint64_t)position + 1));
+    return (double)(x >> 11) / 9007199254740992.0; /* 2^53 */
+}
+
+/* The share of a logit, not normalized. */
+static double tfm__weight(const tfm_session *s, double logit, double max) {
+    return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
+}
+
+/* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
+static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed, double max,
+                          double total) {
+    tfm__candidates *c = &s->candidates;
+    const tfm_decode_options *o = &s->decode;
+    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed, i;
+    double wanted, sum;
+    if (o->top_k > 0) most = tfm__min(most, o->top_k);
+    /* a nucleus is small as a rule: grow until it fits */
+    for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
+         c->capacity = tfm__min(most, 8 * c->capacity)) {
+        float floor = -INFINITY;
+        c->n = 0;
+        for (v = 0; v < V; v++) {
+            if (!(logits[v] >= floor) || s->marks[v]) continue;
+            tfm__offer(c, (double)logits[v], 0, (int32_t)v);
+            floor = tfm__offer_floor(c, 0);
+        }
+        tfm__sort(c->items, c->n, tfm__compare_candidates);
+        if (!(o->top_p > 0 && o->top_p < 1)) return;
+        for (i = 0, sum = 0; o->top_k > 0 && i < c->n; i++)
+            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+        wanted = o->top_p * (o->top_k > 0 ? sum : total);
+        for (i = 0, sum = 0; i < c->n; i++) {
+            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+            if (sum >= wanted) {
+                c->n = i + 1;
+                return;
+            }
+        }
+        if (c->capacity == most) return;
+    }
+}
+
+/* An id drawn with the weights of the logits that are not marked, or -1. */
+static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
+    const tfm_decode_options *o = &s->decode;
+    tfm__candidates *c = &s->candidates;
+    int64_t v, i, V = s->model->config.tgt_vocab_size, n = 0;
+    int32_t last = -1;
+    double max = -INFINITY, total = 0;
+    for (v = 0; v < V; v++)
+        if (!s->marks[v] && (double)logits[v] > max) max = (double)logits[v];
+    if (!(fabs(max) < INFINITY)) return -1;
+    for (v = 0; v < V; v++)
+        if (!s->marks[v] && logits[v] > -INFINITY)
+            total += tfm__weight(s, (double)logits[v], max), n++;
+    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1)) {
+        tfm__take_top(s, logits, n, max, total);
+        for (i = 0, total = 0; i < c->n; i++)
+            total += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+        for (i = 0, total *= uniform; i < c->n; i++) {
+            last = ((tfm__candidate *)c->items[i])->id;
+            total -= tfm__weight(s, (double)logits[last], max);
+            if (total < 0) break;
+        }
+        return last;
+    }
+    for (v = 0, total *= uniform; v < V; v++) {
+        if (s->marks[v] || !(logits[v] > -INFINITY)) continue;
+        last = (int32_t)v;
+        total -= tfm__weight(s, (double)logits[v], max);
+        if (total < 0) break;
+    }
+    return last;
+}
+
+/* ---- one sentence, one step ---- */
+
+/* Puts an ended hypothesis among the n best, behind those of equal score. */
+static void tfm__keep(tfm_session *s, int32_t b, const tfm__leaf *leaf, tfm_finish finish) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam, ended = *leaf;
+    int32_t at;
+    ended.finish = finish;
+    ended.score = tfm__score(s, b, &ended);
+    sentence->n_ended++;
+    for (at = sentence->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
+        if (at < s->n_best) kept[at] = kept[at - 1];
+    if (at < s->n_best) kept[at] = ended;
+    sentence->n_kept = (int32_t)tfm__min(sentence->n_kept + 1, s->n_best);
+}
+
+/* Whether the search of a sentence is over; best_ended: the best candidate of this step did. */
+static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
+    const tfm_decode_options *o = &s->decode;
+    const tfm__sentence *sentence = &s->sentences[b];
+    const tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    const tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam;
+    double patience = o->patience > 0 ? o->patience : 1;
+    int full = sentence->n_kept == s->n_best;
+    if (!sentence->n_live) return 1;
+    /* nothing that runs can displace one of the n best: live hypotheses stand in order */
+    if (full && kept[s->n_best - 1].score >= tfm__best_possible(s, b, &live[0])) return 1;
+    if (o->stop == TFM_STOP_SURE) return 0;
+    if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
+        return full && best_ended;
+    return sentence->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
+}
+
+/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at, so that beam
+   of them go on even if as many end. Only the best beam may end. */
+static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    tfm__candidates *c = &s->candidates;
+    int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
+    int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
+    c->n = 0, c->capacity = 2 * (int64_t)s->beam;
+    for (k = 0; k < sentence->n_live; k++)
+        tfm__offer_tokens(s, b, k, &live[k], logits + k * (int64_t)s->model->config.tgt_vocab_size);
+    tfm__sort(c->items, c->n, tfm__compare_candidates);
+    wanted = tfm__wanted_id(s, b, &forced);
+    for (i = 0; i < c->n; i++) {
+        const tfm__candidate *candidate = (const tfm__candidate *)c->items[i];
+        const tfm__leaf *from = &live[candidate->from];
+        int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
+        tfm__leaf leaf = *from;
+        if (is_end && i >= s->beam) continue;
+        if (is_end) leaf.sum = candidate->total;
+        else if (n_next == s->beam) continue;
+        else leaf = tfm__grow_leaf(s, from, row + n_next, candidate->id, candidate->total);
+        leaf.on_prefix = from->on_prefix && candidate->id == wanted;
+        if (is_end || last) tfm__keep(s, b, &leaf, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end && i == 0) best_ended = 1;
+        if (!is_end) s->next[n_next++] = leaf;
+    }
+    for (k = 0; !c->n && k < sentence->n_live; k++) tfm__keep(s, b, &live[k], TFM_STUCK);
+    sentence->n_live = last ? 0 : n_next;
+    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
+    if (tfm__is_done(s, b, best_ended)) sentence->n_live = 0;
+}
+
+/* The next token of sample k from these logits, or of alternative k, which is greedy; -1: none. */
+static int32_t tfm__choose_token(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *leaf,
+                                 float *logits, double *sum) {
+    const tfm_decode_options *o = &s->decode;
+    int32_t id = -1, kept = s->n_marked;
+    if (o->samples) {
+        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+        tfm__prepare_choice(s, leaf, logits);
+        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+        if (id >= 0)
+            *sum = leaf->sum +
+                   ((double)logits[id] - tfm__log_sum(logits, s->model->config.tgt_vocab_size));
+        tfm__unmark(s, kept);
+    } else {
+        s->candidates.n = 0, s->candidates.capacity = 1;
+        tfm__offer_tokens(s, b, 0, leaf, logits);
+        if (s->candidates.n) {
+            const tfm__candidate *best = (const tfm__candidate *)s->candidates.items[0];
+            id = best->id, *sum = best->total;
+        }
+    }
+    return id;
+}
+
+/* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
+static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *from, int32_t id,
+                        double sum) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam + k, leaf = *from;
+    if (id >= 0 && tfm__is_end(s, id)) leaf.sum = sum, leaf.finish = TFM_ENDED;
+    else if (id < 0) leaf.finish = TFM_STUCK;
+    else {
+        leaf = tfm__grow_leaf(s, from, b * s->max_beam + k, id, sum);
+        if (leaf.length == sentence->cap) leaf.finish = TFM_HIT_LENGTH;
+    }
+    if (leaf.finish == TFM_RUNNING) s->next[sentence->n_live++] = leaf;
+    else leaf.score = tfm__score(s, b, &leaf);
+    *kept = leaf;
+}
+
+/* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
+   becomes as many as are wanted, and each goes its own way. */
+static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    tfm__candidates *c = &s->candidates;
+    int64_t V = s->model->config.tgt_vocab_size;
+    int32_t i, k, n = sentence->n_live, id;
+    double sum = 0;
+    int forced;
+    id = tfm__wanted_id(s, b, &forced);
+    if (id >= 0) { /* below the cap: tfm_start made sure */
+        live[0] = tfm__grow_leaf(s, &live[0], live[0].row, id, live[0].sum);
+        return;
+    }
+    sentence->n_live = 0;
+    if (!sentence->n_kept && s->decode.samples) {
+        sentence->n_kept = s->decode.samples;
+        for (k = 0; k < sentence->n_kept; k++) {
+            id = tfm__choose_token(s, b, k, &live[0], logits, &sum);
+            tfm__extend(s, b, k, &live[0], id, sum);
+        }
+    } else if (!sentence->n_kept) {
+        c->n = 0, c->capacity = s->decode.alternatives;
+        tfm__offer_tokens(s, b, 0, &live[0], logits);
+        tfm__sort(c->items, c->n, tfm__compare_candidates);
+        sentence->n_kept = (int32_t)tfm__max(1, c->n);
+        if (!c->n) tfm__extend(s, b, 0, &live[0], -1, 0);
+        for (k = 0; k < c->n; k++) {
+            const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
+            tfm__extend(s, b, k, &live[0], candidate->id, candidate->total);
+        }
+    } else {
+        for (i = 0; i < n; i++) {
+            k = live[i].row - b * s->max_beam;
+            id = tfm__choose_token(s, b, k, &live[i], logits + i * V, &sum);
+            tfm__extend(s, b, k, &live[i], id, sum);
+        }
+    }
+    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
+}
+
+/* ---- options ---- */
+
+/* One option and what it may be. */
+typedef struct tfm__range {
+    const char *name;
+    double value, least, most;
+} tfm__range;
+
+/* Ids of an option: each in the vocabulary. row -1: a plain list. */
+static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
+                                 int32_t row, tfm_error *err) {
+    int32_t i;
+    if (n < 0 || (n > 0 && !ids))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i ids, but none given", name, (int64_t)n);
+    for (i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < vocab) continue;
+        if (row >= 0)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
+                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
+        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
+                         (int64_t)ids[i], (int64_t)vocab);
+    }
+    return TFM_OK;
+}
+
+/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
+static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
+                                     int32_t least, int32_t vocab, tfm_error *err) {
+    int32_t r;
+    if (batch->width < 0 || batch->rows < 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
+                         (int64_t)batch->width);
+    if (rows >= 0 && batch->rows != rows)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
+                         (int64_t)batch->rows, (int64_t)rows);
+    for (r = 0; r < batch->rows; r++) {
+        int32_t length = tfm__row_length(batch, r);
+        if (length < least || length > batch->width)
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
+                             name, (int64_t)r, (int64_t)length, (int64_t)least,
+                             (int64_t)batch->width);
+        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
+                                vocab, name, r, err));
+    }
+    return TFM_OK;
+}
+
+/* Everything that needs no look at the single sentence. */
+static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_decode_options *o,
+                                            int32_t rows, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int32_t V = c->tgt_vocab_size, i;
+    tfm__range ranges[17];
+    int n = 0;
+#define TFM__RANGE(field, low, high)                                                               \
+    ranges[n].name = #field, ranges[n].value = (double)o->field, ranges[n].least = low,            \
+    ranges[n++].most = high
+    TFM__RANGE(max_length, 0, INT32_MAX);
+    TFM__RANGE(min_length, 0, INT32_MAX);
+    TFM__RANGE(beam, 0, INT32_MAX);
+    TFM__RANGE(n_best, 0, o->beam > 1 ? o->beam : 1);
+    TFM__RANGE(length_penalty, -100, 100);
+    TFM__RANGE(coverage_penalty, 0, 1e6);
+    TFM__RANGE(patience, 0, 1e6);
+    TFM__RANGE(stop, TFM_STOP_ENOUGH, TFM_STOP_SURE);
+    TFM__RANGE(samples, 0, INT32_MAX);
+    TFM__RANGE(temperature, 0, 1e6);
+    TFM__RANGE(top_k, 0, INT32_MAX);
+    TFM__RANGE(top_p, 0, 1);
+    TFM__RANGE(alternatives, 0, INT32_MAX);
+    TFM__RANGE(prefix_bias, 0, 1);
+    TFM__RANGE(no_repeat_ngram, 0, INT32_MAX);
+    TFM__RANGE(repetition_penalty, 0, 1e6);
+    TFM__RANGE(attention_layer, 0, c->n_decoder_layers);
+#undef TFM__RANGE
+    while (n-- > 0)
+        if (!(ranges[n].value >= ranges[n].least && ranges[n].value <= ranges[n].most))
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i",
+                             ranges[n].name, (int64_t)ranges[n].least, (int64_t)ranges[n].most);
+    if (o->attention_head < 0 || o->attention_head > c->n_heads)
+        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %i, the model has %i",
+                         (int64_t)o->attention_head, (int64_t)c->n_heads);
+    if ((o->beam > 1) + (o->samples > 0) + (o->alternatives > 0) > 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "beam, samples, alternatives: choose one");
+    if (o->prefix_bias > 0 && (o->samples || o->alternatives))
+        return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
+    if (tfm__max(o->beam, tfm__max(o->samples, o->alternatives)) > s->max_beam)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %i",
+                         o->samples        ? "samples"
+                         : o->alternatives ? "alternatives"
+                                           : "beam",
+                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)),
+                         (int64_t)s->max_beam);
+    if (tfm__max(o->max_length, o->min_length) > s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %i",
+                         o->max_length > s->max_target ? "max_length" : "min_length",
+                         tfm__max(o->max_length, o->min_length), (int64_t)s->max_target);
+    if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "coverage_penalty, attention_layer and attention_head need a session with "
+                         "attention");
+    TFM__TRY(tfm__check_ids(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
+    TFM__TRY(tfm__check_ids(o->ends, o->n_ends, V, "ends", -1, err));
+    if (o->forbidden_sequences)
+        TFM__TRY(tfm__check_id_rows(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
+    for (i = 0; o->first && i < rows; i++)
+        if (o->first[i] != -1) TFM__TRY(tfm__check_ids(&o->first[i], 1, V, "first", i, err));
+    return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
+}
+
+/* The cap of a sentence of that length, and room in it for what is forced. */
+static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_options *o, int32_t b,
+                                     int32_t source_length, tfm__sentence *sentence,
+                                     tfm_error *err) {
+    int64_t forced;
+    memset(sentence, 0, sizeof *sentence);
+    sentence->first = s->model->config.forced;
+    if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
+    sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
+    forced = sentence->n_prefix + (sentence->first >= 0);
+    sentence->cap =
+        (int32_t)tfm__min(2 * (int64_t)source_length + 16 + sentence->n_prefix, s->max_target);
+    if (o->max_length) sentence->cap = o->max_length;
+    if (forced > 0 && forced >= sentence->cap)
+        return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",
+                         (int64_t)b, forced, (int64_t)sentence->cap);
+    return TFM_OK;
+}
+
+/* ---- the calls ---- */
 
 /* Encodes, and puts every row at position 0 with the start token. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err) {
     tfm_session *s = session;
     const tfm_config *c;
-    int32_t b, cap = options ? options->max_length : 0;
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    tfm_decode_options o;
+    tfm__sentence plan;
+    int32_t b, i;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src: none given");
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be "
                          "decoded");
-    if (cap < 0) return tfm__fail(err, TFM_E_ARGUMENT, "max_length is %i", (int64_t)cap);
-    if (cap > s->max_target)
-        return tfm__fail(err, TFM_E_TOO_LONG, "max_length is %i, the session's max_target %i",
-                         (int64_t)cap, (int64_t)s->max_target);
+    TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
+    for (b = 0; b < src->rows; b++) /* a source of any length: the shortest cap is the strictest */
+        TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, NULL);
     s->decoding = 1;
+    s->decode = o;
+    s->beam = o.beam ? o.beam : 1;
+    s->n_best = o.n_best ? o.n_best : 1;
     s->position = 0;
     s->n_running = s->B;
+    memset(s->marks, 0, (size_t)c->tgt_vocab_size);
+    s->n_marked = 0; /* these stay marked for the whole decode */
+    for (i = 0; i < c->n_suppressed; i++) tfm__mark(s, c->suppressed[i]);
+    for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
+    if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
     for (b = 0; b < s->B; b++) {
+        tfm__leaf *leaf = s->live + (int64_t)b * s->max_beam;
+        (void)tfm__plan_sentence(s, &o, b, s->src_lengths[b], &s->sentences[b], NULL);
+        s->sentences[b].n_live = 1;
+        memset(leaf, 0, sizeof *leaf);
+        leaf->row = b * s->max_beam;
+        leaf->on_prefix = 1;
         s->running[b] = b;
         s->slots[b] = -1;
-        s->step_ids[b] = c->start < 0 ? 0 : c->start;
-        s->caps[b] = cap ? cap
-                         : (int32_t)tfm__min(2 * (int64_t)s->src_lengths[b] + 16, s->max_target);
-        memset(&s->results[b], 0, sizeof s->results[b]);
-        s->results[b].ids = s->out_ids + (int64_t)b * s->max_target;
-        s->results[b].finish = TFM_RUNNING;
     }
     return TFM_OK;
 }
 
-/* The list is short, and asked only about candidates for the maximum. */
-static int tfm__is_suppressed(const tfm_config *c, int32_t id) {
-    int32_t i;
-    for (i = 0; i < c->n_suppressed; i++)
-        if (c->suppressed[i] == id) return 1;
-    return 0;
-}
-
-/* The most probable id and its log-probability. Whatever the logits are (NaN, infinities), the id
-   is in range: if nothing compares it is the end token, or 0. */
-static int32_t tfm__best_token(const tfm_config *c, const float *logits, double *log_probability) {
-    float max = -INFINITY, best_logit = -INFINITY;
-    int32_t v, best = c->end < 0 ? 0 : c->end;
-    double sum = 0;
-    /* comparisons with NaN are false, so NaN is never the best */
-    for (v = 0; v < c->tgt_vocab_size; v++) {
-        if (logits[v] > max) max = logits[v];
-        if (logits[v] > best_logit && !tfm__is_suppressed(c, v)) best_logit = logits[v], best = v;
-    }
-    for (v = 0; v < c->tgt_vocab_size; v++) sum += (double)expf(logits[v] - max);
-    *log_probability = (double)logits[best] - (double)max - log(sum);
-    return best;
-}
-
-/* Takes the next token of every running row from its logits; rows that finish leave the list. */
-static void tfm__choose_tokens(tfm_session *s) {
+/* Lists the hypotheses that run: their rows, sentences, last tokens, and paths. */
+static void tfm__list_hypotheses(tfm_session *s) {
     const tfm_config *c = &s->model->config;
-    int32_t i, kept = 0;
+    int32_t i, k, n = 0;
     for (i = 0; i < s->n_running; i++) {
-        int32_t row = s->running[i], id;
-        tfm_result *result = &s->results[row];
-        double log_probability = 0;
-        if (s->position == 0 && c->forced >= 0) {
-            id = c->forced;
-        } else {
-            id = tfm__best_token(c, s->logits + (int64_t)i * c->tgt_vocab_size, &log_probability);
-            result->score += log_probability;
+        int32_t b = s->running[i];
+        s->slots[b] = n;
+        for (k = 0; k < s->sentences[b].n_live; k++, n++) {
+            const tfm__leaf *leaf = &s->live[(int64_t)b * s->max_beam + k];
+            s->step_rows[n] = leaf->row, s->step_sentences[n] = b;
+            if (leaf->length) s->step_ids[n] = *tfm__token_at(s, leaf->length - 1, leaf->row);
+            else s->step_ids[n] = c->start < 0 ? 0 : c->start;
+            tfm__walk_rows(s, leaf, s->paths + (int64_t)n * s->max_target);
         }
-        if (id == c->end) { /* counted in the score, not in the ids */
-            result->finish = TFM_ENDED;
-            continue;
-        }
-        s->out_ids[(int64_t)row * s->max_target + result->length++] = id;
-        if (result->length == s->caps[row]) {
-            result->finish = TFM_HIT_LENGTH;
-            continue;
-        }
-        s->running[kept] = row;
-        s->step_ids[kept++] = id;
     }
-    s->n_running = kept;
+    s->n_step = n;
 }
 
-/* One position of the running rows: a decoder pass of one position each, over their cache rows. */
+/* One head's weights, or the mean over heads in their order, into the store. */
+static void tfm__store_attention(tfm_session *s) {
+    int64_t i, h, H = s->model->config.n_heads, x, first = 0, n = H;
+    if (s->decode.attention_head) first = s->decode.attention_head - 1, n = 1;
+    for (i = 0; i < s->n_step; i++) {
+        const float *heads = s->step_attention + i * H * s->S;
+        float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
+        memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
+        for (h = first + 1; h < first + n; h++) tfm__add_to(out, heads + h * s->S, s->S);
+        for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
+    }
+}
+
+/* One position of all hypotheses that run: a decoder pass of one position each. */
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
     if (s->n_running) {
         const tfm_model *m = s->model;
-        int64_t n = s->n_running, D = m->config.d_model, V = m->config.tgt_vocab_size;
+        const tfm_config *c = &m->config;
+        int64_t D = c->d_model, V = c->tgt_vocab_size, dims[5];
         tfm_masks cross =
             tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, 0, s->B, s->S);
-        tfm__rows x = tfm__rows_make(s->x, n, 1, D), logits = tfm__rows_make(s->logits, n, 1, V);
+        tfm_tensor attention;
+        tfm__rows x, logits;
         tfm__pass p;
-        int32_t i;
+        int32_t i, b, kept = 0;
+        for (b = 0; b < s->B; b++) s->slots[b] = -1;
+        tfm__list_hypotheses(s);
+        x = tfm__rows_make(s->x, s->n_step, 1, D),
+        logits = tfm__rows_make(s->logits, s->n_step, 1, V);
         memset(&p, 0, sizeof p);
-        p.B = n, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
-        /* while all rows run, row i of the batch is cache row i */
-        p.kv_rows = n == s->B ? NULL : s->running;
+        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
+        p.self_rows = s->step_rows, p.paths = s->paths, p.cross_rows = s->step_sentences;
         p.cross_masks = &cross, p.work = s->work;
-        tfm__embed(s, s->x, 1, s->step_ids, NULL, n, 1, s->position);
-        tfm__run_decoder(s, &p, s->x, 0, NULL, NULL);
+        dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
+        dims[4] = s->S;
+        attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
+        attention.strides[0] = 0; /* one layer's weights are wanted */
+        p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
+        tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
+        tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         tfm__linear(&logits, &x, &m->generator);
-        /* where tfm_step_logits finds a row */
-        for (i = 0; i < s->B; i++) s->slots[i] = -1;
-        for (i = 0; i < s->n_running; i++) s->slots[s->running[i]] = i;
-        tfm__choose_tokens(s);
+        if (s->attention) tfm__store_attention(s);
+        for (i = 0; i < s->n_running; i++) {
+            b = s->running[i];
+            if (s->decode.samples || s->decode.alternatives)
+                tfm__independent_step(s, b, s->logits + s->slots[b] * V);
+            else tfm__search_step(s, b, s->logits + s->slots[b] * V);
+            if (s->sentences[b].n_live) s->running[kept++] = b;
+        }
+        s->n_running = kept;
         s->position++;
     }
     *running = s->n_running;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_get_result(const tfm_session *session, int32_t row, tfm_result *result,
-                                  tfm_error *err) {
-    if (!session || !result) return tfm__fail(err, TFM_E_ARGUMENT, "session or result: none given");
-    if (!session->decoding)
-        return tfm__fail(err, TFM_E_STATE, "tfm_get_result: tfm_start comes first");
-    if (row < 0 || row >= session->B)
+TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
+                              const tfm_decode_options *options, tfm_error *err) {
+    int32_t running = 0;
+    TFM__TRY(tfm_start(session, src, options, err));
+    do TFM__TRY(tfm_step(session, &running, err));
+    while (running);
+    return TFM_OK;
+}
+
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+    const tfm__sentence *sentence;
+    if (!session || !session->decoding || row < 0 || row >= session->B) return 0;
+    sentence = &session->sentences[row];
+    if (session->decode.samples || session->decode.alternatives)
+        return sentence->n_kept ? sentence->n_kept : 1;
+    return sentence->n_live ? sentence->n_live : sentence->n_kept;
+}
+
+/* The leaf of a hypothesis that tfm_result_count counts. */
+static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, const char *call,
+                                 tfm__leaf *leaf, tfm_error *err) {
+    const tfm__sentence *sentence;
+    int64_t first;
+    int32_t n = tfm_result_count(s, row);
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
+    if (row < 0 || row >= s->B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
-                         (int64_t)session->B);
-    *result = session->results[row];
+                         (int64_t)s->B);
+    if (rank < 0 || rank >= n)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %i: hypothesis %i of %i", (int64_t)row,
+                         (int64_t)rank, (int64_t)n);
+    sentence = &s->sentences[row];
+    first = (int64_t)row * s->max_beam;
+    /* independent hypotheses keep their last state in kept, those of a beam only when they end */
+    *leaf = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
+                ? s->kept[first + rank]
+                : s->live[first + rank];
+    if (leaf->finish == TFM_RUNNING) leaf->score = tfm__normalize(s, leaf->sum, leaf->length);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_get_result(tfm_session *session, int32_t row, int32_t rank,
+                                  tfm_result *result, tfm_error *err) {
+    tfm__leaf leaf;
+    int32_t *ids;
+    if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result: no place for it");
+    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_get_result", &leaf, err));
+    ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
+    tfm__walk_tokens(session, &leaf, ids);
+    result->ids = ids, result->length = leaf.length;
+    result->log_probability = leaf.sum, result->score = leaf.score;
+    result->finish = leaf.finish;
+    return TFM_OK;
+}
+
+/* The leaf, and the rows in which its steps were made, in history. */
+static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, const char *call,
+                                      tfm__leaf *leaf, tfm_error *err) {
+    TFM__TRY(tfm__find_leaf(s, row, rank, call, leaf, err));
+    if (!s->attention)
+        return tfm__fail(err, TFM_E_STATE, "%s: the session was made without attention", call);
+    tfm__walk_rows(s, leaf, s->history);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_get_attention(tfm_session *session, int32_t row, int32_t rank,
+                                     tfm_tensor *out, tfm_error *err) {
+    tfm__leaf leaf;
+    tfm__rows rows;
+    tfm_tensor expected;
+    int32_t t;
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_get_attention", &leaf, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, leaf.length, session->src_lengths[row]);
+    TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
+    for (t = 0; t < leaf.length; t++)
+        memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
+               (size_t)rows.D * sizeof(float));
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_get_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                     int32_t *sources, tfm_error *err) {
+    const tfm_config *c;
+    tfm__leaf leaf;
+    int32_t t, i, best;
+    if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources: no place for them");
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_get_alignment", &leaf, err));
+    c = &session->model->config;
+    for (t = 0; t < leaf.length; t++) {
+        const float *weights = tfm__attention_row(session, t, session->history[t]);
+        for (i = 0, best = -1; i < session->src_lengths[row]; i++) {
+            int32_t id = session->src_ids[(int64_t)row * session->S + i];
+            int edge = (i == 0 && id == c->src_start) ||
+                       (i + 1 == session->src_lengths[row] && id == c->src_end);
+            if (edge || session->src_pads[(int64_t)row * session->S + i]) continue;
+            if (best < 0 || weights[i] > weights[best]) best = i;
+        }
+        sources[t] = best;
+    }
     return TFM_OK;
 }
 
@@ -4559,6 +5504,74 @@ TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
     if (!session || !session->decoding || row < 0 || row >= session->B || session->slots[row] < 0)
         return NULL;
     return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
+}
+
+/* Log-probabilities of the targets of rows b0 .. b0 + B - 1, whose L positions are in s->x. */
+static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, int64_t B,
+                             double *out) {
+    const tfm_config *c = &s->model->config;
+    int64_t L = (int64_t)tgt->width + 1, V = c->tgt_vocab_size, at, i;
+    for (at = 0; at < B * L; at += s->max_rows) { /* as many positions as logits have room for */
+        int64_t n = tfm__min(s->max_rows, B * L - at);
+        tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
+        tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
+        tfm__linear(&logits, &x, &s->model->generator);
+        for (i = 0; i < n; i++) {
+            int64_t b = b0 + (at + i) / L, l = (at + i) % L;
+            const float *row = s->logits + i * V;
+            int32_t length = tfm__row_length(tgt, b);
+            int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
+            double *to = out + b * L + l;
+            if (l > length || (l == 0 && length && id == c->forced)) *to = 0;
+            else *to = (double)row[id] - tfm__log_sum(row, V);
+        }
+    }
+}
+
+/* Teacher-forced, in groups: the decoder reads the start token and the target, and is asked for the
+   target and the end token. */
+TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                             double *out, tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_config *c;
+    int64_t b0, b, i, per, L;
+    if (!s || !src || !tgt || !out)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out: none given");
+    c = &s->model->config;
+    if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
+        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
+                         c->end < 0 ? "end" : "start");
+    TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
+    if (tgt->width >= s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "tgt has %i tokens a row and an end token, the session takes %i",
+                         (int64_t)tgt->width, (int64_t)s->max_target);
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, NULL);
+    L = (int64_t)tgt->width + 1;
+    per = tfm__max(1, tfm__group_rows(s) / L);
+    for (b0 = 0; b0 < s->B; b0 += per) {
+        int64_t B = tfm__min(per, s->B - b0);
+        tfm_masks self;
+        tfm_masks cross =
+            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+        tfm__pass p;
+        memset(&self, 0, sizeof self);
+        memset(&p, 0, sizeof p);
+        self.causal = 1; /* hides what stands behind a short row, too */
+        for (b = 0; b < B; b++)
+            for (i = 0; i < L; i++) {
+                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt_ids[b * L + i];
+                if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
+                else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
+            }
+        p.B = B, p.L = L, p.D = c->d_model, p.S = s->S, p.self_masks = &self;
+        p.cross_masks = &cross, p.work = s->work;
+        tfm__embed(s, s->x, 1, s->tgt_ids, NULL, B, L, 0);
+        tfm__run_decoder(s, &p, s->x, b0, NULL, NULL);
+        tfm__score_group(s, tgt, b0, B, out);
+    }
+    return TFM_OK;
 }
 
 /* >>text ==========================================================================================
@@ -4648,36 +5661,89 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
     return TFM_OK;
 }
 
-/* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. */
-static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
-                        char *out) {
-    const tfm__vocabulary *v = &m->tgt_vocabulary;
-    int words = form == TFM_FORM_TOKENS || m->config.tgt_text == TFM_TEXT_WORDS;
-    size_t size = 0;
-    int64_t i, k;
-    for (i = 0; i < n; i++) {
-        const tfm__spelling *token = &v->spellings[v->tokens[ids[i]]];
-        if (words && i) {
-            if (out) out[size] = ' ';
-            size++;
-        }
-        for (k = 0; k < token->size;) {
-            int space = !words && token->size - k >= TFM__SPACE_PIECE &&
-                        memcmp(token->text + k, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-            char byte = space ? ' ' : token->text[k];
-            k += space ? TFM__SPACE_PIECE : 1;
-            if (space && size == 0) continue; /* the text begins with a word, not with its space */
-            if (out) out[size] = byte;
-            size++;
-        }
+/* A text under construction, or only its size where out is NULL. */
+typedef struct tfm__joined {
+    char *out;
+    size_t size;
+    int words; /* tokens stand between spaces; else U+2581 in a token is a space */
+} tfm__joined;
+
+static void tfm__join_byte(tfm__joined *j, char byte) {
+    if (j->out) j->out[j->size] = byte;
+    j->size++;
+}
+
+/* The text begins with a word, not with its space. */
+static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
+    int64_t k;
+    if (j->words && j->size) tfm__join_byte(j, ' ');
+    for (k = 0; k < size;) {
+        int space = !j->words && size - k >= TFM__SPACE_PIECE &&
+                    memcmp(token + k, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+        if (!space || j->size) tfm__join_byte(j, space ? ' ' : token[k]);
+        k += space ? TFM__SPACE_PIECE : 1;
     }
-    return size;
+}
+
+/* Which source token each target token attends to most, and the text that those were. */
+typedef struct tfm__unknowns {
+    const tfm_text *source;
+    const int32_t *positions; /* -1: none */
+} tfm__unknowns;
+
+/* Token at of a source, as it stands in the text. */
+static int tfm__source_token(const tfm_model *m, tfm_text_form form, const tfm_text *source,
+                             int32_t at, tfm_text *token) {
+    tfm_text_kind kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : m->config.src_text;
+    size_t offset = 0;
+    int32_t i = m->config.src_start >= 0; /* which is no part of the text */
+    if (at < i) return 0;
+    for (; tfm__next_token(&m->src_vocabulary, kind, source->data, source->size, &offset, token);
+         i++)
+        if (i == at) return 1;
+    return 0;
+}
+
+/* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. unknowns
+   may be NULL. */
+static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
+                        const tfm__unknowns *unknowns, char *out) {
+    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    tfm__joined j;
+    int64_t i;
+    j.out = out, j.size = 0;
+    j.words = form == TFM_FORM_TOKENS || m->config.tgt_text == TFM_TEXT_WORDS;
+    for (i = 0; i < n; i++) {
+        const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
+        tfm_text token;
+        if (unknowns && ids[i] == m->config.tgt_unk &&
+            tfm__source_token(m, form, unknowns->source, unknowns->positions[i], &token)) {
+            /* pieces say where spaces are, this word does not */
+            if (!j.words && j.size && m->config.tgt_text == TFM_TEXT_PIECES)
+                tfm__join_byte(&j, ' ');
+            tfm__join_token(&j, token.data, (int64_t)token.size);
+        } else tfm__join_token(&j, spelling->text, spelling->size);
+    }
+    return j.size;
+}
+
+/* Checked ids to terminated text: the size is known before the first byte is written. */
+static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids, int32_t count,
+                                     tfm_text_form form, const tfm__unknowns *unknowns, char *text,
+                                     size_t capacity, size_t *size, tfm_error *err) {
+    size_t needed = tfm__join(model, ids, count, form, unknowns, NULL);
+    if (needed >= capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
+                         (int64_t)needed + 1, (int64_t)capacity);
+    tfm__join(model, ids, count, form, unknowns, text);
+    text[needed] = 0;
+    *size = needed;
+    return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err) {
-    size_t needed;
     int32_t i;
     if (!model || (!ids && count > 0) || !text || !size)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_detokenize: a pointer is NULL");
@@ -4687,14 +5753,26 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
                              (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    needed = tfm__join(model, ids, count, form, NULL);
-    if (needed >= capacity)
-        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
-                         (int64_t)needed + 1, (int64_t)capacity);
-    tfm__join(model, ids, count, form, text);
-    text[needed] = 0;
-    *size = needed;
-    return TFM_OK;
+    return tfm__write_text_of(model, ids, count, form, NULL, text, capacity, size, err);
+}
+
+TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
+                                const tfm_text *source, tfm_text_form form, char *text,
+                                size_t capacity, size_t *size, tfm_error *err) {
+    tfm_result result;
+    tfm__unknowns unknowns;
+    if (!text || !size) return tfm__fail(err, TFM_E_ARGUMENT, "tfm_get_text: a pointer is NULL");
+    TFM__TRY(tfm_get_result(session, row, rank, &result, err));
+    if (!session->model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
+    unknowns.source = source, unknowns.positions = session->paths; /* scratch of a step */
+    if (source) {
+        int64_t fault = tfm__utf8_fault(source->data, source->size);
+        if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "source is not UTF-8 at byte %i", fault);
+        TFM__TRY(tfm_get_alignment(session, row, rank, session->paths, err));
+    }
+    return tfm__write_text_of(session->model, result.ids, result.length, form,
+                              source ? &unknowns : NULL, text, capacity, size, err);
 }
 
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. */
@@ -4724,11 +5802,13 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
 
 /* Tokenize, decode to the end, measure, then write: an output that does not fit is not begun. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
-                                       int32_t n, char *buffer, size_t capacity, tfm_error *err) {
+                                       int32_t n, const tfm_decode_options *options, char *buffer,
+                                       size_t capacity, tfm_error *err) {
     tfm_session *s = session;
     tfm_batch batch;
+    tfm_result result;
     size_t needed = 0, at = 0;
-    int32_t i, row, running;
+    int32_t i, row;
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "tfm_translate_batch: a pointer is NULL, or n negative");
@@ -4738,32 +5818,24 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
-    running = 0;
-    if (batch.rows) {
-        TFM__TRY(tfm_start(s, &batch, NULL, err));
-        do TFM__TRY(tfm_step(s, &running, err));
-        while (running);
-    }
+    if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     /* all sizes before the first byte: a buffer that is too small stays as it was */
-    for (row = 0; row < batch.rows; row++)
-        needed +=
-            tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT, NULL);
+    for (row = 0; row < batch.rows; row++) {
+        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
+        needed += tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL);
+    }
     needed += (size_t)n;
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
     for (i = row = 0; i < n; i++) {
         tfm_text token;
-        size_t begin = 0;
+        size_t begin = 0, size = 0;
         /* a text without a token was not in the batch */
-        int blank = !tfm__next_token(&s->model->src_vocabulary, s->model->config.src_text,
-                                     texts[i].data, texts[i].size, &begin, &token);
-        size_t size = 0;
-        if (!blank) {
-            size = tfm__join(s->model, s->results[row].ids, s->results[row].length, TFM_FORM_TEXT,
-                             buffer + at);
-            row++;
-        }
+        if (tfm__next_token(&s->model->src_vocabulary, s->model->config.src_text, texts[i].data,
+                            texts[i].size, &begin, &token))
+            TFM__TRY(tfm_get_text(s, row++, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at,
+                                  &size, err));
         buffer[at + size] = 0;
         out[i].data = buffer + at, out[i].size = size;
         at += size + 1;
@@ -4776,7 +5848,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     tfm_text in, translated;
     if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text: none given");
     in.data = text, in.size = strlen(text);
-    return tfm_translate_batch(session, &in, &translated, 1, out, capacity, err);
+    return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
 #endif /* TRANSFORMER_NO_TEXT */
 

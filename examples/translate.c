@@ -199,7 +199,7 @@ static void finish_line(translator *t, line *lines, int64_t i, int32_t row) {
     tfm_error err;
     tfm_status status;
     memset(&result, 0, sizeof result);
-    status = tfm_get_result(t->session, row, &result, &err);
+    status = tfm_get_result(t->session, row, 0, &result, &err);
     while (status == TFM_OK) {
         l->out = (char *)grow(l->out, room);
         status = tfm_detokenize(t->model, result.ids, result.length, t->opt.form, l->out, room,

@@ -15,7 +15,7 @@ static void must(tfm_status status) {
 static tfm_result result_of(const tfm_session *s, int32_t row) {
     tfm_result r;
     memset(&r, 0, sizeof r);
-    must(tfm_get_result(s, row, &r, &err));
+    must(tfm_get_result(s, row, 0, &r, &err));
     return r;
 }
 
@@ -409,7 +409,7 @@ static void limits(void) {
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_get_result(s, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_get_result(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
     CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL,
           "nothing before the first call");
     must(tfm_start(s, &src, NULL, &err));
@@ -425,7 +425,7 @@ static void limits(void) {
     }
     must(tfm_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
-    CHECK_FAILS(tfm_get_result(s, 1, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
+    CHECK_FAILS(tfm_get_result(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
     must(tfm_start(s, &src, &d, &err));

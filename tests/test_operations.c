@@ -175,6 +175,7 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     tfm_decode_options options;
     int64_t B = c->B, S = c->S, position, expected;
     int32_t running;
+    memset(&options, 0, sizeof options);
     options.max_length = c->T; /* without an end token, all rows run until then */
     counted = 0;
     if (tfm_start(session, &src, &options, &err) != TFM_OK) CHECK(0, "%s", err.text);

@@ -132,7 +132,7 @@ static void translating(void) {
     int i, same = 1;
     SECTION("tfm_translate");
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
-    CHECK(tfm_translate_batch(s, in, out, 5, buffer, sizeof buffer, &err) == TFM_OK, "%s",
+    CHECK(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK, "%s",
           err.text);
     for (i = 0; i < 5; i++) {
         int32_t ids[8], count = 0, running = 1;
@@ -150,7 +150,7 @@ static void translating(void) {
         if (count) {
             CHECK(tfm_start(one, &src, NULL, &err) == TFM_OK, "");
             while (running) CHECK(tfm_step(one, &running, &err) == TFM_OK, "");
-            CHECK(tfm_get_result(one, 0, &r, &err) == TFM_OK, "");
+            CHECK(tfm_get_result(one, 0, 0, &r, &err) == TFM_OK, "");
             CHECK(tfm_detokenize(m, r.ids, r.length, TFM_FORM_TEXT, expected, sizeof expected,
                                  &size, &err) == TFM_OK,
                   "");
@@ -165,11 +165,11 @@ static void translating(void) {
                 TFM_E_TOO_SMALL, "the buffer has 4");
     CHECK(strcmp(tiny_buffer, "no") == 0, "outputs untouched");
     in[2].data = "b \x80", in[2].size = 3;
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 5, buffer, sizeof buffer, &err), TFM_E_UTF8,
+    CHECK_FAILS(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err), TFM_E_UTF8,
                 "text 2: text is not UTF-8 at byte 2");
-    CHECK_FAILS(tfm_translate_batch(one, in, out, 2, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
-                "2 texts");
-    CHECK(tfm_translate_batch(one, in, out, 0, buffer, sizeof buffer, &err) == TFM_OK,
+    CHECK_FAILS(tfm_translate_batch(one, in, out, 2, NULL, buffer, sizeof buffer, &err),
+                TFM_E_TOO_LONG, "2 texts");
+    CHECK(tfm_translate_batch(one, in, out, 0, NULL, buffer, sizeof buffer, &err) == TFM_OK,
           "no texts at all");
     tfm_free_session(s), tfm_free_session(one), tfm_free_model(m);
     m = tiny_model(tiny_default());

@@ -22,7 +22,7 @@ static void decode(tfm_session *s, const tfm_batch *src, int first, const char *
         tfm_result r;
         int i = first + row;
         memset(&r, 0, sizeof r);
-        CHECK(tfm_get_result(s, row, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
+        CHECK(tfm_get_result(s, row, 0, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
                   r.length == target_lengths[i] &&
                   memcmp(r.ids, targets[i], (size_t)target_lengths[i] * 4) == 0,
               "%s %s: %s", texts[i][0], what, texts[i][1]);
