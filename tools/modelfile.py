@@ -1,0 +1,486 @@
+"""modelfile.py: the model file that transformer.h reads, from the side that writes it.
+
+Its config keys, the names and shapes of its tensors, the position formulas, what has to agree, and
+the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model; convert.py
+checks and writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import struct
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+Tensors = dict[str, torch.Tensor]
+Config = dict[str, Any]
+
+
+class ConvertError(Exception):
+    """The checkpoint or the command line is at fault; the text says how and what to do."""
+
+
+# ------------------------------------------------------------------------------ the config's keys
+# A parser turns the text of --set KEY=TEXT into the value of the config, or raises a ValueError
+# whose text says what it takes.
+
+
+def whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) < least:
+            raise ValueError(f"a whole number from {least}")
+        return int(text)
+
+    return parse
+
+
+def number(text: str) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError("a number above 0")
+    return int(value) if value.is_integer() else value
+
+
+def scale(text: str) -> int | float | str:
+    if text == "sqrt_d":
+        return text
+    try:
+        return number(text)
+    except ValueError:
+        raise ValueError("a number above 0, or sqrt_d") from None
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in values:
+            raise ValueError("one of " + ", ".join(values))
+        return text
+
+    return parse
+
+
+def id_list(text: str) -> list[int]:
+    if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
+        raise ValueError("ids with commas between them")
+    return [int(one) for one in text.split(",")]
+
+
+SIZES = ("d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
+         "src_vocab_size", "tgt_vocab_size")
+SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
+TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
+
+CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
+    "n_heads": whole(1),
+    **{key: whole(1) for key in SIZES},
+    "norm": one_of("post", "pre"),
+    "layer_norm": one_of("variance", "deviation"),
+    "layer_norm_eps": number,
+    "activation": one_of("relu", "gelu", "gelu_tanh", "swish"),
+    "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
+                        "none"),
+    "position_offset": whole(0),
+    "position_base": number,
+    "position_divisor": one_of("d", "d/2-1"),
+    "position_precision": one_of("float", "double"),
+    "pad_position": one_of("plain", "zero"),
+    "embedding_scale": scale,
+    "attention_scale": number,
+    **{key: whole(0) for key in SOURCE_IDS + TARGET_IDS},
+    "suppressed": id_list,
+    "start_embedding": one_of("token", "zero"),
+    "src_text": one_of("words", "characters"),
+    "tgt_text": one_of("words", "characters", "pieces"),
+}
+
+# What no weight shows. The file always says these, so that it can be read without the spec.
+ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "variance", "activation": "relu"}
+ASSUMED_AROUND_STACK: Config = {"positions": "sinusoidal", "embedding_scale": 1}
+
+
+def parse_settings(settings: list[str]) -> Config:
+    """The KEY=VALUE texts of --set as config entries."""
+    config: Config = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ConvertError(f"--set {setting}: write KEY=VALUE")
+        if key not in CONFIG_KEYS:
+            keys = ", ".join(CONFIG_KEYS)
+            raise ConvertError(f"--set {setting}: no such key; the keys are {keys}")
+        try:
+            config[key] = CONFIG_KEYS[key](text)
+        except ValueError as error:
+            raise ConvertError(f"--set {setting}: {key} takes {error}") from None
+    return config
+
+
+# ------------------------------------------------------------------- the names of the model file
+# Every name with its shape. D model width, F feed-forward width, HK and HV the key and value
+# widths of all heads together, Vs and Vt the vocabularies, * any length.
+
+
+def attention_shapes(name: str) -> dict[str, str]:
+    return {
+        rf"{name}\.in_proj_weight": "3D D", rf"{name}\.in_proj_bias": "3D",
+        rf"{name}\.[qk]_proj\.weight": "HK D", rf"{name}\.[qk]_proj\.bias": "HK",
+        rf"{name}\.v_proj\.weight": "HV D", rf"{name}\.v_proj\.bias": "HV",
+        rf"{name}\.out_proj\.weight": "D HV", rf"{name}\.out_proj\.bias": "D",
+    }
+
+
+ENCODER_LAYER = {
+    **attention_shapes("self_attn"),
+    r"linear1\.weight": "F D", r"linear1\.bias": "F",
+    r"linear2\.weight": "D F", r"linear2\.bias": "D",
+    r"norm[12]\.(weight|bias)": "D",
+}
+DECODER_LAYER = {
+    **ENCODER_LAYER,
+    **attention_shapes("multihead_attn"),
+    r"norm3\.(weight|bias)": "D",
+}
+SHAPES = {
+    **{rf"encoder\.layers\.\d+\.{rest}": shape for rest, shape in ENCODER_LAYER.items()},
+    **{rf"decoder\.layers\.\d+\.{rest}": shape for rest, shape in DECODER_LAYER.items()},
+    r"(encoder|decoder)\.norm\.(weight|bias)": "D",
+    r"src_embedding\.weight": "Vs D",
+    r"tgt_embedding\.weight": "Vt D",
+    r"(src|tgt)_embedding_norm\.(weight|bias)": "D",
+    r"(src|tgt)_positions\.weight": "* D",
+    r"generator\.weight": "Vt D",
+    r"generator\.bias": "Vt",
+}
+
+
+def shape_of(name: str) -> str | None:
+    return next((shape for rule, shape in SHAPES.items() if re.fullmatch(rule, name)), None)
+
+
+# -------------------------------------------------------------------------------------- positions
+FORMULA_KEYS = ("positions", "position_divisor", "position_precision", "position_offset")
+
+
+def position_table(rows: int, width: int, config: Config) -> torch.Tensor:
+    """The rows that the config's formula gives, in the precision that it names."""
+    real = torch.float64 if config.get("position_precision") == "double" else torch.float32
+    first, base = config.get("position_offset", 0), config.get("position_base", 10000)
+    position = torch.arange(first, first + rows, dtype=real).unsqueeze(1)
+    table = torch.zeros(rows, width, dtype=real)
+    if config["positions"] == "sinusoidal_per_index":
+        angle = position / base ** (2.0 * torch.arange(width, dtype=real) / width)
+        table[:, 0::2] = torch.sin(angle[:, 0::2])
+        table[:, 1::2] = torch.cos(angle[:, 1::2])
+        table[position[:, 0] == 0] = 0
+        return table
+    divisor = width - 2 if config.get("position_divisor") == "d/2-1" else width
+    rate = torch.exp(torch.arange(0, width, 2, dtype=real) * -(math.log(base) / divisor))
+    angle = position * rate
+    if config["positions"] == "sinusoidal":
+        table[:, 0::2] = torch.sin(angle)
+        table[:, 1::2] = torch.cos(angle)[:, : width // 2]
+    else:
+        table[:, : angle.shape[1]] = torch.sin(angle)
+        table[:, angle.shape[1]:] = torch.cos(angle)[:, : width // 2]
+    return table
+
+
+def find_formula(table: torch.Tensor, stated: Config) -> Config | None:
+    """The config entries of the formula that gives the table; None where no formula does."""
+    rows, width = table.shape
+    distances: dict[tuple[str, str, str, int], float] = {}
+    offsets = (stated["position_offset"],) if "position_offset" in stated else (0, 1, 2)
+    for kind, divisor, precision, offset in product(
+            ("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index"), ("d", "d/2-1"),
+            ("float", "double"), offsets):
+        formula = dict(zip(FORMULA_KEYS, (kind, divisor, precision, offset)))
+        denied = any(stated.get(key, value) != value for key, value in formula.items())
+        if denied or (divisor != "d" and (kind == "sinusoidal_per_index" or width < 4)):
+            continue
+        expected = position_table(rows, width, {**stated, **formula}).to(table.dtype)
+        distances[kind, divisor, precision, offset] = (expected - table).abs().max().item()
+    best = min(distances, key=distances.__getitem__, default=None)
+    # The table's own rounding, and that of angles in f32, which grow with the row.
+    slack = torch.finfo(table.dtype).eps + torch.finfo(torch.float32).eps * 2 * rows
+    if not best or not distances[best] <= slack:
+        return None
+    formula = dict(zip(FORMULA_KEYS, best))
+    if not formula["position_offset"]:
+        del formula["position_offset"]
+    return formula
+
+
+def name_positions(tables: Tensors, sides: Callable[[str], tuple[str, ...]], stated: Config,
+                   model: Model) -> None:
+    """Tables that one formula gives become config entries; others are learned positions."""
+    formulas = [find_formula(table, stated) for table in tables.values()]
+    if tables and formulas[0] and all(one == formulas[0] for one in formulas):
+        model.facts.update(formulas[0])
+        for name in tables:
+            model.notes.append(f"{name}: the {formulas[0]['positions']} formula gives it")
+        return
+    for name, table in tables.items():
+        for side in sides(name):
+            model.put(f"{side}_positions.weight", name, table)
+
+
+# ----------------------------------------------------------------------------------------- naming
+@dataclass
+class Model:
+    """A model file in the making."""
+
+    tensors: Tensors = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)  # new name -> name in the checkpoint
+    facts: Config = field(default_factory=dict)  # what layout and tensors tell of the config
+    texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def put(self, new: str, old: str, tensor: torch.Tensor) -> None:
+        """Two names may claim one place only if they hold the same numbers (a tied module)."""
+        if new not in self.tensors:
+            self.tensors[new], self.origin[new] = tensor, old
+        elif not same(self.tensors[new], tensor):
+            self.problems.append(f"{new}: both {self.origin[new]} and {old} fit; choose with "
+                                 f"--map or --drop")
+        else:
+            self.notes.append(f"{old}: the same as {self.origin[new]}")
+
+    def width(self) -> int:
+        """d_model as the first layer has it; 0 where there is none."""
+        first = self.tensors.get("encoder.layers.0.linear1.weight")
+        return first.shape[1] if first is not None and first.dim() == 2 else 0
+
+
+@dataclass
+class Checkpoint:
+    """What a reader found. place puts the tensors, after --drop and --map, into the model, and
+    there too what it knows of the config and of the vocabularies; it returns what has no place."""
+
+    tensors: Tensors
+    place: Callable[[Tensors, Config, Model], Tensors]
+    stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+
+
+def describe(tensor: torch.Tensor) -> str:
+    return f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def omit_tied(model: Model) -> None:
+    """A tensor that repeats another is left out where the model file lets absence say so."""
+    for name, other in (("generator.weight", "tgt_embedding.weight"),
+                        ("tgt_embedding.weight", "src_embedding.weight"),
+                        ("tgt_positions.weight", "src_positions.weight")):
+        pair = model.tensors.get(name), model.tensors.get(other)
+        if pair[0] is not None and pair[1] is not None and same(*pair):
+            del model.tensors[name], model.origin[name]
+            model.notes.append(f"{name}: tied to {other}, written once")
+
+
+# --------------------------------------------------------------------------------------- checking
+def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
+    """What a model file needs and this one lacks, a line each; layers of a side are alike."""
+    have, lines = model.tensors, []
+    for side, attentions in (("encoder", ["self_attn"]),
+                             ("decoder", ["self_attn", "multihead_attn"])):
+        layers: dict[int, set[str]] = {}
+        for name in have:
+            match = re.fullmatch(rf"{side}\.layers\.(\d+)\.(.+)", name)
+            if match:
+                layers.setdefault(int(match[1]), set()).add(match[2])
+        needs = {"linear1.weight", "linear2.weight"}.union(*layers.values())
+        for attention in attentions:
+            separate = any(re.match(rf"{attention}\.[qkv]_proj", part) for part in needs)
+            needs |= {f"{attention}.{letter}_proj.weight" for letter in "qkv"} if separate else {
+                f"{attention}.in_proj_weight"}
+            needs.add(f"{attention}.out_proj.weight")
+        for i in range(max(layers, default=0) + 1):
+            lines += [f"{side}.layers.{i}.{part}" for part in sorted(needs - layers.get(i, set()))]
+    around = ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]
+    lines += [name for name in around if name not in have and not core]
+    if config.get("positions") == "learned" and "src_positions.weight" not in have:
+        lines.append("src_positions.weight, for positions=learned")
+    return lines
+
+
+def measure(model: Model, heads: int) -> Config:
+    """Every size of the config from the shapes; disagreements become problems."""
+    sizes: dict[str, int] = {}
+    source: dict[str, str] = {}
+    if any(name.endswith(".in_proj_weight") for name in model.tensors):
+        for symbol in ("D", "HK", "HV"):  # a packed projection is square for each of q, k, v
+            sizes[symbol], source[symbol] = model.width(), "encoder.layers.0.linear1.weight"
+    for name in sorted(model.tensors, key=lambda name: (not name.startswith("encoder."), name)):
+        shape = list(model.tensors[name].shape)
+        symbols = (shape_of(name) or "").split()
+        if len(shape) != len(symbols):
+            model.problems.append(f"{name} ({model.origin[name]}) is {shape}, not "
+                                  f"[{', '.join(symbols)}]")
+            continue
+        for symbol, length in zip(symbols, shape):
+            factor, symbol = (3, "D") if symbol == "3D" else (1, symbol)
+            if symbol == "*":
+                continue
+            expected = factor * sizes.setdefault(symbol, length // factor)
+            source.setdefault(symbol, name)
+            if expected != length:
+                model.problems.append(f"{name} ({model.origin[name]}) is {shape}, not "
+                                      f"[{', '.join(symbols)}]: {source[symbol]} makes {symbol} "
+                                      f"{sizes[symbol]}")
+                break
+    if not model.problems and (sizes["HK"] % heads or sizes["HV"] % heads):
+        model.problems.append(f"n_heads {heads} does not divide the width of all heads, "
+                              f"{sizes['HK']} (values: {sizes['HV']})")
+    layers = {tuple(name.split(".")[:3]) for name in model.tensors if ".layers." in name}
+    counts = [sum(layer[0] == side for layer in layers) for side in ("encoder", "decoder")]
+    measured = {"d_model": sizes.get("D"), "d_ff": sizes.get("F"),
+                "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
+                "n_encoder_layers": counts[0], "n_decoder_layers": counts[1],
+                "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt")}
+    return {key: value for key, value in measured.items() if value}
+
+
+def check_config(config: Config, sizes: Config, model: Model) -> None:
+    """Sizes that were stated agree with the shapes; ids lie inside their vocabularies."""
+    for key, value in sizes.items():
+        if config.get(key, value) != value:
+            model.problems.append(f"{key} is stated as {config[key]}; the shapes say {value}")
+    for keys, vocabulary in ((SOURCE_IDS, "src_vocab_size"), (TARGET_IDS, "tgt_vocab_size")):
+        for key in keys:
+            ids = config.get(key, [])
+            for one in ids if isinstance(ids, list) else [ids]:
+                if one >= sizes.get(vocabulary, math.inf):
+                    model.problems.append(f"{key} {one} is outside the vocabulary: "
+                                          f"{vocabulary} is {sizes[vocabulary]}")
+
+
+def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Config]:
+    """The config, and the part of it that is an assumption."""
+    assumptions = ASSUMED_IN_STACK if core else {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK}
+    for name in [name for name in model.tensors if name.endswith("_positions.weight")]:
+        model.facts["positions"] = "learned"
+        if stated.get("positions", "learned") != "learned":
+            model.problems.append(f"positions={stated['positions']} does not give the table "
+                                  f"{model.origin[name]}: --drop it, or --set positions=learned")
+    facts = {key: value for key, value in model.facts.items()
+             if not (core and key in FORMULA_KEYS + ("embedding_scale",))}
+    merged = {**assumptions, **facts, **stated}
+    assumed = {key: value for key, value in assumptions.items()
+               if key not in facts and key not in stated}
+    return {key: merged[key] for key in CONFIG_KEYS if key in merged}, assumed
+
+
+def to_type(tensor: torch.Tensor, name: str, wanted: torch.dtype | None) -> torch.Tensor:
+    kept = tensor.dtype if tensor.dtype in TYPE_NAMES else torch.float32
+    result = tensor.to(wanted or kept).contiguous()
+    if not torch.equal(torch.isfinite(tensor), torch.isfinite(result)):
+        raise ConvertError(f"{name}: values too large for {TYPE_NAMES[result.dtype]}")
+    return result
+
+
+# --------------------------------------------------------------------------------- the vocabulary
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # bad UTF-8 as well
+        raise ConvertError(f"{path}: not JSON: {error}") from None
+
+
+def read_vocabulary(path: Path) -> bytes:
+    """The file's text as the tensor's bytes."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConvertError(f"{path}: not UTF-8: {error}") from None
+    lines = text.removesuffix("\n").split("\n")
+    seen: dict[str, int] = {}
+    for at, line in enumerate(lines, 1):
+        for spelling in line.split("\t"):
+            if not spelling:
+                raise ConvertError(f"{path}, line {at}: an empty token")
+            if seen.setdefault(spelling, at) != at:
+                raise ConvertError(f"{path}, line {at}: {spelling} stands on line "
+                                   f"{seen[spelling]} as well")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
+    """Tokens by id as the tensor's bytes. One that no line can hold, or that stands for a smaller
+    id already, gets a spelling that no text has."""
+    lines: list[str] = []
+    seen = set(tokens)
+    used: set[str] = set()
+    replaced: list[int] = []
+    for at, token in enumerate(tokens):
+        if not token or token in used or re.search(r"[\t\n\0]", token):
+            replaced.append(at)
+            token = f"<id {at}>"
+            while token in seen:
+                token = f"<{token}>"
+        used.add(token)
+        lines.append(token)
+    if replaced:
+        shown = ", ".join(map(str, replaced[:8])) + (" ..." if len(replaced) > 8 else "")
+        model.notes.append(f"{source}: {len(replaced)} tokens are empty, repeat another or hold a "
+                           f"tab or newline; they are spelt <id N> here: ids {shown}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+# ---------------------------------------------------------------------------------------- writing
+TYPE_NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+              torch.uint8: "U8"}
+TYPE_OPTIONS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def write_model(path: Path, tensors: Tensors, config: Config) -> int:
+    """Writes a safetensors file, whole or not at all; returns its size in bytes.
+
+    Wide types come first and tensors of odd length last among their type, so that every tensor is
+    aligned without holes; the header is padded so that the data starts at a multiple of 64.
+    """
+    def place(name: str) -> tuple[int, bool, str]:
+        tensor = tensors[name]
+        return -tensor.element_size(), tensor.nbytes % 4 != 0, name
+
+    text = json.dumps(config, ensure_ascii=False)
+    header: dict[str, Any] = {"__metadata__": {"transformer.config": text}}
+    order, end = sorted(tensors, key=place), 0
+    for name in order:
+        tensor, begin = tensors[name], end
+        end += tensor.nbytes
+        header[name] = {"dtype": TYPE_NAMES[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [begin, end]}
+    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    head += b" " * (-(8 + len(head)) % 64)
+    part = path.with_name(path.name + ".part")
+    try:
+        try:
+            with open(part, "wb") as file:
+                file.write(struct.pack("<Q", len(head)) + head)
+                for name in order:
+                    file.write(tensors[name].view(torch.uint8).numpy().data)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from None
+    return 8 + len(head) + end
+
