@@ -27,6 +27,8 @@ build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
+build/decode: tests/decode.c transformer.h | build
+	$(COMPILE) $< -o $@ $(LDLIBS)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
 	$(COMPILE) tests/units/*.c -o $@ $(LDLIBS)
 build:
@@ -46,8 +48,8 @@ toy: build/translate $(PYTHON)
 	build/translate build/toy.safetensors --tokens < tests/data/toy.zh | diff tests/data/toy.en -
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
-test-python: all $(PYTHON)
-	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py
+test-python: all build/decode $(PYTHON)
+	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py && $(PYTHON) tests/test_search.py
 
 install: transformer.h build/translate
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin

@@ -4735,7 +4735,7 @@ static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
 
 static double tfm__score(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
     double score = tfm__normalize(s, leaf->sum, leaf->length + (leaf->finish == TFM_ENDED));
-    if (s->decode.coverage_penalty != 0 && s->position > 0) score += tfm__coverage(s, b, leaf);
+    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, leaf);
     return score;
 }
 
@@ -4881,7 +4881,7 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
     int64_t v, V = s->model->config.tgt_vocab_size;
     int forced, kept = s->n_marked;
     int32_t wanted = tfm__wanted_id(s, b, &forced);
-    double log_sum, offset, bias = s->decode.prefix_bias;
+    double log_sum, base = leaf->sum, bias = s->decode.prefix_bias;
     float floor;
     if (wanted >= 0 && forced) {
         tfm__offer(c, leaf->sum, from, wanted);
@@ -4889,18 +4889,18 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
     }
     tfm__prepare_choice(s, leaf, logits);
     log_sum = tfm__log_sum(logits, V);
-    offset = leaf->sum - log_sum;
     if (wanted >= 0 && leaf->on_prefix) {
         double p = exp((double)logits[wanted] - log_sum);
         if (!s->marks[wanted]) tfm__offer(c, leaf->sum + log((1 - bias) * p + bias), from, wanted);
         tfm__mark(s, wanted);
-        offset += log(1 - bias);
+        base += log(1 - bias);
     }
-    floor = tfm__offer_floor(c, offset);
+    floor = tfm__offer_floor(c, base - log_sum);
     for (v = 0; v < V; v++) {
         if (!(logits[v] >= floor) || s->marks[v]) continue;
-        tfm__offer(c, (double)logits[v] + offset, from, (int32_t)v);
-        floor = tfm__offer_floor(c, offset);
+        /* in this order, so that tfm_score's terms add up to the same bits */
+        tfm__offer(c, base + ((double)logits[v] - log_sum), from, (int32_t)v);
+        floor = tfm__offer_floor(c, base - log_sum);
     }
     tfm__unmark(s, kept);
 }
@@ -5421,6 +5421,7 @@ static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, cons
     const tfm__sentence *sentence;
     int64_t first;
     int32_t n = tfm_result_count(s, row);
+    memset(leaf, 0, sizeof *leaf);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
     if (row < 0 || row >= s->B)

@@ -137,6 +137,14 @@ static void TEST_UNUSED tiny_write(st_writer *w, tiny t) {
     tiny_vocabulary(w, "tgt_vocabulary", t.tgt);
 }
 
+/* Makes a target token more likely, by its bias. */
+static void TEST_UNUSED tiny_raise(st_writer *w, int32_t id, float by) {
+    size_t i;
+    for (i = 0; i < w->n_entries; i++)
+        if (strcmp(w->entries[i].name, "generator.bias") == 0)
+            ((float *)w->entries[i].tensor.data)[id] += by;
+}
+
 /* The file's bytes; they live until the test ends. */
 static void TEST_UNUSED *tiny_bytes(st_writer *w, size_t *size) {
     void *data = NULL, *kept;
@@ -190,6 +198,28 @@ static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengt
     tfm_batch b;
     b.ids = ids, b.lengths = lengths, b.rows = rows, b.width = width;
     return b;
+}
+
+/* An allocator that counts. */
+typedef struct tiny_counter {
+    int calls, live;
+    size_t last;
+} tiny_counter;
+static void TEST_UNUSED *tiny_count_allocate(void *user, size_t bytes) {
+    tiny_counter *c = (tiny_counter *)user;
+    c->calls++, c->live++;
+    c->last = bytes;
+    return malloc(bytes);
+}
+static void TEST_UNUSED tiny_count_release(void *user, void *pointer) {
+    ((tiny_counter *)user)->live--;
+    free(pointer);
+}
+static tfm_allocator TEST_UNUSED tiny_counting(tiny_counter *c) {
+    tfm_allocator a;
+    memset(c, 0, sizeof *c);
+    a.allocate = tiny_count_allocate, a.release = tiny_count_release, a.user = c;
+    return a;
 }
 
 #endif

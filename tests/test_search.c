@@ -1,0 +1,1030 @@
+/* The search: beams, constraints, sampling, alternatives, scoring, attention, against searches
+   written here without caches, heaps or batches: every hypothesis is a fresh teacher-forced pass. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+static tfm_error err;
+
+static void must(tfm_status status) {
+    if (status == TFM_OK) return;
+    printf("%s\n", err.text);
+    exit(2);
+}
+
+enum { V = 6, MOST = 12, SOURCE = 9, START = 1, END = 2, UNKNOWN = 3 };
+
+static tfm_model *small_model(unsigned seed, const char *more) {
+    static char config[256];
+    tiny t = tiny_default();
+    snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"tgt_unk\": 3%s",
+             more);
+    t.vt = V, t.seed = seed, t.config = config;
+    return tiny_model(t);
+}
+
+static tfm_session *wide_session(const tfm_model *model, int32_t batch, int32_t beam,
+                                 int32_t target) {
+    tfm_session_options o;
+    tfm_session *session = NULL;
+    memset(&o, 0, sizeof o);
+    o.max_batch = batch, o.max_source = SOURCE, o.max_target = target, o.max_beam = beam;
+    o.attention = 1;
+    must(tfm_session_create(&session, model, &o, &err));
+    return session;
+}
+
+static tfm_decode_options no_options(void) {
+    tfm_decode_options o;
+    memset(&o, 0, sizeof o);
+    return o;
+}
+
+/* ---- the plain search ---- */
+
+typedef struct plain {
+    const tfm_model *model;
+    tfm_session *session;
+    tfm_decode_options o; /* of one row */
+    const int32_t *src;
+    int32_t n_src;
+} plain;
+
+typedef struct hypothesis {
+    int32_t ids[MOST], length;
+    int ended;
+    double sum, score;
+} hypothesis;
+
+typedef struct hypotheses {
+    hypothesis *items;
+    int64_t n, room;
+} hypotheses;
+
+static void add(hypotheses *list, const hypothesis *h) {
+    if (list->n == list->room) {
+        hypothesis *grown = (hypothesis *)test_memory((size_t)(2 * list->room + 64) * sizeof *h);
+        if (list->n) memcpy(grown, list->items, (size_t)list->n * sizeof *h);
+        list->items = grown, list->room = 2 * list->room + 64;
+    }
+    list->items[list->n++] = *h;
+}
+
+static int by_score(const void *a, const void *b) {
+    const hypothesis *x = (const hypothesis *)a, *y = (const hypothesis *)b;
+    return x->score > y->score ? -1 : x->score < y->score;
+}
+
+/* Logits [V] behind the tokens, and the attention [steps, n_src] that was paid on the way. */
+static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, double *attention) {
+    const tfm_config *c = tfm_model_config(p->model);
+    int32_t tgt[MOST + 1], t, s, h, H = c->n_heads, N = c->n_decoder_layers, layer, from, to;
+    float all[(MOST + 1) * V], cross[2 * 2 * (MOST + 1) * SOURCE];
+    tfm_batch src = tiny_batch(p->src, NULL, 1, p->n_src), target = tiny_batch(tgt, NULL, 1, n + 1);
+    tfm_tensor out = tfm_tensor_3d(all, TFM_F32, 1, n + 1, V);
+    tfm_forward_options f;
+    int64_t dims[5];
+    memset(&f, 0, sizeof f);
+    dims[0] = N, dims[1] = 1, dims[2] = H, dims[3] = n + 1, dims[4] = p->n_src;
+    f.cross_attention = tfm_tensor_make(cross, TFM_F32, 5, dims);
+    tgt[0] = START;
+    if (n) memcpy(tgt + 1, ids, (size_t)n * sizeof *ids);
+    must(tfm_forward(p->session, &src, &target, &f, &out, &err));
+    memcpy(logits, all + n * V, V * sizeof *logits);
+    layer = p->o.attention_layer ? p->o.attention_layer - 1 : N - 1;
+    from = p->o.attention_head ? p->o.attention_head - 1 : 0;
+    to = p->o.attention_head ? p->o.attention_head : H;
+    for (t = 0; attention && t <= n; t++)
+        for (s = 0; s < p->n_src; s++) {
+            double sum = 0;
+            for (h = from; h < to; h++)
+                sum += (double)cross[((layer * H + h) * (n + 1) + t) * p->n_src + s];
+            attention[t * p->n_src + s] = sum / (to - from);
+        }
+}
+
+static int contains_end(const tfm_decode_options *o, int32_t id) {
+    int32_t i;
+    for (i = 0; i < o->n_ends; i++)
+        if (o->ends[i] == id) return 1;
+    return !o->n_ends && id == END;
+}
+
+/* Whether ids [n] contain that sequence somewhere. */
+static int contains(const int32_t *ids, int32_t n, const int32_t *sequence, int32_t length) {
+    int32_t i;
+    for (i = 0; i + length <= n; i++)
+        if (memcmp(ids + i, sequence, (size_t)length * sizeof *ids) == 0) return 1;
+    return 0;
+}
+
+/* The rules, asked about a whole hypothesis instead of a next token. */
+static int allowed(const plain *p, const int32_t *ids, int32_t n) {
+    const tfm_decode_options *o = &p->o;
+    int32_t i, j, id = ids[n - 1];
+    if (contains_end(o, id) && n - 1 < o->min_length) return 0;
+    for (i = 0; i < o->n_forbidden; i++)
+        if (o->forbidden[i] == id) return 0;
+    if (o->no_unknown && id == UNKNOWN) return 0;
+    for (i = 0; o->forbidden_sequences && i < o->forbidden_sequences->rows; i++) {
+        const tfm_batch *f = o->forbidden_sequences;
+        if (contains(ids, n, f->ids + i * f->width, f->lengths ? f->lengths[i] : f->width))
+            return 0;
+    }
+    for (i = 0; o->no_repeat_ngram && i + o->no_repeat_ngram <= n; i++)
+        for (j = i + 1; j + o->no_repeat_ngram <= n; j++)
+            if (contains(ids + i, o->no_repeat_ngram, ids + j, o->no_repeat_ngram)) return 0;
+    return 1;
+}
+
+/* log p of every next token, -inf where it may not come. */
+static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
+    const tfm_decode_options *o = &p->o;
+    const int32_t *prefix = o->prefix ? o->prefix->ids : NULL;
+    int32_t first = o->first ? o->first[0] : -1, n_prefix = o->prefix ? o->prefix->width : 0;
+    int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
+    float logits[V];
+    double sum = 0, scaled[V];
+    plain_pass(p, ids, n, logits, NULL);
+    for (v = 0; v < V; v++) {
+        int penalized = o->repetition_penalty > 0 && contains(ids, n, &v, 1);
+        scaled[v] = (double)logits[v];
+        if (penalized)
+            scaled[v] *= scaled[v] > 0 ? 1 / o->repetition_penalty : o->repetition_penalty;
+        sum += exp(scaled[v]);
+    }
+    for (v = 0; v < V; v++) log_p[v] = scaled[v] - log(sum);
+    while (at >= 0 && seen < at && seen < n_prefix && ids[n - at + seen] == prefix[seen]) seen++;
+    if (o->prefix_bias > 0 && at >= 0 && at < n_prefix && seen == at)
+        for (v = 0; v < V; v++)
+            log_p[v] =
+                log((1 - o->prefix_bias) * exp(log_p[v]) + (v == prefix[at] ? o->prefix_bias : 0));
+    if (n) memcpy(longer, ids, (size_t)n * sizeof *ids);
+    for (v = 0; v < V; v++) {
+        int32_t forced = at < 0 ? first : at < n_prefix && !(o->prefix_bias > 0) ? prefix[at] : -1;
+        longer[n] = v;
+        if (forced >= 0) log_p[v] = v == forced ? 0 : -INFINITY;
+        else if (!allowed(p, longer, n + 1)) log_p[v] = -INFINITY;
+    }
+}
+
+static double plain_score(plain *p, const hypothesis *h) {
+    int32_t length = h->length + h->ended, s, t, steps = length;
+    double score = h->sum / pow(length, p->o.length_penalty), coverage = 0;
+    double attention[(MOST + 1) * SOURCE];
+    float logits[V];
+    if (p->o.coverage_penalty > 0) {
+        plain_pass(p, h->ids, h->ended ? h->length : h->length - 1, logits, attention);
+        for (s = 0; s < p->n_src; s++) {
+            double sum = 0;
+            for (t = 0; t < steps; t++) sum += attention[t * p->n_src + s];
+            coverage += log(sum < 1 ? sum : 1);
+        }
+    }
+    return score + p->o.coverage_penalty * coverage;
+}
+
+/* All hypotheses that there are. */
+static void enumerate(plain *p, const hypothesis *h, hypotheses *all) {
+    double log_p[V];
+    int32_t v;
+    plain_next(p, h->ids, h->length, log_p);
+    for (v = 0; v < V; v++) {
+        hypothesis longer = *h;
+        if (log_p[v] == -INFINITY) continue;
+        longer.sum += log_p[v];
+        longer.ended = contains_end(&p->o, v);
+        if (!longer.ended) longer.ids[longer.length++] = v;
+        longer.score = longer.ended || longer.length == p->o.max_length ? plain_score(p, &longer)
+                                                                        : 0;
+        if (longer.ended || longer.length == p->o.max_length) add(all, &longer);
+        else enumerate(p, &longer, all);
+    }
+}
+
+/* Beam search as CTranslate2 does it: of the best 2 * beam candidates those among the first beam
+   that end are results, and the first beam that do not end go on. */
+static void plain_beam(plain *p, hypotheses *results) {
+    const tfm_decode_options *o = &p->o;
+    int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1, t, v, best_ended;
+    double patience = o->patience > 0 ? o->patience : 1;
+    hypotheses live, candidates;
+    int64_t i;
+    hypothesis empty;
+    memset(&live, 0, sizeof live);
+    memset(&empty, 0, sizeof empty);
+    add(&live, &empty);
+    for (t = 0; live.n; t++) {
+        memset(&candidates, 0, sizeof candidates);
+        for (i = 0; i < live.n; i++) {
+            double log_p[V];
+            plain_next(p, live.items[i].ids, live.items[i].length, log_p);
+            for (v = 0; v < V; v++) {
+                hypothesis longer = live.items[i];
+                if (log_p[v] == -INFINITY) continue;
+                longer.sum += log_p[v], longer.score = longer.sum;
+                longer.ended = contains_end(o, v);
+                if (!longer.ended) longer.ids[longer.length++] = v;
+                add(&candidates, &longer);
+            }
+        }
+        if (candidates.n)
+            qsort(candidates.items, (size_t)candidates.n, sizeof(hypothesis), by_score);
+        live.n = best_ended = 0;
+        for (i = 0; i < candidates.n && i < 2 * beam; i++) {
+            hypothesis *h = &candidates.items[i];
+            if (i < beam && (h->ended || t + 1 == o->max_length)) {
+                h->score = plain_score(p, h);
+                add(results, h);
+                if (i == 0) best_ended = 1;
+            } else if (!h->ended && live.n < beam && t + 1 < o->max_length) add(&live, h);
+        }
+        if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
+            i = best_ended && results->n >= n_best;
+        else i = results->n >= (int64_t)floor(beam * patience + 0.5);
+        if (i) break;
+    }
+    if (results->n) qsort(results->items, (size_t)results->n, sizeof(hypothesis), by_score);
+    if (results->n > n_best) results->n = n_best;
+}
+
+/* What the session found for row, against that list: how many are equal in order, and the largest
+   difference of scores. */
+static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_t n, double *most) {
+    int32_t k;
+    if (tfm_result_count(s, row) != n) return 0;
+    for (k = 0; k < n; k++) {
+        const hypothesis *e = &expected->items[k];
+        tfm_result r;
+        memset(&r, 0, sizeof r);
+        must(tfm_get_result(s, row, k, &r, &err));
+        if (r.length != e->length || memcmp(r.ids, e->ids, (size_t)r.length * 4) != 0 ||
+            r.finish != (e->ended ? TFM_ENDED : TFM_HIT_LENGTH))
+            return 0;
+        if (!(fabs(r.score - e->score) <= *most)) *most = fabs(r.score - e->score);
+        if (!(fabs(r.log_probability - e->sum) <= *most)) *most = fabs(r.log_probability - e->sum);
+    }
+    return 1;
+}
+
+static const int32_t source[SOURCE] = {3, 7, 4, 9, 10, 5};
+
+static plain plain_of(const tfm_model *model, tfm_session *session, tfm_decode_options o) {
+    plain p;
+    p.model = model, p.session = session, p.o = o, p.src = source, p.n_src = 6;
+    return p;
+}
+
+/* ---- against all hypotheses that there are ---- */
+
+static const int32_t some_forbidden[] = {0, 5}, some_ends[] = {4, 5}, a_first[] = {4};
+static const int32_t some_sequences[] = {4, 5, 3, 0, 5, 0, 0, 0}, sequence_lengths[] = {2, 3};
+static const int32_t a_prefix[] = {5, 0};
+
+typedef struct setting {
+    const char *name;
+    tfm_decode_options o;
+} setting;
+
+/* One setting of each option, and some together. */
+static int make_settings(setting *settings) {
+    static tfm_batch sequences, prefix;
+    int n = 0, i;
+    sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
+    prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    for (i = 0; i < 20; i++) settings[i].o = no_options();
+#define SETTING(text, change) settings[n].name = text, settings[n].o.change, n++
+    SETTING("plain", beam = 0);
+    SETTING("length penalty 0.6", length_penalty = 0.6);
+    SETTING("length penalty 1", length_penalty = 1);
+    SETTING("length penalty -0.5", length_penalty = -0.5);
+    SETTING("coverage penalty", coverage_penalty = 0.7);
+    SETTING("min length 2", min_length = 2);
+    SETTING("forbidden ids", forbidden = some_forbidden), settings[n - 1].o.n_forbidden = 2;
+    SETTING("forbidden sequences", forbidden_sequences = &sequences);
+    SETTING("no unknown", no_unknown = 1);
+    SETTING("no repeated token", no_repeat_ngram = 1);
+    SETTING("no repeated bigram", no_repeat_ngram = 2);
+    SETTING("repetition penalty 1.5", repetition_penalty = 1.5);
+    SETTING("other ends", ends = some_ends), settings[n - 1].o.n_ends = 2;
+    SETTING("forced first token", first = a_first);
+    SETTING("prefix", prefix = &prefix);
+    SETTING("biased prefix", prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
+    SETTING("a prefix after a first token", prefix = &prefix), settings[n - 1].o.first = a_first;
+    SETTING("many at once", prefix = &prefix);
+    settings[n - 1].o.prefix_bias = 0.3, settings[n - 1].o.no_repeat_ngram = 2;
+    settings[n - 1].o.length_penalty = 1, settings[n - 1].o.min_length = 1;
+    settings[n - 1].o.repetition_penalty = 1.2, settings[n - 1].o.forbidden = some_forbidden;
+    settings[n - 1].o.n_forbidden = 1;
+#undef SETTING
+    return n;
+}
+
+static void exhaustive(void) {
+    setting settings[20];
+    int n = make_settings(settings), i;
+    unsigned seed;
+    SECTION("a beam as wide as the tree finds the ten best of all hypotheses");
+    for (i = 0; i < n; i++) {
+        double most = 0;
+        int equal = 0;
+        int64_t trees = 0;
+        for (seed = 1; seed <= 3; seed++) {
+            tfm_model *model = small_model(seed, "");
+            tfm_session *s = wide_session(model, 1, 1300, 4),
+                        *f = wide_session(model, 1, 1, MOST + 1);
+            tfm_batch src = tiny_batch(source, NULL, 1, 6);
+            hypotheses all;
+            hypothesis empty;
+            plain p;
+            settings[i].o.max_length = 4;
+            settings[i].o.stop = TFM_STOP_SURE, settings[i].o.beam = 1300,
+            settings[i].o.n_best = 10;
+            memset(&all, 0, sizeof all);
+            memset(&empty, 0, sizeof empty);
+            p = plain_of(model, f, settings[i].o);
+            enumerate(&p, &empty, &all);
+            qsort(all.items, (size_t)all.n, sizeof(hypothesis), by_score);
+            must(tfm_decode(s, &src, &settings[i].o, &err));
+            equal += agree(s, 0, &all, (int32_t)(all.n < 10 ? all.n : 10), &most);
+            trees += all.n;
+            tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+        }
+        CHECK(equal == 3 && most < 1e-5, "%-28s %d of 3 trees of %lld leaves, scores within %.1g",
+              settings[i].name, equal, (long long)trees, most);
+    }
+}
+
+/* ---- narrow beams ---- */
+
+static void narrow(void) {
+    static const double patiences[] = {0, 0.5, 2};
+    setting settings[20];
+    int n = make_settings(settings), i, beam, z, equal, all_equal = 0, total = 0;
+    double most = 0;
+    SECTION("narrow beams against the plain beam search");
+    for (i = 0; i < n; i++) {
+        tfm_model *model = small_model(20 + (unsigned)i, "");
+        tfm_session *s = wide_session(model, 1, 20, 8), *f = wide_session(model, 1, 1, MOST + 1);
+        tfm_batch src = tiny_batch(source, NULL, 1, 6);
+        for (beam = 1; beam <= 20; beam += beam < 5 ? 1 : 15)
+            for (z = 0; z < 3; z++) {
+                hypotheses expected;
+                plain p;
+                tfm_decode_options o = settings[i].o;
+                o.max_length = 8, o.beam = beam, o.n_best = z == 0 ? 1 : beam;
+                o.patience = patiences[z];
+                memset(&expected, 0, sizeof expected);
+                p = plain_of(model, f, o);
+                plain_beam(&p, &expected);
+                must(tfm_decode(s, &src, &o, &err));
+                equal = agree(s, 0, &expected, (int32_t)expected.n, &most);
+                if (!equal)
+                    CHECK(0, "%s, beam %d, patience %g", settings[i].name, beam, patiences[z]);
+                all_equal += equal, total++;
+            }
+        tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+    }
+    CHECK(all_equal == total && most < 1e-5,
+          "%d of %d searches (beams 1 to 20, a vocabulary of 6), scores within %.1g", all_equal,
+          total, most);
+}
+
+/* ---- the same bits in any company ---- */
+
+typedef struct kind {
+    const char *name;
+    int32_t beam, n_best, samples, alternatives;
+    double length_penalty, coverage_penalty;
+} kind;
+
+static const kind kinds[] = {{"greedy", 1, 1, 0, 0, 0, 0},
+                             {"beam 4", 4, 4, 0, 0, 0.6, 0},
+                             {"beam 3 with coverage", 3, 2, 0, 0, 1, 0.3},
+                             {"three samples", 0, 0, 3, 0, 0, 0},
+                             {"four alternatives", 0, 0, 0, 4, 0, 0}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds, SENTENCES = 32 };
+
+static tfm_decode_options options_of(const kind *k) {
+    tfm_decode_options o = no_options();
+    o.beam = k->beam, o.n_best = k->n_best, o.samples = k->samples;
+    o.alternatives = k->alternatives;
+    o.length_penalty = k->length_penalty, o.coverage_penalty = k->coverage_penalty;
+    return o;
+}
+
+/* Everything that a row's hypotheses say, as bytes. */
+static size_t bytes_of(tfm_session *s, int32_t row, int32_t n_src, char *bytes) {
+    size_t at = 0;
+    int32_t k, n = tfm_result_count(s, row);
+    for (k = 0; k < n; k++) {
+        tfm_result r;
+        tfm_tensor out;
+        memset(&r, 0, sizeof r);
+        must(tfm_get_result(s, row, k, &r, &err));
+        memcpy(bytes + at, r.ids, (size_t)r.length * 4), at += (size_t)r.length * 4;
+        memcpy(bytes + at, &r.score, sizeof r.score), at += sizeof r.score;
+        memcpy(bytes + at, &r.log_probability, 8), at += 8;
+        memcpy(bytes + at, &r.finish, sizeof r.finish), at += sizeof r.finish;
+        at = (at + 3) & ~(size_t)3;
+        out = tfm_tensor_2d(bytes + at, TFM_F32, r.length, n_src);
+        must(tfm_get_attention(s, row, k, &out, &err));
+        at += (size_t)(r.length * n_src) * sizeof(float);
+    }
+    return at;
+}
+
+static void same_bits(void) {
+    static const int32_t sizes[] = {2, 7, 32};
+    static char alone[SENTENCES][8192], together[8192];
+    static size_t n_alone[SENTENCES];
+    static uint64_t seeds[SENTENCES];
+    int32_t ids[SENTENCES][SOURCE], lengths[SENTENCES], order[SENTENCES], i, j, b, z;
+    tiny t = tiny_default();
+    st_writer w;
+    tfm_model *model;
+    tfm_session *s;
+    unsigned seed = 77;
+    int k;
+    SECTION("alone, in padded batches of 2, 7 and 32, shuffled: ids, scores, attention");
+    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
+    tiny_write(&w, t);
+    tiny_raise(&w, END, 0.6f); /* the end comes now and then */
+    model = tiny_load(&w, NULL);
+    for (i = 0; i < SENTENCES; i++) {
+        lengths[i] = 1 + i % SOURCE, order[i] = i, seeds[i] = 1000 + (uint64_t)i;
+        for (j = 0; j < SOURCE; j++) ids[i][j] = 1 + (int32_t)(tiny_random(&seed) % 10);
+    }
+    s = wide_session(model, SENTENCES, 4, 24);
+    for (k = 0; k < N_KINDS; k++) {
+        tfm_decode_options o = options_of(&kinds[k]);
+        int ends = 0, same = 1, most_tokens = 0;
+        for (i = 0; i < SENTENCES; i++) {
+            tfm_batch one = tiny_batch(ids[i], NULL, 1, lengths[i]);
+            tfm_result r;
+            memset(&r, 0, sizeof r);
+            o.seeds = &seeds[i];
+            must(tfm_decode(s, &one, &o, &err));
+            n_alone[i] = bytes_of(s, 0, lengths[i], alone[i]);
+            must(tfm_get_result(s, 0, 0, &r, &err));
+            ends += r.finish == TFM_ENDED;
+            if (r.length > most_tokens) most_tokens = r.length;
+        }
+        for (z = 0; z < 3; z++) {
+            for (i = SENTENCES - 1; i > 0; i--) {
+                int32_t other = (int32_t)(tiny_random(&seed) % (unsigned)(i + 1)), swap = order[i];
+                order[i] = order[other], order[other] = swap;
+            }
+            for (b = 0; b < SENTENCES; b += sizes[z]) {
+                int32_t rows = SENTENCES - b < sizes[z] ? SENTENCES - b : sizes[z], width = 0;
+                int32_t batch_ids[SENTENCES * SOURCE], batch_lengths[SENTENCES];
+                uint64_t batch_seeds[SENTENCES];
+                tfm_batch batch;
+                for (i = 0; i < rows; i++)
+                    if (lengths[order[b + i]] > width) width = lengths[order[b + i]];
+                for (i = 0; i < rows; i++) {
+                    memcpy(batch_ids + i * width, ids[order[b + i]], (size_t)width * 4);
+                    batch_lengths[i] = lengths[order[b + i]];
+                    batch_seeds[i] = seeds[order[b + i]];
+                }
+                batch = tiny_batch(batch_ids, batch_lengths, rows, width);
+                o.seeds = batch_seeds;
+                must(tfm_decode(s, &batch, &o, &err));
+                for (i = 0; i < rows; i++) {
+                    size_t n = bytes_of(s, i, batch_lengths[i], together);
+                    int32_t sentence = order[b + i];
+                    same &= n == n_alone[sentence] && memcmp(together, alone[sentence], n) == 0;
+                }
+            }
+        }
+        CHECK(same && ends > 0 && ends < 32, "%-22s %d of 32 end by themselves, up to %d tokens",
+              kinds[k].name, ends, most_tokens);
+    }
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* ---- no allocation ---- */
+
+static void no_allocation(void) {
+    static const char vocabulary[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\n";
+    tiny t = tiny_default();
+    tiny_counter counter;
+    tfm_allocator allocator = tiny_counting(&counter);
+    tfm_session_options so;
+    tfm_model *model;
+    tfm_session *s = NULL;
+    tfm_text in, out;
+    char text[512];
+    double scores[8];
+    int32_t ids[] = {4, 5, 4, 5}, i, before;
+    tfm_batch src = tiny_batch(ids, NULL, 1, 4);
+    int k;
+    SECTION("the allocator after the session is made");
+    t.vs = t.vt = 6, t.src = t.tgt = vocabulary;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3";
+    model = tiny_model(t);
+    memset(&so, 0, sizeof so);
+    so.max_beam = 4, so.attention = 1, so.allocator = &allocator, so.max_target = 40;
+    must(tfm_session_create(&s, model, &so, &err));
+    before = counter.calls;
+    in.data = "a b a", in.size = 5;
+    for (i = 0; i < 50; i++)
+        for (k = 0; k < N_KINDS; k++) {
+            tfm_decode_options o = options_of(&kinds[k]);
+            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_translate_batch(s, &in, &out, 1, &o, text, sizeof text, &err));
+            must(tfm_score(s, &src, &src, scores, &err));
+        }
+    CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
+          before, counter.calls - before);
+    tfm_free_session(s);
+    CHECK(counter.live == 0, "and all is given back");
+    tfm_free_model(model);
+}
+
+/* ---- sampling ---- */
+
+/* How often each first token comes in n samples, next to n times its probability; returns
+   chi-squared, and marks in support what came. */
+static double chi_squared(tfm_session *s, const tfm_decode_options *options, const double *p, int n,
+                          int *support) {
+    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    tfm_decode_options o = *options;
+    int count[V] = {0, 0, 0, 0, 0, 0}, i, v;
+    int32_t k;
+    double sum = 0;
+    o.max_length = 1;
+    for (i = 0; i < n; i += o.samples) {
+        o.seed = (uint64_t)i;
+        must(tfm_decode(s, &src, &o, &err));
+        for (k = 0; k < o.samples; k++) {
+            tfm_result r;
+            memset(&r, 0, sizeof r);
+            must(tfm_get_result(s, 0, k, &r, &err));
+            count[r.length ? r.ids[0] : END]++;
+        }
+    }
+    *support = 0;
+    for (v = 0; v < V; v++) {
+        if (count[v]) *support |= 1 << v;
+        if (p[v] > 0) sum += (count[v] - n * p[v]) * (count[v] - n * p[v]) / (n * p[v]);
+    }
+    return sum;
+}
+
+/* The distribution that is asked for, from the model's probabilities. */
+static void shape(const double *log_p, double temperature, int top_k, double top_p, double *p) {
+    int order[V], i, j, kept;
+    double sum = 0, total = 0;
+    for (i = 0; i < V; i++) order[i] = i;
+    for (i = 0; i < V; i++)
+        for (j = i + 1; j < V; j++)
+            if (log_p[order[j]] > log_p[order[i]]) {
+                int swap = order[i];
+                order[i] = order[j], order[j] = swap;
+            }
+    kept = top_k ? top_k : V;
+    for (i = 0; i < kept; i++) total += exp(log_p[order[i]] / temperature);
+    for (i = 0; i < V; i++) {
+        int in = i < kept && sum < top_p * total;
+        p[order[i]] = in ? exp(log_p[order[i]] / temperature) : 0;
+        if (in) sum += p[order[i]];
+    }
+    for (i = 0; i < V; i++) p[i] /= sum;
+}
+
+static void sampling(void) {
+    static const struct {
+        const char *name;
+        double temperature;
+        int top_k;
+        double top_p;
+    } cases[] = {{"all tokens", 1, 0, 1},
+                 {"temperature 0.5", 0.5, 0, 1},
+                 {"temperature 2", 2, 0, 1},
+                 {"top 3", 1, 3, 1},
+                 {"nucleus 0.6", 1, 0, 0.6},
+                 {"nucleus 0.7 of the top 4", 1.3, 4, 0.7},
+                 {"top 2 at temperature 3", 3, 2, 1}};
+    tfm_model *model = small_model(5, "");
+    tfm_session *s = wide_session(model, 2, 50, 12), *f = wide_session(model, 1, 1, MOST + 1);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    tfm_decode_options o = no_options();
+    plain p = plain_of(model, f, o);
+    double log_p[V], expected[V], chi, scores[MOST + 1], sum;
+    tfm_result a, b;
+    int support, wanted, c, v, same = 1, differ = 0;
+    int32_t i, k;
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    SECTION("sampling: 20,000 first tokens against the model's distribution");
+    plain_next(&p, NULL, 0, log_p);
+    for (c = 0; c < (int)(sizeof cases / sizeof *cases); c++) {
+        o = no_options();
+        o.samples = 50;
+        o.temperature = cases[c].temperature, o.top_k = cases[c].top_k, o.top_p = cases[c].top_p;
+        shape(log_p, cases[c].temperature, cases[c].top_k, cases[c].top_p, expected);
+        chi = chi_squared(s, &o, expected, 20000, &support);
+        for (v = wanted = 0; v < V; v++)
+            if (expected[v] > 0) wanted |= 1 << v;
+        /* 20.5 is passed once in 1,000 times with 5 degrees of freedom; the seeds are fixed */
+        CHECK(chi < 20.5 && support == wanted, "%-26s chi-squared %.1f", cases[c].name, chi);
+    }
+    SECTION("samples");
+    o = no_options();
+    o.samples = 20, o.seed = 9;
+    must(tfm_decode(s, &src, &o, &err));
+    for (k = 0; k < 20; k++) {
+        /* sample k is the same, however many there are */
+        int32_t ids[MOST];
+        tfm_batch tgt;
+        must(tfm_get_result(s, 0, k, &a, &err));
+        memcpy(ids, a.ids, (size_t)a.length * 4);
+        tgt = tiny_batch(ids, NULL, 1, a.length);
+        must(tfm_score(f, &src, &tgt, scores, &err));
+        for (i = 0, sum = 0; i < a.length + (a.finish == TFM_ENDED); i++) sum += scores[i];
+        same &= sum == a.log_probability && a.score == sum;
+        must(tfm_get_result(s, 0, 0, &b, &err));
+        differ += k && (a.length != b.length || memcmp(a.ids, b.ids, (size_t)a.length * 4) != 0);
+    }
+    CHECK(same, "the score of a sample is what tfm_score says");
+    CHECK(differ > 10, "%d of 19 others differ from the first", differ);
+    o.top_k = 1, o.samples = 3, o.max_length = 12;
+    must(tfm_decode(s, &src, &o, &err));
+    o = no_options();
+    o.max_length = 12;
+    must(tfm_decode(f, &src, &o, &err));
+    must(tfm_get_result(f, 0, 0, &b, &err));
+    for (k = 0, same = 1; k < 3; k++) {
+        must(tfm_get_result(s, 0, k, &a, &err));
+        same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
+                a.score == b.score;
+    }
+    CHECK(same, "the top token is what the greedy search takes, with the same score");
+    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+}
+
+/* ---- alternatives ---- */
+
+static void alternatives(void) {
+    tfm_model *model = small_model(8, "");
+    tfm_session *s = wide_session(model, 1, 8, 10), *f = wide_session(model, 1, 1, MOST + 1);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    tfm_decode_options o = no_options();
+    int32_t k, used = 0;
+    int same = 1;
+    double last = 0;
+    SECTION("alternatives after a prefix");
+    o.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
+    must(tfm_decode(s, &src, &o, &err));
+    CHECK(tfm_result_count(s, 0) == 6, "as many as were asked for");
+    for (k = 0; k < 6; k++) {
+        tfm_decode_options greedy = no_options();
+        int32_t id, begin[3], tokens = 3;
+        double log_p[V], first;
+        plain p = plain_of(model, f, no_options());
+        tfm_result a, b;
+        tfm_batch forced;
+        memset(&a, 0, sizeof a);
+        memset(&b, 0, sizeof b);
+        must(tfm_get_result(s, 0, k, &a, &err));
+        id = a.length > 2 ? a.ids[2] : END;
+        used |= 1 << id;
+        plain_next(&p, a_prefix, 2, log_p);
+        first = log_p[id];
+        same &= memcmp(a.ids, a_prefix, sizeof a_prefix) == 0;
+        same &= k == 0 || first <= last; /* in the order of probability */
+        last = first;
+        if (id == END) {
+            same &= a.finish == TFM_ENDED && fabs(a.score - first) < 1e-5;
+            continue;
+        }
+        /* what comes after is greedy */
+        memcpy(begin, a_prefix, sizeof a_prefix), begin[2] = id;
+        forced = tiny_batch(begin, NULL, 1, tokens);
+        greedy.prefix = &forced, greedy.max_length = 10;
+        must(tfm_decode(f, &src, &greedy, &err));
+        must(tfm_get_result(f, 0, 0, &b, &err));
+        same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
+                fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
+    }
+    CHECK(same, "each begins with the prefix and goes on greedily, best first");
+    CHECK(used == (1 << V) - 1, "all tokens of the vocabulary once");
+    o.alternatives = 8;
+    must(tfm_decode(s, &src, &o, &err));
+    CHECK(tfm_result_count(s, 0) == 6, "8 of a vocabulary of 6 are 6");
+    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+}
+
+/* ---- scoring ---- */
+
+static void scoring(void) {
+    static const int32_t targets[3][5] = {{4, 5, 3, 0, 4}, {5, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
+    static const int32_t lengths[] = {5, 1, 0};
+    int32_t ids[3][6] = {{3, 4, 5, 6, 7, 8}, {9, 10, 3, 0, 0, 0}, {4, 4, 4, 4, 4, 4}}, b, i;
+    int32_t src_lengths[] = {6, 3, 6};
+    tfm_model *model = small_model(11, "");
+    tfm_session *s = wide_session(model, 3, 1, MOST), *f = wide_session(model, 1, 1, MOST + 1);
+    tfm_batch src = tiny_batch(&ids[0][0], src_lengths, 3, 6);
+    tfm_batch tgt = tiny_batch(&targets[0][0], lengths, 3, 5);
+    double got[18], alone[6], most = 0;
+    int same = 1, zeros = 1;
+    SECTION("scoring given targets");
+    must(tfm_score(s, &src, &tgt, got, &err));
+    for (b = 0; b < 3; b++) {
+        plain p = plain_of(model, f, no_options());
+        tfm_batch one = tiny_batch(ids[b], NULL, 1, src_lengths[b]);
+        tfm_batch target = tiny_batch(targets[b], NULL, 1, lengths[b]);
+        p.src = ids[b], p.n_src = src_lengths[b];
+        for (i = 0; i <= lengths[b]; i++) {
+            double log_p[V], d;
+            plain_next(&p, targets[b], i, log_p);
+            d = fabs(got[b * 6 + i] - log_p[i < lengths[b] ? targets[b][i] : END]);
+            if (!(d <= most)) most = d;
+        }
+        for (i = lengths[b] + 1; i < 6; i++) zeros &= got[b * 6 + i] == 0;
+        must(tfm_score(f, &one, &target, alone, &err));
+        same &= memcmp(alone, got + b * 6, (size_t)(lengths[b] + 1) * sizeof *alone) == 0;
+    }
+    CHECK(most < 1e-5, "per token, the end token too: within %.1g of the forward pass", most);
+    CHECK(same && zeros, "a row has the bits that it has alone, and zeros behind");
+    {
+        tfm_decode_options o = no_options();
+        tfm_batch one = tiny_batch(ids[0], NULL, 1, 6);
+        tfm_session *w = wide_session(model, 1, 4, MOST);
+        int32_t k;
+        o.beam = o.n_best = 4;
+        must(tfm_decode(w, &one, &o, &err));
+        for (k = 0, same = 1; k < tfm_result_count(w, 0); k++) {
+            tfm_result r;
+            tfm_batch target;
+            double sum = 0, scores[MOST + 1];
+            memset(&r, 0, sizeof r);
+            must(tfm_get_result(w, 0, k, &r, &err));
+            target = tiny_batch(r.ids, NULL, 1, r.length);
+            must(tfm_score(f, &one, &target, scores, &err));
+            for (i = 0; i < r.length + (r.finish == TFM_ENDED); i++) sum += scores[i];
+            same &= sum == r.log_probability;
+        }
+        CHECK(same && k == 4, "what the search said of its hypotheses, to the bit");
+        tfm_free_session(w);
+    }
+    tgt.rows = 2;
+    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_ARGUMENT, "tgt has 2 rows, src has 3");
+    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+    model = small_model(11, ", \"forced\": 4");
+    s = wide_session(model, 3, 1, 5);
+    tgt = tiny_batch(&targets[0][0], NULL, 1, 5), src.rows = 1;
+    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_TOO_LONG,
+                "tgt has 5 tokens a row and an end token, the session takes 5");
+    tgt.width = 4;
+    must(tfm_score(s, &src, &tgt, got, &err));
+    CHECK(got[0] == 0 && got[1] < 0, "a first token that the model forces scores 0");
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* ---- attention ---- */
+
+static void attention(void) {
+    static const int32_t layers[] = {0, 1, 2, 0, 1}, heads[] = {0, 0, 0, 2, 1};
+    tfm_model *model = small_model(14, ", \"src_start\": 3, \"src_end\": 5");
+    tfm_session *s = wide_session(model, 1, 3, MOST), *f = wide_session(model, 1, 1, MOST + 1);
+    tfm_session *without = tiny_session(model, 1, SOURCE, MOST);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    double most = 0, expected[(MOST + 1) * SOURCE];
+    float weights[MOST * SOURCE], logits[V];
+    int32_t pairs[MOST], i, x, k;
+    int z, right = 1, rows = 0;
+    tfm_tensor out;
+    tfm_result r;
+    memset(&r, 0, sizeof r);
+    SECTION("attention");
+    for (z = 0; z < 5; z++) {
+        tfm_decode_options o = no_options();
+        o.beam = o.n_best = 3, o.attention_layer = layers[z], o.attention_head = heads[z];
+        must(tfm_decode(s, &src, &o, &err));
+        for (k = 0; k < 3; k++) {
+            plain p = plain_of(model, f, o);
+            must(tfm_get_result(s, 0, k, &r, &err));
+            out = tfm_tensor_2d(weights, TFM_F32, r.length, 6);
+            must(tfm_get_attention(s, 0, k, &out, &err));
+            must(tfm_get_alignment(s, 0, k, pairs, &err));
+            plain_pass(&p, r.ids, r.length, logits, expected);
+            for (i = 0; i < r.length; i++) {
+                int32_t best = 1; /* the first and the last are the start and the end token */
+                for (x = 0; x < 6; x++) {
+                    double d = fabs((double)weights[i * 6 + x] - expected[i * 6 + x]);
+                    if (!(d <= most)) most = d;
+                    if (x > 0 && x < 5 && weights[i * 6 + x] > weights[i * 6 + best]) best = x;
+                }
+                right &= pairs[i] == best, rows++;
+            }
+        }
+    }
+    CHECK(most < 1e-6 && rows > 20,
+          "%d rows of hypotheses that forked: within %.1g of the forward "
+          "pass, any layer and head",
+          rows, most);
+    CHECK(right, "alignments are the largest weights between the start and the end token");
+    out = tfm_tensor_2d(weights, TFM_F32, 1, 5);
+    CHECK_FAILS(tfm_get_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
+    must(tfm_decode(without, &src, NULL, &err));
+    CHECK_FAILS(tfm_get_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
+                "tfm_get_alignment: the session was made without attention");
+    tfm_free_session(s), tfm_free_session(f), tfm_free_session(without), tfm_free_model(model);
+}
+
+/* Unknown tokens as the source tokens that they attend to. */
+static void unknowns(void) {
+    static const char src[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\nc\n",
+                      tgt[] = "<pad>\n<s>\n</s>\n<unk>\n";
+    tiny t = tiny_default();
+    tfm_model *model;
+    tfm_session *s;
+    tfm_text in;
+    char text[256], expected[256] = "";
+    int32_t ids[8], n = 0, pairs[MOST], i;
+    static const char *const words[] = {"", "a", "Quetzalcoatl", "b"}; /* behind the start token */
+    tfm_batch batch;
+    tfm_decode_options o = no_options();
+    tfm_result r;
+    size_t size = 0;
+    memset(&r, 0, sizeof r);
+    SECTION("unknown tokens");
+    t.vs = 7, t.vt = 4, t.src = src, t.tgt = tgt;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3, \"src_start\": 1, "
+               "\"src_end\": 2, \"suppressed\": [0, 1]";
+    model = tiny_model(t);
+    s = wide_session(model, 1, 1, MOST);
+    in.data = "a Quetzalcoatl b", in.size = strlen(in.data);
+    must(tfm_tokenize(model, in.data, in.size, TFM_FORM_TEXT, ids, 8, &n, &err));
+    batch = tiny_batch(ids, NULL, 1, n);
+    o.min_length = 4;
+    must(tfm_decode(s, &batch, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_get_alignment(s, 0, 0, pairs, &err));
+    for (i = 0; i < r.length; i++) {
+        if (i) strcat(expected, " ");
+        strcat(expected, words[pairs[i]]);
+    }
+    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    CHECK(r.length >= 4 && strcmp(text, expected) == 0 && size == strlen(text), "%s", text);
+    must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    CHECK(strncmp(text, "<unk> <unk> <unk>", 17) == 0, "%s", text);
+    CHECK_FAILS(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, text, 5, &size, &err), TFM_E_TOO_SMALL,
+                "the buffer has 5");
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* ---- driving it ---- */
+
+static void driving(void) {
+    tfm_model *model = small_model(17, "");
+    tfm_session *s = wide_session(model, 2, 4, 20), *whole = wide_session(model, 2, 4, 20);
+    int32_t ids[] = {3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5, 6}, running = 1, steps = 0, k, row;
+    tfm_batch src = tiny_batch(ids, NULL, 2, 6), bad = src;
+    tfm_decode_options o = no_options(), wrong = no_options();
+    int shrinks = 0, sane = 1, before = 2, same = 1;
+    SECTION("step by step");
+    o.beam = o.n_best = 4, o.length_penalty = 1;
+    must(tfm_start(s, &src, &o, &err));
+    CHECK(tfm_result_count(s, 0) == 1 && tfm_result_count(s, 2) == 0, "one empty hypothesis");
+    for (; running; steps++) {
+        must(tfm_step(s, &running, &err));
+        shrinks += running < before, before = running;
+        for (row = 0; row < 2; row++)
+            for (k = 0; k < tfm_result_count(s, row); k++) {
+                tfm_result r;
+                memset(&r, 0, sizeof r);
+                must(tfm_get_result(s, row, k, &r, &err));
+                sane &= r.finish == TFM_RUNNING ? r.length == steps + 1 : r.length <= steps + 1;
+                sane &= r.score <= 0;
+            }
+        wrong.beam = 5; /* refused: the decode goes on as it was */
+        sane &= tfm_start(s, &src, &wrong, &err) == TFM_E_TOO_LONG;
+        bad.ids = NULL;
+        sane &= tfm_start(s, &bad, &o, &err) == TFM_E_ARGUMENT;
+    }
+    CHECK(sane && shrinks, "%d steps with hypotheses to look at after each", steps);
+    must(tfm_decode(whole, &src, &o, &err));
+    for (row = 0; row < 2; row++) {
+        static char a[8192], b[8192];
+        size_t n = bytes_of(s, row, 6, a);
+        same &= n == bytes_of(whole, row, 6, b) && memcmp(a, b, n) == 0;
+    }
+    CHECK(same, "give what one call gives");
+    CHECK(tfm_step(s, &running, &err) == TFM_OK && running == 0, "a step after the end");
+    tfm_free_session(s), tfm_free_session(whole), tfm_free_model(model);
+}
+
+static void stuck(void) {
+    static const int32_t everything[] = {0, 1, 2, 3, 4, 5};
+    tfm_model *model = small_model(3, "");
+    tfm_session *s = wide_session(model, 1, 3, 20);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    tfm_decode_options o = no_options();
+    tfm_result r;
+    memset(&r, 0, sizeof r);
+    SECTION("nothing left");
+    o.forbidden = everything, o.n_forbidden = 6;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.finish == TFM_STUCK && r.length == 0, "everything forbidden: stuck at once");
+    o.samples = 3;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 2, &r, &err));
+    CHECK(r.finish == TFM_STUCK && r.length == 0, "so is every sample");
+    o.samples = 0, o.alternatives = 2;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "of alternatives one is left");
+    o = no_options();
+    o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.finish == TFM_STUCK && r.length == V - 1, "every token once, and no end: %d tokens",
+          (int)r.length);
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+static void arguments(void) {
+    static const int32_t beyond[] = {3, 6}, ends_too_long[] = {3, 4, 5, 3, 4, 5, 3, 4};
+    tfm_model *model = small_model(3, "");
+    tfm_session *s = wide_session(model, 2, 3, 8),
+                *plain_session = tiny_session(model, 1, SOURCE, 8);
+    int32_t two[] = {3, 4, 5, 6, 3, 4};
+    tfm_batch src = tiny_batch(two, NULL, 2, 3), prefix = tiny_batch(beyond, NULL, 1, 2);
+    tfm_decode_options o;
+    tfm_session_options so;
+    size_t bytes = 0;
+    SECTION("arguments");
+#define REFUSED(change, status, says)                                                              \
+    do {                                                                                           \
+        o = no_options();                                                                          \
+        o.change;                                                                                  \
+        CHECK_FAILS(tfm_start(s, &src, &o, &err), status, says);                                   \
+    } while (0)
+    REFUSED(beam = 4, TFM_E_TOO_LONG, "beam is 4, the session's max_beam 3");
+    REFUSED(samples = 4, TFM_E_TOO_LONG, "samples is 4, the session's max_beam 3");
+    REFUSED(alternatives = 9, TFM_E_TOO_LONG, "alternatives is 9, the session's max_beam 3");
+    REFUSED(beam = -1, TFM_E_ARGUMENT, "beam is out of range");
+    REFUSED(n_best = 2, TFM_E_ARGUMENT, "n_best is out of range: it takes 0 to 1");
+    REFUSED(max_length = 9, TFM_E_TOO_LONG, "max_length is 9, the session's max_target 8");
+    REFUSED(min_length = 9, TFM_E_TOO_LONG, "min_length is 9, the session's max_target 8");
+    REFUSED(length_penalty = NAN, TFM_E_ARGUMENT, "length_penalty is out of range");
+    REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
+    REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");
+    REFUSED(temperature = -1, TFM_E_ARGUMENT, "temperature is out of range");
+    REFUSED(top_p = 1.5, TFM_E_ARGUMENT, "top_p is out of range: it takes 0 to 1");
+    REFUSED(top_k = -3, TFM_E_ARGUMENT, "top_k is out of range");
+    REFUSED(repetition_penalty = NAN, TFM_E_ARGUMENT, "repetition_penalty is out of range");
+    REFUSED(no_repeat_ngram = -1, TFM_E_ARGUMENT, "no_repeat_ngram is out of range");
+    REFUSED(attention_layer = 3, TFM_E_ARGUMENT,
+            "attention_layer is out of range: it takes 0 to 2");
+    REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is 3, the model has 2");
+    REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but none given");
+    REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: id 6");
+    REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: id 6");
+    REFUSED(first = beyond, TFM_E_TOKEN, "first: row 1, position 0: id 6");
+    REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix has 1 rows, src has 2");
+    REFUSED(samples = 2; o.alternatives = 2, TFM_E_ARGUMENT, "choose one");
+    REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "beam search only");
+    prefix = tiny_batch(beyond, NULL, 2, 1);
+    REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
+    prefix = tiny_batch(ends_too_long, NULL, 2, 4);
+    REFUSED(prefix = &prefix;
+            o.max_length = 4, TFM_E_TOO_LONG, "row 0: 4 tokens are forced, but max_length is 4");
+    prefix.width = -1;
+    REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix: 2 rows of -1 ids");
+    prefix = tiny_batch(beyond, NULL, 1, 2);
+    REFUSED(forbidden_sequences = &prefix, TFM_E_TOKEN, "forbidden_sequences: row 0, position 1");
+    prefix = tiny_batch(beyond, NULL, 1, 0);
+    REFUSED(forbidden_sequences = &prefix, TFM_E_ARGUMENT, "row 0 has length 0, expected 1 to 0");
+#undef REFUSED
+    o = no_options();
+    o.coverage_penalty = 0.5, src.rows = 1;
+    CHECK_FAILS(tfm_start(plain_session, &src, &o, &err), TFM_E_ARGUMENT,
+                "need a session with attention");
+    memset(&so, 0, sizeof so);
+    so.max_beam = INT32_MAX, so.max_batch = 2;
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam 2147483647");
+    so.max_beam = -1;
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam -1");
+    tfm_free_session(s), tfm_free_session(plain_session), tfm_free_model(model);
+}
+
+int main(void) {
+    exhaustive();
+    narrow();
+    same_bits();
+    no_allocation();
+    sampling();
+    alternatives();
+    scoring();
+    attention();
+    unknowns();
+    driving();
+    stuck();
+    arguments();
+    return test_done("test_search");
+}

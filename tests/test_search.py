@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""The search against CTranslate2: what the engine answered on a trained model (../shared/real/aren,
+every row), and what the installed package answers now, option by option.
+
+    make build/decode && python tests/test_search.py
+
+Skips what is not there. The engine forbids an empty target unless it is told otherwise, counts pads
+of a batch into the coverage penalty (so it is asked for one sentence at a time), and shares the
+probability of forbidden tokens out among the others: where a search is constrained in that way, the
+tokens of greedy searches are compared, which that does not change.
+"""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize
+
+try:
+    import ctranslate2
+except ImportError:
+    ctranslate2 = None
+
+AREN = REAL / "aren"
+DECODE = ROOT / "build" / "decode"
+LIMIT = 1e-4
+
+
+@unittest.skipUnless(AREN.is_dir(), f"no model at {AREN}")
+@unittest.skipUnless(DECODE.exists(), f"no {DECODE}: make it first")
+class Aren(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.vocabularies = {side: (AREN / f"{side}_vocabulary.txt").read_text().splitlines()
+                            for side in ("source", "target")}
+        cls.rows = [json.loads(line) for line in (AREN / "golden.jsonl").read_text().splitlines()]
+        cls.sources = [list(src) for src in dict.fromkeys(tuple(row["src"]) for row in cls.rows)]
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+
+    def convert(self, weights):
+        """The model file of those weights; i8 and i16 are cut off as version 2 did it."""
+        out, source = self.folder / f"{weights}.safetensors", AREN
+        if weights != "f32":
+            source = self.folder / weights
+            source.mkdir(exist_ok=True)
+            for side in self.vocabularies:
+                shutil.copyfile(AREN / f"{side}_vocabulary.txt", source / f"{side}_vocabulary.txt")
+            arrays = convert.checkpoints_ctranslate2.read_binary(AREN / "model.bin").arrays
+            if weights == "i8":
+                arrays = ct2_quantize(arrays, "int8", np.trunc)
+            else:
+                arrays = {name: np.trunc(value * 1000).astype("i2") if name.endswith("weight")
+                          else value for name, value in arrays.items()}
+            (source / "model.bin").write_bytes(
+                ct2_bytes(arrays, version=2, spec="TransformerBase", revision=2))
+        if not out.exists():
+            # the engine's mean over heads is the first head alone, as this model says
+            self.assertEqual(convert.main([str(source), str(out)]), 0)
+        return out
+
+    def ids(self, side, tokens):
+        return ",".join(str(self.vocabularies[side].index(token)) for token in tokens)
+
+    def decode(self, model, requests):
+        """For each request its hypotheses: tokens, score, attention rows or None."""
+        done = subprocess.run([DECODE, model], input="".join(line + "\n" for line in requests),
+                              capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        answers = []
+        for request, block in zip(requests, done.stdout.split("\n\n")[:-1], strict=True):
+            answer, lines = [], iter(block.splitlines())
+            for line in lines:
+                _, _, score, _, _, n, *ids = line.split()
+                attention = None
+                if "attention=1" in request:
+                    attention = np.array(next(lines).split(), "f8").reshape(int(n), -1)
+                answer.append(([self.vocabularies["target"][int(i)] for i in ids], float(score),
+                               attention))
+            answers.append(answer)
+        return answers
+
+    def test_golden_rows(self):
+        worst_score = worst_attention = equal = 0
+        for weights in ("f32", "i8", "i16"):
+            rows = [row for row in self.rows if row["weights"] == weights]
+            requests = [f"beam={row['beam_size']} n_best={row['num_hypotheses']} max_length="
+                        f"{row['max_decoding_length']} length_penalty={row['length_penalty']} "
+                        f"attention=1 attention_head=1 src={self.ids('source', row['src'])}"
+                        for row in rows]
+            for row, answer in zip(rows, self.decode(self.convert(weights), requests)):
+                with self.subTest(f"{row['id']} {weights} beam {row['beam_size']}"):
+                    self.assertEqual([tokens for tokens, _, _ in answer], row["hypotheses"])
+                    equal += 1
+                    for (_, score, got), expected, rows_of in zip(answer, row["scores"],
+                                                                  row["attention"]):
+                        worst_score = max(worst_score, abs(score - expected))
+                        difference = np.abs(got - np.array(rows_of)).max(initial=0)
+                        worst_attention = max(worst_attention, difference)
+        print(f"golden rows: {equal} of {len(self.rows)} equal, scores within {worst_score:.2g}, "
+              f"attention within {worst_attention:.2g}")
+        self.assertEqual(equal, len(self.rows))
+        self.assertLess(worst_score, LIMIT)
+        self.assertLess(worst_attention, LIMIT)
+
+    @unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
+    def test_engine(self):
+        engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
+        model, prefix = self.convert("f32"), ["a", "n"]
+        here = f"prefix={self.ids('target', prefix)} "
+        beam = {"beam_size": 4, "num_hypotheses": 4}
+        # name, our options, the engine's, whether scores can be compared
+        cases = [
+            ("greedy", "", {}, True),
+            ("beam 4", "beam=4 n_best=4 ", beam, True),
+            ("beam 40", "beam=40 n_best=7 ", {"beam_size": 40, "num_hypotheses": 7}, True),
+            ("beam 4, best of them", "beam=4 length_penalty=1 ",
+             {"beam_size": 4, "length_penalty": 1}, True),
+            ("patience 2", "beam=4 n_best=2 patience=2 length_penalty=1 ",
+             {"beam_size": 4, "num_hypotheses": 2, "patience": 2, "length_penalty": 1}, True),
+            ("patience 0.5", "beam=4 n_best=2 patience=0.5 length_penalty=0.8 ",
+             {"beam_size": 4, "num_hypotheses": 2, "patience": 0.5, "length_penalty": 0.8}, True),
+            ("coverage penalty", "attention_head=1 beam=4 n_best=4 coverage_penalty=0.3 ",
+             {**beam, "coverage_penalty": 0.3}, True),
+            ("coverage and length penalty",
+             "attention_head=1 beam=3 n_best=3 coverage_penalty=0.1 length_penalty=1 ",
+             {"beam_size": 3, "num_hypotheses": 3, "coverage_penalty": 0.1, "length_penalty": 1},
+             True),
+            ("repetition penalty", "beam=4 n_best=4 repetition_penalty=1.3 ",
+             {**beam, "repetition_penalty": 1.3}, True),
+            ("prefix", f"beam=4 n_best=4 length_penalty=1 {here}",
+             {**beam, "length_penalty": 1, "target_prefix": [prefix]}, True),
+            ("biased prefix", f"beam=4 n_best=4 prefix_bias=0.5 {here}",
+             {**beam, "prefix_bias_beta": 0.5, "target_prefix": [prefix]}, True),
+            ("alternatives", f"alternatives=5 {here}",
+             {"num_hypotheses": 5, "return_alternatives": True, "target_prefix": [prefix]}, True),
+            ("no unknown", "no_unknown=1 ", {"disable_unk": True}, False),
+            ("min length 9", "min_length=9 ", {"min_decoding_length": 9}, False),
+            ("no repeated token", "no_repeat_ngram=1 ", {"no_repeat_ngram_size": 1}, False),
+            ("no repeated bigram", "no_repeat_ngram=2 ", {"no_repeat_ngram_size": 2}, False),
+            ("forbidden sequence", f"sequences={self.ids('target', prefix)} ",
+             {"suppress_sequences": [prefix]}, False),
+            ("other ends", f"ends={self.ids('target', ['n'])} ", {"end_token": "n"}, False),
+            ("max length 4", "beam=4 n_best=4 max_length=4 ", {**beam, "max_decoding_length": 4},
+             True),
+        ]
+        for name, ours, theirs, scores in cases:
+            worst = 0
+            arguments = {"beam_size": 1, "length_penalty": 0, "min_decoding_length": 0,
+                         "max_decoding_length": 256, "return_scores": True, **theirs}
+            length = "" if "max_length" in ours else "max_length=256 "
+            requests = [f"{ours}{length}src={self.ids('source', src)}" for src in self.sources]
+            with self.subTest(name):
+                for src, answer in zip(self.sources, self.decode(model, requests)):
+                    expected = engine.translate_batch([src], **arguments)[0]
+                    self.assertEqual([tokens for tokens, _, _ in answer], expected.hypotheses)
+                    for (_, score, _), other in zip(answer, expected.scores):
+                        worst = max(worst, abs(score - other)) if scores else 0
+                print(f"{name}: {len(self.sources)} sentences equal" +
+                      (f", scores within {worst:.2g}" if scores else ""))
+                self.assertLess(worst, LIMIT)
+
+    @unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
+    def test_scoring(self):
+        engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
+        targets = [row["hypotheses"][0] for src in self.sources
+                   for row in self.rows if row["src"] == src][::27]
+        pairs = list(zip(self.sources, targets))
+        expected = engine.score_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
+        request = (f"score=1 max_length=64 src={';'.join(self.ids('source', s) for s, _ in pairs)} "
+                   f"tgt={';'.join(self.ids('target', t) for _, t in pairs)}\n")
+        # rows are as wide as the widest; what stands behind a row's length is not read
+        done = subprocess.run([DECODE, self.convert("f32")], input=request, capture_output=True,
+                              text=True)
+        self.assertEqual(done.stderr, "")
+        worst = max(abs(float(got) - want)
+                    for line, e in zip(done.stdout.split("\n"), expected, strict=False)
+                    for got, want in zip(line.split(), e.log_probs, strict=True))
+        print(f"scoring: {len(pairs)} targets, log-probabilities within {worst:.2g}")
+        self.assertLess(worst, LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
