@@ -1,4 +1,4 @@
-/* transformer.h - v0.1.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+/* transformer.h - v0.2.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
    of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
@@ -42,7 +42,7 @@
        >>api-modules   4. modules: positions, norm, linear, attention, layers, stacks, masks
        >>api-files     5. safetensors files
        >>api-model     6. models
-       >>api-session   7. sessions: encode, forward, start, step, result
+       >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
        >>base          9. includes, checked sizes, messages
@@ -60,7 +60,7 @@
        >>vocabulary    21. vocabularies
        >>weights       22. from named tensors to a model
        >>session       23. sessions
-       >>search        24. decoding
+       >>search        24. decoding: beam search, sampling, alternatives, scoring
        >>text          25. text in, text out
        >>history       revision history, licence
 
@@ -99,6 +99,37 @@
        for (row = 0; row < rows; row++)
            tfm_get_result(session, row, 0, &result, &err);     ids, length, score, why it ended
 
+   tfm_decode is all of that in one call. While a row runs, its results are the hypotheses so far:
+   what a program shows while it translates.
+
+   SEARCH. Every choice stands in tfm_decode_options; all zero is greedy. A beam of four, the two
+   best of each sentence, in a session with room for them:
+
+       tfm_session_options limits = {0};       tfm_decode_options options = {0};
+       limits.max_batch = 16;                  options.beam = 4;
+       limits.max_beam = 4;                    options.n_best = 2;
+                                               options.length_penalty = 1;
+       tfm_decode(session, &src, &options, &err);
+       for (rank = 0; rank < tfm_result_count(session, row); rank++)
+           tfm_get_result(session, row, rank, &result, &err);
+
+   Beam 1 is greedy, to the bit. At each step the best 2 * beam continuations are looked at; those
+   among the best beam that end are results, and the best beam that do not end go on. That and the
+   default end of the search (tfm_stop) are CTranslate2's, and so are the scores: the sum of
+   log-probabilities, the end token's too, divided by length^length_penalty. Hugging Face's
+   early_stopping="never" is TFM_STOP_SURE. Ties go to the hypothesis that was ahead, then to the
+   lower id.
+       A token that an option forbids keeps its share of the probability: what is forbidden does not
+   make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
+   Face, fairseq and Marian do the same; CTranslate2 shares it out.)
+       Samples are drawn by a counter: the number behind a token depends on the seed, the sample and
+   the position, and on nothing else. Give each sentence a seed of its own, or equal sentences get
+   equal samples.
+       An interactive translator gives what the user accepted as prefix and asks for alternatives;
+   one that wants the machine to follow a draft loosely sets prefix_bias.
+       Attention is kept by sessions that were made for it, from the last layer or another one; from
+   it come alignments, the coverage penalty, and source words for unknown tokens (tfm_get_text).
+
    ATTENTION ALONE, on tensors of your own (examples/modules.c goes on from here):
 
        tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
@@ -133,14 +164,16 @@
    NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
    logits of a whole stack (tests/data holds PyTorch's numbers).
 
-   DETERMINISM. On one machine and build, a sentence's output and score are the same bits alone and
-   in any batch, in any order: no sum's order depends on the batch. (TRANSFORMER_BLAS gives that up:
-   the BLAS library decides.)
+   DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
+   alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
+   (TRANSFORMER_BLAS gives that up: the BLAS library decides.)
 
    WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
-   times (max_source + max_target) for keys and values, 4 * max_source * D for the memory, 4 * V for
-   logits; and once, scratch for 512 positions or the longest sentence. max_target is what people
-   overestimate: the default is the length at which decoding stops anyway.
+   times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;
+   per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens
+   and paths, and with attention 4 * max_source * max_target; and once, scratch for 512 positions or
+   the longest sentence, and 29 * V for candidates. max_target is what people overestimate: the
+   default is the length at which decoding stops anyway.
 
    A MODEL INSIDE YOUR PROGRAM. Turn the file into an array (xxd -i, C23's #embed, a linker's
    -b binary), align it to 4 bytes or more, and give it to tfm_model_load: nothing is copied but F16
@@ -160,7 +193,8 @@
 
    WHEN OUTPUT REPEATS OR NEVER ENDS, the cap of 2 * source + 16 tokens ends it, and finish says
    TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
-   model was trained with (src_end), or text unlike its training text.
+   model was trained with (src_end), or text unlike its training text. no_repeat_ngram and
+   repetition_penalty treat the symptom.
 
    WHAT IS NOT HERE: training (tools/train.py is PyTorch), downloading, sentence splitting, chat
    models. A model that translates sentences wants one sentence at a time.
@@ -248,11 +282,11 @@ extern "C" {
    ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
-#define TFM_VERSION_MINOR 1
+#define TFM_VERSION_MINOR 2
 #define TFM_VERSION_PATCH 0
-#define TFM_VERSION "0.1.0"
+#define TFM_VERSION "0.2.0"
 
-/* The version that the implementation was compiled from, for instance "0.1.0". */
+/* The version that the implementation was compiled from, for instance "0.2.0". */
 TFM_DEF const char *tfm_version(void);
 
 /* name, what it means. One table makes the enum and the texts. */
@@ -5859,6 +5893,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
    REVISION HISTORY
 
+       0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
+                            alignment; tfm_get_result takes a rank, tfm_translate_batch options
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE
