@@ -164,6 +164,9 @@
    NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
    logits of a whole stack (tests/data holds PyTorch's numbers).
 
+   SPEED. Plain cc -O2 is enough: the inner loops exist for AVX2 and AVX-512 besides plain C, and the
+   CPU is asked which it has; tfm_cpu_string tells. Weights are used in the file's own layout.
+
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
    (TRANSFORMER_BLAS gives that up: the BLAS library decides.)
@@ -251,6 +254,9 @@
        TRANSFORMER_IMPLEMENTATION
        TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
+       TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C, 1 AVX2, 2 AVX-512; default 2.
+                                The fastest that the CPU has is chosen when the program runs
+       TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h>
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure; default nothing
 ------------------------------------------------------------------------------------------------- */
@@ -288,6 +294,9 @@ extern "C" {
 
 /* The version that the implementation was compiled from, for instance "0.2.0". */
 TFM_DEF const char *tfm_version(void);
+
+/* Which inner loops run on this machine: "AVX-512", "AVX2 and FMA" or "plain C". */
+TFM_DEF const char *tfm_cpu_string(void);
 
 /* name, what it means. One table makes the enum and the texts. */
 /* clang-format off */
@@ -985,6 +994,9 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
 #endif
+#ifndef TRANSFORMER_KERNELS
+#define TRANSFORMER_KERNELS 2
+#endif
 
 #if defined(__GNUC__) || defined(_MSC_VER)
 #define TFM__RESTRICT __restrict
@@ -1432,12 +1444,35 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
 
 /* >>kernels =======================================================================================
    12. THE INNER LOOPS
-   All time is spent here. These loops are the definition of each operation; whatever is faster is
-   tested against them. The order of every sum depends on the length of the sum alone, so a row's
-   result is the same in any batch.
+   All time is spent here. The plain loops are the definition of each operation; the vector kernels
+   that follow do the same with the instructions that the machine has, chosen when a pass begins
+   (tfm__kernels_here), and are tested against them. Weights stay in rows as the file has them: a
+   product is dot products of rows, four by four at a time, so nothing is packed or copied.
+
+   The order of every sum depends on the length of the sum alone, so a row's result is the same in
+   any batch: element k of a dot product goes to lane k mod 16, and the lanes are added by halves.
+   Kernels differ from the plain loops by fused multiply-adds only.
    ============================================================================================== */
 
-#define TFM__LANES 16 /* partial sums of a dot product: element k goes to lane k mod 16 */
+#define TFM__LANES 16 /* partial sums of a dot product */
+
+/* One set of inner loops. */
+typedef struct tfm__kernels {
+    const char *name;
+    /* sums[4 i + j] = x[i] . w[j], of n floats each */
+    void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
+    /* sums[j] = x . w[j] */
+    void (*dots_1x16)(const float *x, const float *const *w, int64_t n, float *sums);
+    void (*dots_1x4)(const float *x, const float *const *w, int64_t n, float *sums);
+    /* y[j] += sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never
+       touched. Added to y row by row, so two calls give the bits of one. */
+    void (*weighted_sum)(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
+                         int64_t width);
+    /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum, in double. */
+    double (*exp_sum)(float *y, const float *x, float max, int64_t n);
+} tfm__kernels;
+
+/* ---- plain loops ---- */
 
 /* Halves of the lanes onto each other, until one is left, as a vector unit would do it. */
 static float tfm__sum_lanes(const float *lanes) {
@@ -1448,9 +1483,18 @@ static float tfm__sum_lanes(const float *lanes) {
         for (l = 0; l < width; l++) sum[l] += sum[l + width];
     return sum[0];
 }
+static double tfm__sum_double_lanes(const double *lanes) {
+    double sum[TFM__LANES];
+    int width, l;
+    memcpy(sum, lanes, sizeof sum);
+    for (width = TFM__LANES / 2; width; width /= 2)
+        for (l = 0; l < width; l++) sum[l] += sum[l + width];
+    return sum[0];
+}
 
-/* y[i] = x . w[i] for four rows of n floats: x is loaded once for four. */
-static void tfm__dot4(const float *TFM__RESTRICT x, const float *const *w, int64_t n, float *y) {
+/* x is loaded once for four rows of w. */
+static void tfm__plain_dots_1x4(const float *TFM__RESTRICT x, const float *const *w, int64_t n,
+                                float *sums) {
     float acc[4][TFM__LANES];
     const float *TFM__RESTRICT w0 = w[0], *TFM__RESTRICT w1 = w[1];
     const float *TFM__RESTRICT w2 = w[2], *TFM__RESTRICT w3 = w[3];
@@ -1470,62 +1514,20 @@ static void tfm__dot4(const float *TFM__RESTRICT x, const float *const *w, int64
         acc[2][l] += x[k] * w2[k];
         acc[3][l] += x[k] * w3[k];
     }
-    for (i = 0; i < 4; i++) y[i] = tfm__sum_lanes(acc[i]);
+    for (i = 0; i < 4; i++) sums[i] = tfm__sum_lanes(acc[i]);
+}
+static void tfm__plain_dots_4x4(const float *const *x, const float *const *w, int64_t n,
+                                float *sums) {
+    int i;
+    for (i = 0; i < 4; i++) tfm__plain_dots_1x4(x[i], w, n, sums + 4 * i);
+}
+static void tfm__plain_dots_1x16(const float *x, const float *const *w, int64_t n, float *sums) {
+    int i;
+    for (i = 0; i < 16; i += 4) tfm__plain_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
-static void tfm__dot_rows(float *y, const float *x, const float *w, int64_t stride, int64_t rows,
-                          int64_t n) {
-    const float *four[4];
-    float sums[4];
-    int64_t i;
-    int c;
-    for (i = 0; i < rows; i += 4) {
-        /* past the end, the last row once more: no second loop for the rest */
-        for (c = 0; c < 4; c++) four[c] = w + tfm__min(i + c, rows - 1) * stride;
-        tfm__dot4(x, four, n, sums);
-        for (c = 0; c < 4 && i + c < rows; c++) y[i + c] = sums[c];
-    }
-}
-
-/* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
-static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t M,
-                        const float *w, int64_t w_stride, int64_t N, int64_t K, const float *bias) {
-#ifdef TRANSFORMER_BLAS
-    int64_t m, n;
-    TFM_COUNT(2 * M * N * K);
-    if (M <= 0 || N <= 0) return;
-    if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f, x,
-                    (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
-                    (int)tfm__max(y_stride, N));
-    } else {
-        for (m = 0; m < M; m++)
-            tfm__dot_rows(y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
-    }
-    for (m = 0; bias && m < M; m++)
-        for (n = 0; n < N; n++) y[m * y_stride + n] += bias[n];
-#else
-    enum { X_ROWS = 64, W_ROWS = 4 }; /* 64 rows of x stay in the second-level cache */
-    int64_t m0, n, m;
-    int c;
-    TFM_COUNT(2 * M * N * K);
-    for (m0 = 0; m0 < M; m0 += X_ROWS)
-        for (n = 0; n < N; n += W_ROWS) {
-            int64_t rows = tfm__min(W_ROWS, N - n);
-            for (m = m0; m < tfm__min(m0 + X_ROWS, M); m++) {
-                float *out = y + m * y_stride + n;
-                tfm__dot_rows(out, x + m * x_stride, w + n * w_stride, w_stride, rows, K);
-                for (c = 0; bias && c < rows; c++) out[c] += bias[n + c];
-            }
-        }
-#endif
-}
-
-/* y[j] += sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never touched.
-   Added to y row by row, so two calls give the bits of one. */
-static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
-                              int64_t n, int64_t width) {
+static void tfm__plain_weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
+                                    int64_t n, int64_t width) {
     float acc[TFM__LANES];
     int64_t i, j;
     int l;
@@ -1545,14 +1547,495 @@ static void tfm__weighted_sum(float *y, const float *p, const float *rows, int64
     }
 }
 
-/* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
-static void tfm__softmax_row(float *y, const float *x, int64_t n) {
-    float max = -INFINITY, sum = 0.0f;
+static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n) {
+    double acc[TFM__LANES];
+    int64_t i;
+    memset(acc, 0, sizeof acc);
+    for (i = 0; i < n; i++) {
+        float e = expf(x[i] - max);
+        acc[i % TFM__LANES] += (double)e;
+        if (y) y[i] = e;
+    }
+    return tfm__sum_double_lanes(acc);
+}
+
+/* ---- x86-64: AVX2 and AVX-512 ----
+   Each function names the instructions that it needs, so the file compiles with no flags; the CPU
+   is asked before one is called. */
+
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD)
+#define TFM__X86
+#if !defined(__clang__) /* some versions warn of what their own header does (GCC bug 105593) */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wsign-conversion" /* in its macros, without optimization */
+#endif
+#include <immintrin.h>
+
+#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
+#define TFM__AVX2 __attribute__((target("avx2,fma")))
+#if defined(__clang__)
+#define TFM__UNROLL _Pragma("unroll")
+#elif __GNUC__ >= 8
+#define TFM__UNROLL _Pragma("GCC unroll 16")
+#else
+#define TFM__UNROLL
+#endif
+
+/* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
+TFM__AVX512 static inline __m512 tfm__sum_lanes_avx512(const __m512 *a) {
+    __m512 b[8], c[4], d[2], e;
+    int i;
+    /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
+    TFM__UNROLL
+    for (i = 0; i < 8; i++)
+        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
+                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xEE));
+    TFM__UNROLL
+    for (i = 0; i < 4; i++)
+        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
+                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xDD));
+    /* then of 2 and of 1, within quarters */
+    TFM__UNROLL
+    for (i = 0; i < 2; i++)
+        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
+                             _mm512_shuffle_ps(c[i], c[i + 2], 0xEE));
+    e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xDD));
+    /* the accumulators came out with their indices' bits reversed in pairs: 0 2 1 3 */
+    e = _mm512_shuffle_ps(e, e, 0xD8);
+    return _mm512_shuffle_f32x4(e, e, 0xD8);
+}
+
+TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float *const *w,
+                                             int64_t n, float *sums) {
+    __m512 a[16], xs[4];
+    int64_t k;
+    int i, j;
+    TFM__UNROLL
+    for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        /* what stands behind the end is neither read nor added */
+        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
+        TFM__UNROLL
+        for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
+        TFM__UNROLL
+        for (j = 0; j < 4; j++) {
+            __m512 ws = _mm512_maskz_loadu_ps(mask, w[j] + k);
+            TFM__UNROLL
+            for (i = 0; i < 4; i++) a[4 * i + j] = _mm512_fmadd_ps(xs[i], ws, a[4 * i + j]);
+        }
+    }
+    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
+}
+
+TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
+                                              float *sums) {
+    __m512 a[16];
+    int64_t k;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
+        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
+        TFM__UNROLL
+        for (j = 0; j < 16; j++)
+            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
+    }
+    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
+}
+
+/* The rest of a dozen rows: 16 of them with the last again, where that costs little. */
+TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const *w, int64_t n,
+                                             float *sums) {
+    __m512 a[16];
+    float all[16];
+    int64_t k;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
+        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
+        TFM__UNROLL
+        for (j = 0; j < 4; j++)
+            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
+    }
+    _mm512_storeu_ps(all, tfm__sum_lanes_avx512(a));
+    memcpy(sums, all, 4 * sizeof *sums);
+}
+
+/* Columns in groups of 64: four accumulators that stay in registers over all rows. */
+TFM__AVX512 static void tfm__avx512_weighted_sum(float *y, const float *p, const float *rows,
+                                                 int64_t stride, int64_t n, int64_t width) {
+    int64_t i, j;
+    int l;
+    for (j = 0; j < width; j += 64) {
+        __mmask16 mask[4];
+        __m512 a[4];
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) {
+            int64_t left = width - j - 16 * l;
+            mask[l] = left >= 16  ? (__mmask16)0xFFFF
+                      : left <= 0 ? (__mmask16)0
+                                  : (__mmask16)((1u << left) - 1u);
+            a[l] = _mm512_maskz_loadu_ps(mask[l], y + j + 16 * l);
+        }
+        for (i = 0; i < n; i++) {
+            const float *row = rows + i * stride + j;
+            __m512 weight = _mm512_set1_ps(p[i]);
+            if (p[i] == 0.0f) continue;
+            TFM__UNROLL
+            for (l = 0; l < 4; l++)
+                a[l] = _mm512_fmadd_ps(weight, _mm512_maskz_loadu_ps(mask[l], row + 16 * l), a[l]);
+        }
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) _mm512_mask_storeu_ps(y + j + 16 * l, mask[l], a[l]);
+    }
+}
+
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q the
+   Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
+#define TFM__LOG2_E 1.44269504f
+#define TFM__LN2_HIGH 0.693359375f
+#define TFM__LN2_LOW -2.12194440e-4f
+#define TFM__EXP_Q0 0.5f
+#define TFM__EXP_Q1 0.166665767f
+#define TFM__EXP_Q2 0.0416665542f
+#define TFM__EXP_Q3 0.00836323288f
+#define TFM__EXP_Q4 0.00139262508f
+
+TFM__AVX512 static inline __m512 tfm__exp_avx512(__m512 x) {
+    __m512 m, r, q;
+    /* in this order NaN stays NaN */
+    x = _mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(104.0f), x));
+    m = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(TFM__LOG2_E)),
+                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    r = _mm512_fnmadd_ps(m, _mm512_set1_ps(TFM__LN2_HIGH), x);
+    r = _mm512_fnmadd_ps(m, _mm512_set1_ps(TFM__LN2_LOW), r);
+    q = _mm512_fmadd_ps(_mm512_set1_ps(TFM__EXP_Q4), r, _mm512_set1_ps(TFM__EXP_Q3));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q2));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q1));
+    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q0));
+    q = _mm512_fmadd_ps(_mm512_mul_ps(q, r), r, r);
+    return _mm512_scalef_ps(_mm512_add_ps(q, _mm512_set1_ps(1.0f)), m);
+}
+
+TFM__AVX512 static double tfm__avx512_exp_sum(float *y, const float *x, float max, int64_t n) {
+    __m512d low = _mm512_setzero_pd(), high = low;
+    double lanes[TFM__LANES];
+    int64_t i;
+    for (i = 0; i < n; i += 16) {
+        __mmask16 mask = n - i >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - i)) - 1u);
+        __m512 e =
+            tfm__exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(max)));
+        e = _mm512_maskz_mov_ps(mask, e);
+        if (y) _mm512_mask_storeu_ps(y + i, mask, e);
+        low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(e)));
+        high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(e, 1)));
+    }
+    _mm512_storeu_pd(lanes, low), _mm512_storeu_pd(lanes + 8, high);
+    return tfm__sum_double_lanes(lanes);
+}
+
+/* 16 lanes in two registers. */
+TFM__AVX2 static inline __m256i tfm__mask_avx2(int64_t left) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
+}
+
+/* The sums of four accumulators of two registers each, by halves as ever. */
+TFM__AVX2 static inline __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
+    __m256 a[4], b, c;
+    __m128 d;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) a[i] = _mm256_add_ps(low[i], high[i]);
+    b = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[2], 0x20),
+                      _mm256_permute2f128_ps(a[0], a[2], 0x31));
+    c = _mm256_add_ps(_mm256_permute2f128_ps(a[1], a[3], 0x20),
+                      _mm256_permute2f128_ps(a[1], a[3], 0x31));
+    b = _mm256_add_ps(_mm256_shuffle_ps(b, c, 0x44), _mm256_shuffle_ps(b, c, 0xEE));
+    c = _mm256_permute2f128_ps(b, b, 1);
+    d = _mm_add_ps(_mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0x88),
+                   _mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0xDD));
+    return d;
+}
+
+/* Two rows of x by two of w: 8 accumulators, as many loads as products. sums: [2][4], two used. */
+TFM__AVX2 static inline void tfm__avx2_dots_2x2(const float *const *x, const float *const *w,
+                                                int64_t n, float *first, float *second) {
+    __m256 low[4], high[4], xs, ws[4];
+    float sums[4];
+    int64_t k;
+    int i, j;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
+    for (k = 0; k + 16 <= n; k += 16) {
+        TFM__UNROLL
+        for (j = 0; j < 2; j++) {
+            ws[j] = _mm256_loadu_ps(w[j] + k), ws[j + 2] = _mm256_loadu_ps(w[j] + k + 8);
+        }
+        TFM__UNROLL
+        for (i = 0; i < 2; i++) {
+            xs = _mm256_loadu_ps(x[i] + k);
+            TFM__UNROLL
+            for (j = 0; j < 2; j++) low[2 * i + j] = _mm256_fmadd_ps(xs, ws[j], low[2 * i + j]);
+            xs = _mm256_loadu_ps(x[i] + k + 8);
+            TFM__UNROLL
+            for (j = 0; j < 2; j++)
+                high[2 * i + j] = _mm256_fmadd_ps(xs, ws[j + 2], high[2 * i + j]);
+        }
+    }
+    if (k < n) {
+        __m256i m0 = tfm__mask_avx2(n - k), m1 = tfm__mask_avx2(n - k - 8);
+        for (i = 0; i < 2; i++)
+            for (j = 0; j < 2; j++) {
+                low[2 * i + j] = _mm256_fmadd_ps(_mm256_maskload_ps(x[i] + k, m0),
+                                                 _mm256_maskload_ps(w[j] + k, m0), low[2 * i + j]);
+                high[2 * i + j] = _mm256_fmadd_ps(_mm256_maskload_ps(x[i] + k + 8, m1),
+                                                  _mm256_maskload_ps(w[j] + k + 8, m1),
+                                                  high[2 * i + j]);
+            }
+    }
+    _mm_storeu_ps(sums, tfm__sum_lanes_avx2(low, high));
+    first[0] = sums[0], first[1] = sums[1], second[0] = sums[2], second[1] = sums[3];
+}
+TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    int i, j;
+    for (i = 0; i < 4; i += 2)
+        for (j = 0; j < 4; j += 2)
+            tfm__avx2_dots_2x2(x + i, w + j, n, sums + 4 * i + j, sums + 4 * i + 4 + j);
+}
+TFM__AVX2 static void tfm__avx2_dots_1x4(const float *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    __m256 low[4], high[4];
+    int64_t k;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 4; j++) low[j] = high[j] = _mm256_setzero_ps();
+    for (k = 0; k + 16 <= n; k += 16) {
+        __m256 x0 = _mm256_loadu_ps(x + k), x1 = _mm256_loadu_ps(x + k + 8);
+        TFM__UNROLL
+        for (j = 0; j < 4; j++) {
+            low[j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[j]);
+            high[j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[j]);
+        }
+    }
+    if (k < n) {
+        __m256i m0 = tfm__mask_avx2(n - k), m1 = tfm__mask_avx2(n - k - 8);
+        __m256 x0 = _mm256_maskload_ps(x + k, m0), x1 = _mm256_maskload_ps(x + k + 8, m1);
+        TFM__UNROLL
+        for (j = 0; j < 4; j++) {
+            low[j] = _mm256_fmadd_ps(x0, _mm256_maskload_ps(w[j] + k, m0), low[j]);
+            high[j] = _mm256_fmadd_ps(x1, _mm256_maskload_ps(w[j] + k + 8, m1), high[j]);
+        }
+    }
+    _mm_storeu_ps(sums, tfm__sum_lanes_avx2(low, high));
+}
+TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w, int64_t n,
+                                          float *sums) {
+    int i;
+    for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
+}
+
+/* Columns in groups of 32. */
+TFM__AVX2 static void tfm__avx2_weighted_sum(float *y, const float *p, const float *rows,
+                                             int64_t stride, int64_t n, int64_t width) {
+    int64_t i, j;
+    int l;
+    for (j = 0; j < width; j += 32) {
+        __m256i mask[4];
+        __m256 a[4];
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) {
+            mask[l] = tfm__mask_avx2(width - j - 8 * l);
+            a[l] = _mm256_maskload_ps(y + j + 8 * l, mask[l]);
+        }
+        for (i = 0; i < n; i++) {
+            const float *row = rows + i * stride + j;
+            __m256 weight = _mm256_set1_ps(p[i]);
+            if (p[i] == 0.0f) continue;
+            TFM__UNROLL
+            for (l = 0; l < 4; l++)
+                a[l] = _mm256_fmadd_ps(weight, _mm256_maskload_ps(row + 8 * l, mask[l]), a[l]);
+        }
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) _mm256_maskstore_ps(y + j + 8 * l, mask[l], a[l]);
+    }
+}
+
+/* 2^m in two factors, each of them a normal number. */
+TFM__AVX2 static inline __m256 tfm__exp_avx2(__m256 x) {
+    __m256 m, r, q;
+    __m256i whole, half;
+    x = _mm256_max_ps(_mm256_set1_ps(-104.0f), _mm256_min_ps(_mm256_set1_ps(104.0f), x));
+    m = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(TFM__LOG2_E)),
+                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    r = _mm256_fnmadd_ps(m, _mm256_set1_ps(TFM__LN2_HIGH), x);
+    r = _mm256_fnmadd_ps(m, _mm256_set1_ps(TFM__LN2_LOW), r);
+    q = _mm256_fmadd_ps(_mm256_set1_ps(TFM__EXP_Q4), r, _mm256_set1_ps(TFM__EXP_Q3));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q2));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q1));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q0));
+    q = _mm256_add_ps(_mm256_fmadd_ps(_mm256_mul_ps(q, r), r, r), _mm256_set1_ps(1.0f));
+    whole = _mm256_cvtps_epi32(m), half = _mm256_srai_epi32(whole, 1);
+    whole = _mm256_sub_epi32(whole, half);
+    q = _mm256_mul_ps(q, _mm256_castsi256_ps(_mm256_slli_epi32(
+                             _mm256_add_epi32(half, _mm256_set1_epi32(127)), 23)));
+    return _mm256_mul_ps(q, _mm256_castsi256_ps(_mm256_slli_epi32(
+                                _mm256_add_epi32(whole, _mm256_set1_epi32(127)), 23)));
+}
+
+TFM__AVX2 static double tfm__avx2_exp_sum(float *y, const float *x, float max, int64_t n) {
+    __m256d acc[4];
+    double lanes[TFM__LANES];
+    int64_t i;
+    int l;
+    for (l = 0; l < 4; l++) acc[l] = _mm256_setzero_pd();
+    for (i = 0; i < n; i += 16)
+        for (l = 0; l < 2; l++) {
+            int64_t at = i + 8 * l;
+            __m256i mask = tfm__mask_avx2(n - at);
+            __m256 e;
+            if (at >= n) break;
+            e = _mm256_sub_ps(_mm256_maskload_ps(x + at, mask), _mm256_set1_ps(max));
+            e = _mm256_and_ps(tfm__exp_avx2(e), _mm256_castsi256_ps(mask));
+            if (y) _mm256_maskstore_ps(y + at, mask, e);
+            acc[2 * l] = _mm256_add_pd(acc[2 * l], _mm256_cvtps_pd(_mm256_castps256_ps128(e)));
+            acc[2 * l + 1] =
+                _mm256_add_pd(acc[2 * l + 1], _mm256_cvtps_pd(_mm256_extractf128_ps(e, 1)));
+        }
+    for (l = 0; l < 4; l++) _mm256_storeu_pd(lanes + 4 * l, acc[l]);
+    return tfm__sum_double_lanes(lanes);
+}
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif /* TFM__X86 */
+
+/* ---- which of them ---- */
+
+/* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
+enum { TFM__KERNEL_SETS = 3 };
+static const tfm__kernels *tfm__kernel_set(int i) {
+    static const tfm__kernels plain = {
+        "plain C",           tfm__plain_dots_4x4,     tfm__plain_dots_1x16,
+        tfm__plain_dots_1x4, tfm__plain_weighted_sum, tfm__plain_exp_sum};
+#ifdef TFM__X86
+    static const tfm__kernels avx2 = {"AVX2 and FMA",         tfm__avx2_dots_4x4,
+                                      tfm__avx2_dots_1x16,    tfm__avx2_dots_1x4,
+                                      tfm__avx2_weighted_sum, tfm__avx2_exp_sum};
+    static const tfm__kernels avx512 = {"AVX-512",
+                                        tfm__avx512_dots_4x4,
+                                        tfm__avx512_dots_1x16,
+                                        tfm__avx512_dots_1x4,
+                                        tfm__avx512_weighted_sum,
+                                        tfm__avx512_exp_sum};
+    if (i == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
+    if (i == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return &avx512;
+#endif
+    return i ? NULL : &plain;
+}
+
+/* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
+static const tfm__kernels *tfm__kernels_here(void) {
+    int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
+    while (!tfm__kernel_set(i)) i--;
+    return tfm__kernel_set(i);
+}
+
+TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernels_here()->name; }
+
+/* ---- what the rest of the file calls ---- */
+
+/* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
+static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x, const float *w,
+                          int64_t stride, int64_t rows, int64_t n) {
+    const float *some[16];
+    float sums[16];
+    int64_t i;
+    int c, step;
+    for (i = 0; i < rows; i += step) {
+        step = rows - i > 4 ? 16 : 4;
+        /* past the end, the last row once more: no second loop for the rest */
+        for (c = 0; c < step; c++) some[c] = w + tfm__min(i + c, rows - 1) * stride;
+        if (step == 16) kernels->dots_1x16(x, some, n, sums);
+        else kernels->dots_1x4(x, some, n, sums);
+        memcpy(y + i, sums, (size_t)tfm__min(step, rows - i) * sizeof *y);
+    }
+}
+
+/* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
+static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t M,
+                        const float *w, int64_t w_stride, int64_t N, int64_t K, const float *bias) {
+#ifdef TRANSFORMER_BLAS
+    int64_t m, n;
+    TFM_COUNT(2 * M * N * K);
+    if (M <= 0 || N <= 0) return;
+    if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f, x,
+                    (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
+                    (int)tfm__max(y_stride, N));
+    } else {
+        for (m = 0; m < M; m++)
+            tfm__dot_rows(tfm__kernels_here(), y + m * y_stride, x + m * x_stride, w, w_stride, N,
+                          K);
+    }
+    for (m = 0; bias && m < M; m++)
+        for (n = 0; n < N; n++) y[m * y_stride + n] += bias[n];
+#else
+    enum { X_ROWS = 64 }; /* they stay in the second-level cache while w goes by */
+    const tfm__kernels *kernels = tfm__kernels_here();
+    const float *xs[4], *ws[4];
+    float sums[16];
+    int64_t m0, n, m;
+    int i, j;
+    TFM_COUNT(2 * M * N * K);
+    if (M == 1) {
+        tfm__dot_rows(kernels, y, x, w, w_stride, N, K);
+        for (n = 0; bias && n < N; n++) y[n] += bias[n];
+        return;
+    }
+    for (m0 = 0; m0 < M; m0 += X_ROWS)
+        for (n = 0; n < N; n += 4) {
+            int64_t end = tfm__min(m0 + X_ROWS, M);
+            int columns = (int)tfm__min(4, N - n);
+            for (j = 0; j < 4; j++) ws[j] = w + tfm__min(n + j, N - 1) * w_stride;
+            for (m = m0; m < end; m += 4) {
+                int rows = (int)tfm__min(4, end - m);
+                for (i = 0; i < 4; i++) xs[i] = x + tfm__min(m + i, end - 1) * x_stride;
+                kernels->dots_4x4(xs, ws, K, sums);
+                for (i = 0; i < rows; i++)
+                    for (j = 0; j < columns; j++) {
+                        float sum = sums[4 * i + j];
+                        y[(m + i) * y_stride + n + j] = bias ? sum + bias[n + j] : sum;
+                    }
+            }
+        }
+#endif
+}
+
+/* The largest of n numbers, -inf if there is none. */
+static float tfm__max_of(const float *x, int64_t n) {
+    float max = -INFINITY;
     int64_t i;
     for (i = 0; i < n; i++)
-        if (x[i] > max) max = x[i];
+        if (x[i] > max) max = x[i]; /* false for NaN */
+    return max;
+}
+
+/* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
+static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
+    float max = tfm__max_of(x, n), sum;
+    int64_t i;
     if (max == -INFINITY) max = 0.0f;
-    for (i = 0; i < n; i++) sum += y[i] = expf(x[i] - max);
+    sum = (float)kernels->exp_sum(y, x, max, n);
     if (sum == 0.0f) return;
     for (i = 0; i < n; i++) y[i] /= sum;
 }
@@ -1789,13 +2272,14 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 }
 
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err) {
+    const tfm__kernels *kernels = tfm__kernels_here();
     tfm__rows from, to;
     int64_t b, l;
     TFM__TRY(tfm__view(x, "x", &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     for (b = 0; b < from.B; b++)
         for (l = 0; l < from.L; l++)
-            tfm__softmax_row(tfm__row(&to, b, l), tfm__row(&from, b, l), from.D);
+            tfm__softmax_row(kernels, tfm__row(&to, b, l), tfm__row(&from, b, l), from.D);
     return TFM_OK;
 }
 
@@ -1961,6 +2445,7 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
 
 /* scores: room for S floats. */
 static void tfm__attend(const tfm__attention *a, float *scores) {
+    const tfm__kernels *kernels = tfm__kernels_here();
     int64_t b, h, t, s, end;
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
     for (b = 0; b < a->B; b++) {
@@ -1979,19 +2464,20 @@ static void tfm__attend(const tfm__attention *a, float *scores) {
                 TFM_COUNT(2 * n * (a->K + a->W));
                 for (s = 0; s < n; s = end) {
                     end = tfm__next_run(path, s, n, &row);
-                    tfm__dot_rows(scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
-                                  a->k_strides[2], end - s, a->K);
+                    tfm__dot_rows(kernels, scores + s, q,
+                                  k + row * a->k_strides[0] + s * a->k_strides[2], a->k_strides[2],
+                                  end - s, a->K);
                 }
                 for (s = 0; s < n; s++)
                     scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
                                                                             : scores[s] * a->scale;
-                tfm__softmax_row(scores, scores, n);
+                tfm__softmax_row(kernels, scores, scores, n);
                 memset(context, 0, (size_t)a->W * sizeof(float));
                 for (s = 0; s < n; s = end) {
                     end = tfm__next_run(path, s, n, &row);
-                    tfm__weighted_sum(context, scores + s,
-                                      v + row * a->v_strides[0] + s * a->v_strides[2],
-                                      a->v_strides[2], end - s, a->W);
+                    kernels->weighted_sum(context, scores + s,
+                                          v + row * a->v_strides[0] + s * a->v_strides[2],
+                                          a->v_strides[2], end - s, a->W);
                 }
                 if (a->weights) {
                     float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
@@ -2160,7 +2646,7 @@ static tfm_status tfm__check_attention(const tfm_attention_weights *w, const cha
                                        int64_t q_in, int64_t k_in, int64_t v_in, int64_t *out,
                                        tfm_error *err) {
     char part[64];
-    int64_t HK, HK2, HW;
+    int64_t HK = 0, HK2 = 0, HW = 0;
     if (w->n_heads < 1)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
                          (int64_t)w->n_heads);
@@ -4782,13 +5268,8 @@ static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__lea
 
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
 static double tfm__log_sum(const float *x, int64_t n) {
-    float max = -INFINITY;
-    double sum = 0;
-    int64_t v;
-    for (v = 0; v < n; v++)
-        if (x[v] > max) max = x[v]; /* false for NaN */
-    for (v = 0; v < n; v++) sum += (double)expf(x[v] - max);
-    return (double)max + log(sum);
+    float max = tfm__max_of(x, n);
+    return (double)max + log(tfm__kernels_here()->exp_sum(NULL, x, max, n));
 }
 
 /* ---- what may come next ---- */
@@ -5894,7 +6375,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
    REVISION HISTORY
 
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; tfm_get_result takes a rank, tfm_translate_batch options
+                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops
+                            for AVX2 and AVX-512
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE
