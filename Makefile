@@ -21,7 +21,7 @@ COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools -Itests
 
 all: $(PROGRAMS)
 
-build/%: examples/%.c transformer.h | build
+build/%: examples/%.c transformer.h $(wildcard examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
 build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
@@ -36,6 +36,7 @@ build:
 
 demo: build/translate
 	build/translate $(MODEL) < examples/demo.txt | paste examples/demo.txt -
+	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 test: $(PROGRAMS) $(TESTS)
 	CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) tests/test_*.sh

@@ -6,9 +6,10 @@
 
    Lines are read a window at a time, sorted by length inside it so that a batch holds little
    padding, and written in their own order: line n of the output is always line n of the input,
-   empty where the input is blank or faulty. */
+   empty where the input is blank or faulty. No option's result depends on --batch. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+#include "heatmap.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -28,10 +29,37 @@ static const char usage[] =
     "  --tokens          lines are space-separated tokens of the vocabularies, in and out\n"
     "  --batch N         sentences translated together (default 16; 1 on a terminal, where each\n"
     "                    line is answered at once)\n"
-    "  --max-length N    at most N target tokens a sentence (default 2 x source + 16)\n"
     "  --max-source N    a line of more than N source tokens is an error (default 4096)\n"
-    "  --scores          put the sum of log-probabilities and a tab before each translation\n"
+    "\n"
+    "search\n"
+    "  --beam N          hypotheses followed at each step (default 1: greedy, or --n-best)\n"
+    "  --length-penalty X  order hypotheses by sum / length^X (default 0)\n"
+    "  --max-length N    at most N target tokens a sentence (default 2 x source + 16)\n"
+    "  --min-length N    at least N, the end token not counted\n"
+    "  --no-repeat-ngram N    no N tokens in a row twice\n"
+    "  --repetition-penalty X  above 1: tokens that came before get less likely\n"
+    "  --prefix FILE     line n of FILE is what translation n begins with; blank: anything\n"
+    "  --sample          draw tokens instead of searching: --n-best N independent samples\n"
+    "  --temperature X --top-k N --top-p X --seed N   of --sample; a line's seed is N + its "
+    "number\n"
+    "\n"
+    "output\n"
+    "  --scores          put each translation's score and a tab before it: the sum of\n"
+    "                    log-probabilities, divided by length^X if there is a length penalty\n"
+    "  --n-best N        the N best, a line each: input line number, tab (score, tab), text\n"
+    "  --align           after each translation a tab and pairs source-target of token positions\n"
+    "                    from 0: for each target token the source token that it attends to most\n"
+    "  --attention FILE  draw the attention of the first sentence that is not blank into FILE: "
+    "SVG,\n"
+    "                    last layer, mean over heads\n"
+    "\n"
+    "  --score FILE      do not translate: line n of FILE is the translation of line n, and the\n"
+    "                    output is its sum of log-probabilities\n"
+    "  --per-token       with --score: then a tab and each token's, the end token's last\n"
     "  --help, --version\n"
+    "\n"
+    "Text in FILEs becomes target tokens by longest match, which need not be how the model was\n"
+    "trained; with --tokens they are taken as they are.\n"
     "\n"
     "Exit status: 0 all lines translated; 1 some line could not be (its output is empty, standard\n"
     "error says why); 2 wrong usage, no model, or input or output failed.\n";
@@ -42,29 +70,63 @@ typedef struct options {
     const char *model;
     tfm_text_form form;
     int32_t batch, max_length, max_source;
-    int scores;
+    int scores, align, per_token, sample;
+    int32_t beam, n_best;
+    const char *beside; /* the file of --prefix or --score: lines that go with those of the input */
+    const char *prefix, *score, *attention;
+    tfm_decode_options decode;
 } options;
+
+/* Bytes that grow; data is terminated after append. */
+typedef struct buffer {
+    char *data;
+    size_t size, room;
+} buffer;
+
+typedef struct ids {
+    int32_t *data;
+    int32_t n;
+    size_t room;
+} ids;
 
 /* One line of input and what became of it. */
 typedef struct line {
-    char *text;
-    size_t size, room;
-    int32_t *ids;
-    int32_t n_ids;
-    size_t ids_room;
-    char *out;
-    double score;
-    int faulty; /* reported already */
+    int64_t number; /* from 1 */
+    buffer text, beside;
+    ids source, target; /* target: of the prefix or of the translation to score */
+    buffer out;         /* without the last newline */
+    int faulty;         /* reported already */
 } line;
+
+/* The target vocabulary, for text that is given as target. */
+typedef struct vocabulary {
+    buffer text;
+    size_t *begins; /* [n + 1]: token id is text[begins[id] .. begins[id + 1]) */
+    int32_t *sorted, n;
+    size_t longest;
+} vocabulary;
+
+/* What a session is made for. */
+typedef struct shape {
+    int32_t source, target; /* tokens: of a source; of a prefix, or of a target to score */
+    int32_t rows;
+    int attention;
+} shape;
 
 typedef struct translator {
     options opt;
     tfm_model *model;
+    vocabulary target;
     tfm_session *session;
-    int32_t max_batch, max_source; /* of the session; 0: no session yet */
-    int64_t n_lines;               /* done in earlier windows */
+    shape made;    /* rows 0: no session yet */
+    shape rows_at; /* the last answer of rows_at */
+    size_t memory; /* bytes that a session of several rows may have */
+    int attention; /* 1: sessions keep it now */
+    FILE *picture; /* of the attention; NULL: drawn, or not wanted */
     int any_faulty;
 } translator;
+
+/* ---- memory and messages -------------------------------------------------------------------- */
 
 static void *grow(void *memory, size_t bytes) {
     void *grown = realloc(memory, bytes ? bytes : 1);
@@ -75,48 +137,166 @@ static void *grow(void *memory, size_t bytes) {
     return grown;
 }
 
+static void reserve(buffer *b, size_t more) {
+    if (b->size + more + 1 > b->room)
+        b->data = (char *)grow(b->data, b->room = 2 * b->room + more + 128);
+}
+
+static void append(buffer *b, const char *text, size_t size) {
+    reserve(b, size);
+    if (size) memcpy(b->data + b->size, text, size);
+    b->data[b->size += size] = 0;
+}
+
+static void append_number(buffer *b, const char *before, double value) {
+    char text[400]; /* a double of any size with four decimals */
+    append(b, text, (size_t)snprintf(text, sizeof text, "%s%.4f", before, value));
+}
+
+static void push(ids *list, int32_t id) {
+    if ((size_t)list->n + 1 > list->room)
+        list->data =
+            (int32_t *)grow(list->data, (list->room = 2 * list->room + 64) * sizeof *list->data);
+    list->data[list->n++] = id;
+}
+
+static void report(translator *t, line *l, const char *cause) {
+    fprintf(stderr, "translate: line %ld: %s\n", (long)l->number, cause);
+    l->faulty = t->any_faulty = 1;
+}
+
+/* A file of the user's, or the end of the program. */
+static FILE *open_file(const char *path, const char *mode) {
+    FILE *file = fopen(path, mode);
+    if (!file) {
+        fprintf(stderr, "translate: %s: %s\n", path, strerror(errno));
+        exit(EXIT_USAGE);
+    }
+    return file;
+}
+
 /* Reads one line without its newline; 0 at the end of the input. A last line without newline
    counts. */
-static int read_line(line *l) {
+static int read_line(FILE *in, buffer *b) {
     int c;
-    l->size = 0;
-    while ((c = getchar()) != EOF && c != '\n') {
-        if (l->size + 1 >= l->room) l->text = (char *)grow(l->text, l->room = 2 * l->room + 128);
-        l->text[l->size++] = (char)c;
+    b->size = 0;
+    while ((c = getc(in)) != EOF && c != '\n') {
+        reserve(b, 1);
+        b->data[b->size++] = (char)c;
     }
-    return c != EOF || l->size > 0;
+    return c != EOF || b->size > 0;
 }
 
-static void report(translator *t, line *lines, int64_t i, const char *cause) {
-    fprintf(stderr, "translate: line %ld: %s\n", (long)(t->n_lines + i + 1), cause);
-    lines[i].faulty = t->any_faulty = 1;
-}
+/* ---- the command line ----------------------------------------------------------------------- */
 
-static int32_t parse_count(const char *option, const char *text) {
+typedef enum option_kind { FLAG, COUNT, NUMBER, SEED, PATH } option_kind;
+/* With --score or not, with --sample or not. */
+typedef enum option_use { ANY_USE, TRANSLATING, SEARCHING, SAMPLING, SCORING } option_use;
+
+typedef struct option {
+    const char *name;
+    option_kind kind;
+    void *to;
+    double least, most;
+    option_use use;
+    int given;
+} option;
+
+static void parse_value(const option *o, const char *text) {
     char *end = NULL;
-    long value = text ? strtol(text, &end, 10) : 0;
-    if (!text || end == text || *end || value < 1 || value > 1000000) {
-        fprintf(stderr, "translate: %s takes a number from 1 to 1000000, not '%s'\n", option,
+    double value = 0;
+    if (o->kind == PATH && text) {
+        *(const char **)o->to = text;
+        return;
+    }
+    if (o->kind == PATH) {
+        fprintf(stderr, "translate: %s takes the name of a file\n", o->name);
+        exit(EXIT_USAGE);
+    }
+    if (o->kind == SEED) {
+        errno = 0;
+        if (text && *text >= '0' && *text <= '9')
+            *(uint64_t *)o->to = (uint64_t)strtoull(text, &end, 10);
+        if (end && !*end && !errno) return;
+        fprintf(stderr, "translate: %s takes a whole number of up to 64 bits, not '%s'\n", o->name,
                 text ? text : "");
         exit(EXIT_USAGE);
     }
-    return (int32_t)value;
+    if (text && o->kind == COUNT) value = (double)strtol(text, &end, 10);
+    else if (text) value = strtod(text, &end);
+    if (!text || end == text || *end || !(value >= o->least && value <= o->most)) {
+        fprintf(stderr, "translate: %s takes a number from %.7g to %.7g, not '%s'\n", o->name,
+                o->least, o->most, text ? text : "");
+        exit(EXIT_USAGE);
+    }
+    if (o->kind == COUNT) *(int32_t *)o->to = (int32_t)value;
+    else *(double *)o->to = value;
+}
+
+static const option *find_option(const option *table, const char *name) {
+    for (; table->name; table++)
+        if (strcmp(table->name, name) == 0) return table;
+    return NULL;
+}
+
+/* Options that contradict each other, or do nothing without another. */
+static void check_together(const option *table) {
+    const option *sample = find_option(table, "--sample"), *score = find_option(table, "--score");
+    const option *o;
+    for (o = table; o->name; o++) {
+        const option *needed = o->use == SAMPLING ? sample : o->use == SCORING ? score : NULL;
+        const option *other = o->use == SEARCHING ? sample : NULL;
+        if (!o->given) continue;
+        if (score->given && (o->use == SEARCHING || o->use == TRANSLATING)) other = score;
+        if (needed && !needed->given) {
+            fprintf(stderr, "translate: %s needs %s\n", o->name, needed->name);
+            exit(EXIT_USAGE);
+        }
+        if (other && other->given) {
+            fprintf(stderr, "translate: %s and %s do not go together\n", o->name, other->name);
+            exit(EXIT_USAGE);
+        }
+    }
 }
 
 static options parse_options(int argc, char **argv) {
     options o;
-    int i;
+    tfm_decode_options *d = &o.decode;
+    int tokens = 0, i;
+    option table[] = {
+        {"--tokens", FLAG, &tokens, 0, 0, ANY_USE, 0},
+        {"--batch", COUNT, &o.batch, 1, 1000000, ANY_USE, 0},
+        {"--max-source", COUNT, &o.max_source, 1, 1000000, ANY_USE, 0},
+        {"--beam", COUNT, &o.beam, 1, 1000, SEARCHING, 0},
+        {"--length-penalty", NUMBER, &d->length_penalty, -100, 100, TRANSLATING, 0},
+        {"--max-length", COUNT, &o.max_length, 1, 1000000, TRANSLATING, 0},
+        {"--min-length", COUNT, &d->min_length, 0, 1000000, TRANSLATING, 0},
+        {"--no-repeat-ngram", COUNT, &d->no_repeat_ngram, 0, 1000000, TRANSLATING, 0},
+        {"--repetition-penalty", NUMBER, &d->repetition_penalty, 0.01, 100, TRANSLATING, 0},
+        {"--prefix", PATH, &o.prefix, 0, 0, TRANSLATING, 0},
+        {"--sample", FLAG, &o.sample, 0, 0, TRANSLATING, 0},
+        {"--temperature", NUMBER, &d->temperature, 0.01, 100, SAMPLING, 0},
+        {"--top-k", COUNT, &d->top_k, 1, 1000000, SAMPLING, 0},
+        {"--top-p", NUMBER, &d->top_p, 0.0001, 1, SAMPLING, 0},
+        {"--seed", SEED, &d->seed, 0, 0, SAMPLING, 0},
+        {"--scores", FLAG, &o.scores, 0, 0, TRANSLATING, 0},
+        {"--n-best", COUNT, &o.n_best, 1, 1000, TRANSLATING, 0},
+        {"--align", FLAG, &o.align, 0, 0, TRANSLATING, 0},
+        {"--attention", PATH, &o.attention, 0, 0, TRANSLATING, 0},
+        {"--score", PATH, &o.score, 0, 0, ANY_USE, 0},
+        {"--per-token", FLAG, &o.per_token, 0, 0, SCORING, 0},
+        {NULL, FLAG, NULL, 0, 0, ANY_USE, 0}};
     memset(&o, 0, sizeof o);
     for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        const char *a = argv[i];
+        option *known = (option *)find_option(table, a);
         if (strcmp(a, "--help") == 0) fputs(usage, stdout), exit(0);
         if (strcmp(a, "--version") == 0) printf("translate %s\n", tfm_version()), exit(0);
-        if (strcmp(a, "--tokens") == 0) o.form = TFM_FORM_TOKENS;
-        else if (strcmp(a, "--scores") == 0) o.scores = 1;
-        else if (strcmp(a, "--batch") == 0) o.batch = parse_count(a, value), i++;
-        else if (strcmp(a, "--max-length") == 0) o.max_length = parse_count(a, value), i++;
-        else if (strcmp(a, "--max-source") == 0) o.max_source = parse_count(a, value), i++;
-        else if (a[0] == '-' && a[1]) {
+        if (known) {
+            known->given = 1;
+            if (known->kind == FLAG) *(int *)known->to = 1;
+            else parse_value(known, i + 1 < argc ? argv[i + 1] : NULL), i++;
+        } else if (a[0] == '-' && a[1]) {
             fprintf(stderr, "translate: unknown option '%s' (--help lists them)\n", a);
             exit(EXIT_USAGE);
         } else if (o.model) {
@@ -125,197 +305,694 @@ static options parse_options(int argc, char **argv) {
         } else o.model = a;
     }
     if (!o.model) fputs(usage, stderr), exit(EXIT_USAGE);
+    check_together(table);
+    if (o.beam && o.n_best > o.beam) {
+        fprintf(stderr, "translate: --n-best %d needs a --beam of %d at least, not %d\n",
+                (int)o.n_best, (int)o.n_best, (int)o.beam);
+        exit(EXIT_USAGE);
+    }
+    if (o.max_length && d->min_length >= o.max_length) {
+        fprintf(stderr, "translate: --min-length %d leaves no room for an end in --max-length %d\n",
+                (int)d->min_length, (int)o.max_length);
+        exit(EXIT_USAGE);
+    }
+    o.form = tokens ? TFM_FORM_TOKENS : TFM_FORM_TEXT;
+    o.beside = o.prefix ? o.prefix : o.score;
     if (!o.batch) o.batch = isatty(0) ? 1 : 16;
     if (!o.max_source) o.max_source = 4096;
+    if (!o.n_best) o.n_best = 1;
+    if (!o.beam) o.beam = o.n_best;
+    d->max_length = o.max_length;
+    if (o.sample) d->samples = o.n_best;
+    else d->beam = o.beam, d->n_best = o.n_best;
     return o;
 }
 
-/* Tokenizes a line, and reports it if it cannot be translated. */
-static void tokenize(translator *t, line *lines, int64_t i) {
-    line *l = &lines[i];
-    const tfm_config *c = tfm_model_config(t->model);
-    size_t most = l->size + 2; /* a token is a byte at least; start and end come on top */
-    tfm_error err;
-    char cause[128];
-    l->n_ids = 0, l->score = 0, l->faulty = 0;
-    if (l->out) l->out[0] = 0;
-    if (most > INT32_MAX) {
-        report(t, lines, i, "longer than 2 GiB");
-        return;
+/* ---- target text to target tokens ----------------------------------------------------------- */
+
+static const vocabulary *sort_vocabulary; /* qsort passes no context */
+
+static int compare_tokens(const vocabulary *v, int32_t id, const char *text, size_t size) {
+    size_t n = v->begins[id + 1] - v->begins[id], least = n < size ? n : size;
+    int order = memcmp(v->text.data + v->begins[id], text, least);
+    return order ? order : n < size ? -1 : n > size;
+}
+static int by_bytes(const void *a, const void *b) {
+    const vocabulary *v = sort_vocabulary;
+    int32_t y = *(const int32_t *)b;
+    return compare_tokens(v, *(const int32_t *)a, v->text.data + v->begins[y],
+                          v->begins[y + 1] - v->begins[y]);
+}
+
+/* The model's target tokens, asked for one by one. */
+static int read_target_vocabulary(translator *t, tfm_error *err) {
+    vocabulary *v = &t->target;
+    size_t size = 0;
+    int32_t id;
+    v->n = tfm_model_config(t->model)->tgt_vocab_size;
+    v->begins = (size_t *)grow(NULL, ((size_t)v->n + 1) * sizeof *v->begins);
+    v->sorted = (int32_t *)grow(NULL, (size_t)v->n * sizeof *v->sorted);
+    for (id = 0; id < v->n; id++) {
+        tfm_status status = TFM_E_TOO_SMALL;
+        size_t room;
+        for (room = 64; status == TFM_E_TOO_SMALL; room *= 2) {
+            reserve(&v->text, room);
+            status = tfm_detokenize(t->model, &id, 1, TFM_FORM_TOKENS, v->text.data + v->text.size,
+                                    room, &size, err);
+        }
+        if (status != TFM_OK) return 0;
+        v->begins[id] = v->text.size, v->sorted[id] = id;
+        v->begins[id + 1] = v->text.size += size;
+        if (size > v->longest) v->longest = size;
     }
-    if (most > l->ids_room)
-        l->ids = (int32_t *)grow(l->ids, (l->ids_room = 2 * most) * sizeof *l->ids);
-    if (tfm_tokenize(t->model, l->text, l->size, t->opt.form, l->ids, (int32_t)most, &l->n_ids,
-                     &err) != TFM_OK) {
-        report(t, lines, i, err.text);
-    } else if (l->n_ids > t->opt.max_source) {
-        snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)l->n_ids,
-                 (int)t->opt.max_source);
-        report(t, lines, i, cause);
-    } else if (c->max_positions && l->n_ids > c->max_positions) {
-        snprintf(cause, sizeof cause, "%d tokens, the model has positions for %d", (int)l->n_ids,
-                 (int)c->max_positions);
-        report(t, lines, i, cause);
-    }
-}
-
-/* Sources are rounded up so that a session serves many batches. */
-static int32_t round_source(int32_t source) {
-    int32_t rounded = 64;
-    while (rounded < source) rounded *= 2;
-    return rounded;
-}
-
-/* How many sentences of that length go together: all of a batch, or fewer where they are so long that
-   their caches would be what memory goes to. */
-static int32_t rows_at(const translator *t, int32_t source) {
-    int64_t rows = (int64_t)t->opt.batch * FULL_BATCH_SOURCE / round_source(source);
-    return (int32_t)(rows < 1 ? 1 : rows > t->opt.batch ? t->opt.batch : rows);
-}
-
-/* Makes sure that the session takes so many sources of that length. */
-static int fit_session(translator *t, int32_t rows, int32_t source, tfm_error *err) {
-    const tfm_config *c = tfm_model_config(t->model);
-    tfm_session_options o;
-    if (source <= t->max_source && rows <= t->max_batch) return 1;
-    tfm_free_session(t->session);
-    t->session = NULL, t->max_source = t->max_batch = 0;
-    memset(&o, 0, sizeof o);
-    o.max_batch = rows_at(t, source);
-    o.max_source = round_source(source);
-    o.max_target = t->opt.max_length ? t->opt.max_length : 2 * o.max_source + 16;
-    if (c->max_positions && o.max_source > c->max_positions) o.max_source = c->max_positions;
-    if (c->max_positions && o.max_target > c->max_positions) o.max_target = c->max_positions;
-    if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
-    t->max_source = o.max_source, t->max_batch = o.max_batch;
+    sort_vocabulary = v;
+    qsort(v->sorted, (size_t)v->n, sizeof *v->sorted, by_bytes);
     return 1;
 }
 
-/* The text of row's result, into its line. */
-static void finish_line(translator *t, line *lines, int64_t i, int32_t row) {
-    line *l = &lines[i];
-    size_t room = 256, size;
-    tfm_result result;
-    tfm_error err;
-    tfm_status status;
-    memset(&result, 0, sizeof result);
-    status = tfm_get_result(t->session, row, 0, &result, &err);
-    while (status == TFM_OK) {
-        l->out = (char *)grow(l->out, room);
-        status = tfm_detokenize(t->model, result.ids, result.length, t->opt.form, l->out, room,
-                                &size, &err);
-        if (status == TFM_OK) break;
-        if (status == TFM_E_TOO_SMALL) room *= 2, status = TFM_OK;
+/* The id of a token, or -1. */
+static int32_t find_token(const vocabulary *v, const char *text, size_t size) {
+    int32_t low = 0, high = v->n;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        int order = compare_tokens(v, v->sorted[middle], text, size);
+        if (order == 0) return v->sorted[middle];
+        if (order < 0) low = middle + 1;
+        else high = middle;
     }
-    l->score = result.score;
-    if (status != TFM_OK) report(t, lines, i, err.text);
-    else if (result.finish == TFM_HIT_LENGTH)
-        fprintf(stderr, "translate: line %ld: stopped at its limit of %d tokens\n",
-                (long)(t->n_lines + i + 1), (int)result.length);
+    return -1;
 }
 
-/* Translates the lines of order[0 .. n) together. */
-static void translate_batch(translator *t, line *lines, const int64_t *order, int32_t n) {
-    static int32_t *ids;
-    static size_t ids_room;
-    int32_t *lengths, width = 0, row, running = 1;
-    tfm_batch batch;
-    tfm_decode_options decode;
+/* Bytes of the UTF-8 character at text, 0 if there is none. */
+static size_t character_size(const char *text, size_t size) {
+    const unsigned char *p = (const unsigned char *)text;
+    size_t n = 4, i;
+    if (!size) return 0;
+    if (p[0] < 0x80) return 1;
+    if (p[0] < 0xC2 || p[0] > 0xF4) return 0;
+    if (p[0] < 0xF0) n = p[0] < 0xE0 ? 2 : 3;
+    if (n > size) return 0;
+    for (i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    if (n == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F))) return 0;
+    if (n == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))) return 0;
+    return n;
+}
+
+/* Bytes of the white space at text: ASCII's, no-break, U+2000 to U+200A, and the ideographic. */
+static size_t space_size(const char *text, size_t size) {
+    if (size && (*text == ' ' || (*text >= 9 && *text <= 13))) return 1;
+    if (size >= 2 && memcmp(text, "\xC2\xA0", 2) == 0) return 2;
+    if (size >= 3 && memcmp(text, "\xE3\x80\x80", 3) == 0) return 3;
+    return size >= 3 && memcmp(text, "\xE2\x80", 2) == 0 && (unsigned char)text[2] <= 0x8A ? 3 : 0;
+}
+
+/* An unknown stretch of the line's target: an unknown token if its likelihood is asked for, but
+   nobody wants a translation to begin with one. */
+static int take_unknown(translator *t, line *l, const char *text, size_t size) {
+    int32_t unknown = tfm_model_config(t->model)->tgt_unk;
+    char cause[160];
+    if (t->opt.score && unknown >= 0) {
+        push(&l->target, unknown);
+        return 1;
+    }
+    snprintf(cause, sizeof cause, "%s: '%.*s' is not in the target vocabulary",
+             t->opt.score ? "--score" : "--prefix", (int)(size < 80 ? size : 80), text);
+    report(t, l, cause);
+    return 0;
+}
+
+/* Words, each a token. */
+static int take_words(translator *t, line *l) {
+    const buffer *b = &l->beside;
+    size_t at, end, n;
+    for (at = 0; at < b->size; at = end) {
+        int32_t id;
+        if ((n = space_size(b->data + at, b->size - at)) != 0) {
+            end = at + n;
+            continue;
+        }
+        for (end = at; end < b->size && !space_size(b->data + end, b->size - end);)
+            end += character_size(b->data + end, b->size - end);
+        id = find_token(&t->target, b->data + at, end - at);
+        if (id >= 0) push(&l->target, id);
+        else if (!take_unknown(t, l, b->data + at, end - at)) return 0;
+    }
+    return 1;
+}
+
+/* Pieces or characters: U+2581 for a space, then at each place the longest token there. */
+static int take_pieces(translator *t, line *l) {
+    static const char space[] = "\xE2\x96\x81";
+    const tfm_config *c = tfm_model_config(t->model);
+    const buffer *b = &l->beside;
+    buffer text;
+    size_t at, n;
+    int blank = 1, known = 1, good = 1;
+    memset(&text, 0, sizeof text);
+    for (at = 0; at < b->size; at += n) {
+        if ((n = space_size(b->data + at, b->size - at)) != 0) {
+            blank = 1;
+            continue;
+        }
+        /* pieces mark the first word like the others */
+        if (blank && (text.size || c->tgt_text == TFM_TEXT_PIECES)) append(&text, space, 3);
+        n = character_size(b->data + at, b->size - at);
+        append(&text, b->data + at, n), blank = 0;
+    }
+    for (at = 0; good && at < text.size; at += n) {
+        int32_t id = -1;
+        n = text.size - at < t->target.longest ? text.size - at : t->target.longest;
+        for (; n; n--) {
+            id = find_token(&t->target, text.data + at, n);
+            if (id >= 0 && id != c->tgt_pad && id != c->tgt_unk && id != c->start && id != c->end)
+                break;
+        }
+        if (n) push(&l->target, id), known = 1;
+        else {
+            n = character_size(text.data + at, text.size - at);
+            if (known) good = take_unknown(t, l, text.data + at, n);
+            known = 0; /* a run of unknown characters is one token */
+        }
+    }
+    free(text.data);
+    return good;
+}
+
+/* The line's prefix, or the translation to score, in tokens; reports what cannot be. */
+static void tokenize_target(translator *t, line *l) {
+    const tfm_config *c = tfm_model_config(t->model);
+    const buffer *b = &l->beside;
+    int64_t n, most;
+    size_t at;
+    char cause[128];
+    for (at = 0; at < b->size; at += character_size(b->data + at, b->size - at))
+        if (!character_size(b->data + at, b->size - at)) {
+            snprintf(cause, sizeof cause, "%s: not UTF-8 at byte %lu",
+                     t->opt.score ? "--score" : "--prefix", (unsigned long)at);
+            report(t, l, cause);
+            return;
+        }
+    if (b->size > INT32_MAX / 2) {
+        report(t, l, "longer than 1 GiB");
+        return;
+    }
+    if (t->opt.form == TFM_FORM_TOKENS || c->tgt_text == TFM_TEXT_WORDS) {
+        if (!take_words(t, l)) return;
+    } else if (!take_pieces(t, l)) return;
+    n = l->target.n;
+    if (!n && !t->opt.score) return;
+    /* what the library would refuse for the whole batch */
+    most = c->max_positions ? c->max_positions : INT32_MAX;
+    if (!t->opt.score && t->opt.max_length && t->opt.max_length < most) most = t->opt.max_length;
+    if (!t->opt.score) n += c->forced >= 0;
+    if (n >= most) {
+        snprintf(cause, sizeof cause, "%s: %d tokens leave no room for another, the limit is %d",
+                 t->opt.score ? "--score" : "--prefix", (int)n, (int)most);
+        report(t, l, cause);
+    }
+}
+
+/* ---- source text to source tokens ----------------------------------------------------------- */
+
+/* Tokenizes a line, and reports it if it cannot be translated. */
+static void tokenize(translator *t, line *l) {
+    const tfm_config *c = tfm_model_config(t->model);
+    size_t most = l->text.size + 2; /* a token is a byte at least; start and end come on top */
+    ids *s = &l->source;
     tfm_error err;
+    char cause[128];
+    s->n = l->target.n = 0, l->out.size = 0, l->faulty = 0;
+    if (most > INT32_MAX) {
+        report(t, l, "longer than 2 GiB");
+        return;
+    }
+    if (most > s->room) s->data = (int32_t *)grow(s->data, (s->room = 2 * most) * sizeof *s->data);
+    if (tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, s->data, (int32_t)most,
+                     &s->n, &err) != TFM_OK) {
+        report(t, l, err.text);
+    } else if (s->n > t->opt.max_source) {
+        snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)s->n,
+                 (int)t->opt.max_source);
+        report(t, l, cause);
+    } else if (c->max_positions && s->n > c->max_positions) {
+        snprintf(cause, sizeof cause, "%d tokens, the model has positions for %d", (int)s->n,
+                 (int)c->max_positions);
+        report(t, l, cause);
+    } else if (t->opt.beside) tokenize_target(t, l);
+    if (!l->faulty && !s->n && l->target.n)
+        report(t, l,
+               t->opt.score ? "blank, but its translation is not" : "blank, but its prefix is not");
+}
+
+/* What only the model can tell about the options. */
+static void check_against_model(const translator *t) {
+    const tfm_config *c = tfm_model_config(t->model);
+    int32_t longest = t->opt.max_length;
+    if (longest < t->opt.decode.min_length + 1) longest = t->opt.decode.min_length + 1;
+    if (c->max_positions && longest > c->max_positions) {
+        fprintf(stderr, "translate: %s %d: the model has positions for %d tokens\n",
+                longest == t->opt.max_length ? "--max-length" : "--min-length",
+                (int)(longest == t->opt.max_length ? longest : longest - 1), (int)c->max_positions);
+        exit(EXIT_USAGE);
+    }
+}
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+/* Lengths are rounded up so that a session serves many batches. */
+static int32_t round_length(int32_t length, int32_t least) {
+    int32_t rounded = least;
+    while (rounded < length) rounded = rounded ? 2 * rounded : 64;
+    return rounded;
+}
+
+/* A session for the shape, whose lengths are rounded here. The target's limit must not decide where
+   a sentence ends, or its output would depend on its batch. */
+static tfm_session_options session_options(const translator *t, const shape *s) {
+    const tfm_config *c = tfm_model_config(t->model);
+    tfm_session_options o;
+    int32_t target = round_length(s->target, 0);
+    memset(&o, 0, sizeof o);
+    o.max_batch = s->rows;
+    o.max_beam = t->opt.sample ? t->opt.n_best : t->opt.beam;
+    o.max_source = round_length(s->source, 64);
+    if (t->opt.score) o.max_target = target + 1, o.max_beam = 1;
+    else if (t->opt.max_length) o.max_target = t->opt.max_length;
+    else o.max_target = 2 * o.max_source + 16 + target;
+    if (o.max_target < t->opt.decode.min_length) o.max_target = t->opt.decode.min_length;
+    if (c->max_positions && o.max_source > c->max_positions) o.max_source = c->max_positions;
+    if (c->max_positions && o.max_target > c->max_positions) o.max_target = c->max_positions;
+    o.attention = s->attention;
+    return o;
+}
+
+/* A full batch of long sentences, greedy: no session of several rows takes more. */
+static void plan_memory(translator *t) {
+    translator greedy = *t;
+    tfm_session_options o;
+    shape full;
+    memset(&full, 0, sizeof full);
+    greedy.opt.beam = greedy.opt.n_best = 1, greedy.opt.score = NULL;
+    full.source = FULL_BATCH_SOURCE, full.rows = t->opt.batch;
+    o = session_options(&greedy, &full);
+    if (tfm_session_bytes(t->model, &o, &t->memory, NULL) != TFM_OK) t->memory = 0;
+}
+
+/* How many sentences of such lengths go together: all of a batch, or fewer where sentences, beams or
+   attention are so large that memory would go to them. */
+static int32_t rows_at(translator *t, int32_t source, int32_t target) {
+    shape s;
+    s.source = round_length(source, 64), s.target = round_length(target, 0);
+    s.attention = t->attention;
+    if (t->rows_at.rows && t->rows_at.source == s.source && t->rows_at.target == s.target &&
+        t->rows_at.attention == s.attention)
+        return t->rows_at.rows;
+    for (s.rows = t->opt.batch; s.rows > 1; s.rows -= (s.rows + 7) / 8) {
+        tfm_session_options o = session_options(t, &s);
+        size_t bytes;
+        if (tfm_session_bytes(t->model, &o, &bytes, NULL) == TFM_OK && bytes <= t->memory) break;
+    }
+    t->rows_at = s;
+    return s.rows;
+}
+
+/* Makes sure that the session takes so many sentences of such lengths. */
+static int fit_session(translator *t, int32_t rows, int32_t source, int32_t target,
+                       tfm_error *err) {
+    shape s;
+    tfm_session_options o;
+    if (source <= t->made.source && target <= t->made.target && rows <= t->made.rows &&
+        t->attention == t->made.attention)
+        return 1;
+    tfm_free_session(t->session);
+    t->session = NULL, memset(&t->made, 0, sizeof t->made);
+    s.source = round_length(source, 64), s.target = round_length(target, 0);
+    s.rows = rows_at(t, source, target), s.attention = t->attention;
+    if (s.rows < rows) s.rows = rows;
+    o = session_options(t, &s);
+    if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
+    t->made = s;
+    return 1;
+}
+
+/* ---- a picture of the attention ------------------------------------------------------------- */
+
+enum { MOST_DRAWN = 400 }; /* tokens each way */
+
+/* Tokens, one after the other, each terminated. */
+typedef struct labels {
+    buffer text;
+    int32_t n;
+} labels;
+
+static void add_label(labels *list, const char *text, size_t size) {
+    append(&list->text, text, size);
+    list->text.size++; /* keeps the terminator */
+    list->n++;
+}
+
+/* The tokens of a source, as they stand in its text; with_spaces: white space between characters is
+   a token. */
+static void split_source(const translator *t, const line *l, int with_spaces, labels *out) {
+    const tfm_config *c = tfm_model_config(t->model);
+    int words = t->opt.form == TFM_FORM_TOKENS || c->src_text == TFM_TEXT_WORDS, blank = 0;
+    const char *text = l->text.data;
+    size_t size = l->text.size, at, begin, n;
+    out->n = 0, out->text.size = 0;
+    if (c->src_start >= 0) add_label(out, "[start]", 7);
+    for (at = 0; at < size;) {
+        if ((n = space_size(text + at, size - at)) != 0) {
+            at += n, blank = 1;
+            continue;
+        }
+        if (blank && with_spaces && out->n > (c->src_start >= 0)) add_label(out, "\xE2\x96\x81", 3);
+        begin = at, blank = 0;
+        do at += character_size(text + at, size - at);
+        while (words && at < size && !space_size(text + at, size - at));
+        add_label(out, text + begin, at - begin);
+    }
+    if (c->src_end >= 0) add_label(out, "[end]", 5);
+}
+
+/* Draws the best hypothesis of row 0, which is that line's; once. */
+static void draw_attention(translator *t, line *l, const tfm_result *result) {
+    labels across, down;
+    buffer *token = &down.text;
+    float *weights = NULL;
+    tfm_tensor tensor;
+    tfm_error err;
+    int32_t i;
+    memset(&across, 0, sizeof across), memset(&down, 0, sizeof down);
+    split_source(t, l, 0, &across);
+    if (across.n != l->source.n) split_source(t, l, 1, &across);
+    for (i = 0; i < result->length; i++) {
+        size_t size = 0, room;
+        tfm_status status = TFM_E_TOO_SMALL;
+        for (room = 64; status == TFM_E_TOO_SMALL; room *= 2) {
+            reserve(token, room);
+            status = tfm_detokenize(t->model, result->ids + i, 1, TFM_FORM_TOKENS,
+                                    token->data + token->size, room, &size, &err);
+        }
+        token->size += size + 1, down.n++;
+    }
+    if (across.n == l->source.n && down.n && across.n <= MOST_DRAWN && down.n <= MOST_DRAWN) {
+        weights = (float *)grow(NULL, (size_t)across.n * (size_t)down.n * sizeof *weights);
+        tensor = tfm_tensor_2d(weights, TFM_F32, down.n, across.n);
+        if (tfm_get_attention(t->session, 0, 0, &tensor, &err) == TFM_OK)
+            write_heat_map(t->picture, weights, down.text.data, down.n, across.text.data, across.n);
+    } else {
+        fprintf(stderr, "translate: line %ld: %s\n", (long)l->number,
+                down.n ? "too long to draw its attention: 400 tokens are the limit"
+                       : "an empty translation has no attention to draw");
+        t->any_faulty = 1;
+    }
+    free(weights), free(across.text.data), free(down.text.data);
+}
+
+/* ---- from results to output ----------------------------------------------------------------- */
+
+/* The columns before a translation: all lines have them, blank and faulty ones too. */
+static void append_columns(const translator *t, line *l, double score) {
+    char number[32];
+    if (t->opt.n_best > 1)
+        append(&l->out, number, (size_t)snprintf(number, sizeof number, "%ld\t", (long)l->number));
+    if (t->opt.scores) append_number(&l->out, "", score), append(&l->out, "\t", 1);
+}
+
+/* What pairs of positions follow a translation. */
+static tfm_status append_alignment(translator *t, line *l, int32_t row, int32_t rank,
+                                   int32_t length, tfm_error *err) {
+    static ids sources;
+    int32_t i, start = tfm_model_config(t->model)->src_start >= 0;
+    const char *before = "\t";
     tfm_status status;
+    for (sources.n = 0; sources.n <= length;) push(&sources, 0);
+    status = tfm_get_alignment(t->session, row, rank, sources.data, err);
+    if (status != TFM_OK) return status;
+    if (!length) append(&l->out, "\t", 1);
+    for (i = 0; i < length; i++) {
+        char pair[64];
+        if (sources.data[i] < start) continue; /* all pads */
+        append(&l->out, pair,
+               (size_t)snprintf(pair, sizeof pair, "%s%d-%d", before,
+                                (int)(sources.data[i] - start), (int)i));
+        before = " ";
+    }
+    return TFM_OK;
+}
+
+/* One hypothesis of a row, as a line. */
+static tfm_status append_hypothesis(translator *t, line *l, int32_t row, int32_t rank,
+                                    tfm_result *result, tfm_error *err) {
+    size_t room = 256, size = 0;
+    tfm_status status = tfm_get_result(t->session, row, rank, result, err);
+    if (status != TFM_OK) return status;
+    if (rank) append(&l->out, "\n", 1);
+    append_columns(t, l, result->score);
+    do {
+        reserve(&l->out, room);
+        status = tfm_detokenize(t->model, result->ids, result->length, t->opt.form,
+                                l->out.data + l->out.size, room, &size, err);
+        room *= 2;
+    } while (status == TFM_E_TOO_SMALL);
+    if (status != TFM_OK) return status;
+    l->out.size += size;
+    return t->opt.align ? append_alignment(t, l, row, rank, result->length, err) : TFM_OK;
+}
+
+/* A row's hypotheses, into its line. */
+static void finish_line(translator *t, line *l, int32_t row) {
+    int32_t rank, n = tfm_result_count(t->session, row);
+    tfm_result result;
+    tfm_error err;
+    for (rank = 0; rank < n; rank++) {
+        if (append_hypothesis(t, l, row, rank, &result, &err) != TFM_OK) {
+            report(t, l, err.text);
+            return;
+        }
+        if (result.finish == TFM_HIT_LENGTH)
+            fprintf(stderr, "translate: line %ld: stopped at its limit of %d tokens\n",
+                    (long)l->number, (int)result.length);
+        else if (result.finish == TFM_STUCK)
+            fprintf(stderr, "translate: line %ld: no token was left to choose after %d\n",
+                    (long)l->number, (int)result.length);
+        if (rank == 0 && t->attention && t->picture) draw_attention(t, l, &result);
+    }
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* Rows of ids of different lengths, side by side. */
+typedef struct table {
+    int32_t *ids, *lengths;
+    size_t room;
+    tfm_batch batch;
+} table;
+
+/* The sources, or the targets, of lines[order[0 .. n)]. */
+static void fill_table(table *f, line *lines, const int64_t *order, int32_t n, int targets) {
+    int32_t row, width = 0;
     size_t cells;
-    for (row = 0; row < n; row++)
-        if (lines[order[row]].n_ids > width) width = lines[order[row]].n_ids;
-    cells = (size_t)n * (size_t)width;
-    if (cells + (size_t)n > ids_room)
-        ids = (int32_t *)grow(ids, (ids_room = 2 * (cells + (size_t)n)) * sizeof *ids);
-    lengths = ids + cells;
     for (row = 0; row < n; row++) {
-        const line *l = &lines[order[row]];
-        memcpy(ids + (size_t)row * (size_t)width, l->ids, (size_t)l->n_ids * sizeof *ids);
-        lengths[row] = l->n_ids;
+        const ids *from = targets ? &lines[order[row]].target : &lines[order[row]].source;
+        if (from->n > width) width = from->n;
     }
-    memset(&decode, 0, sizeof decode);
-    decode.max_length = t->opt.max_length;
-    batch.ids = ids, batch.lengths = lengths, batch.rows = n, batch.width = width;
-    status = fit_session(t, n, width, &err) ? tfm_start(t->session, &batch, &decode, &err)
-                                            : TFM_E_MEMORY;
-    while (status == TFM_OK && running) status = tfm_step(t->session, &running, &err);
+    cells = (size_t)n * (size_t)width + (size_t)n;
+    if (cells > f->room) f->ids = (int32_t *)grow(f->ids, (f->room = 2 * cells) * sizeof *f->ids);
+    f->lengths = f->ids + (size_t)n * (size_t)width;
     for (row = 0; row < n; row++) {
-        if (status == TFM_OK) finish_line(t, lines, order[row], row);
-        else report(t, lines, order[row], err.text);
+        const ids *from = targets ? &lines[order[row]].target : &lines[order[row]].source;
+        if (from->n)
+            memcpy(f->ids + (size_t)row * (size_t)width, from->data,
+                   (size_t)from->n * sizeof *f->ids);
+        f->lengths[row] = from->n;
     }
+    f->batch.ids = f->ids, f->batch.lengths = f->lengths;
+    f->batch.rows = n, f->batch.width = width;
+}
+
+/* The log-probability of each row's target, and of its tokens. */
+static tfm_status score_batch(translator *t, line *lines, const int64_t *order,
+                              const tfm_batch *sources, const tfm_batch *targets, tfm_error *err) {
+    size_t width = (size_t)targets->width + 1;
+    double *scores = (double *)grow(NULL, (size_t)targets->rows * width * sizeof *scores);
+    tfm_status status = tfm_score(t->session, sources, targets, scores, err);
+    int32_t row, i;
+    for (row = 0; status == TFM_OK && row < targets->rows; row++) {
+        const double *each = scores + (size_t)row * width;
+        line *l = &lines[order[row]];
+        double sum = 0;
+        for (i = 0; i <= l->target.n; i++) sum += each[i];
+        append_number(&l->out, "", sum);
+        for (i = 0; t->opt.per_token && i <= l->target.n; i++)
+            append_number(&l->out, i ? " " : "\t", each[i]);
+    }
+    free(scores);
+    return status;
+}
+
+/* Decodes to the end and takes the results. Line n is sampled with seed + n, in any batch. */
+static tfm_status decode_batch(translator *t, line *lines, const int64_t *order,
+                               const tfm_batch *sources, const tfm_batch *prefixes,
+                               tfm_error *err) {
+    tfm_decode_options decode = t->opt.decode;
+    uint64_t *seeds = (uint64_t *)grow(NULL, (size_t)sources->rows * sizeof *seeds);
+    int32_t row, running = 1;
+    tfm_status status;
+    for (row = 0; row < sources->rows; row++)
+        seeds[row] = decode.seed + (uint64_t)lines[order[row]].number;
+    decode.seeds = seeds;
+    if (t->opt.prefix) decode.prefix = prefixes;
+    status = tfm_start(t->session, sources, &decode, err);
+    while (status == TFM_OK && running) status = tfm_step(t->session, &running, err);
+    for (row = 0; status == TFM_OK && row < sources->rows; row++)
+        finish_line(t, &lines[order[row]], row);
+    free(seeds);
+    return status;
+}
+
+/* Translates, or scores, lines[order[0 .. n)] together. */
+static void translate_batch(translator *t, line *lines, const int64_t *order, int32_t n) {
+    static table sources, targets;
+    tfm_error err;
+    tfm_status status = TFM_E_MEMORY;
+    int32_t row;
+    fill_table(&sources, lines, order, n, 0), fill_table(&targets, lines, order, n, 1);
+    if (fit_session(t, n, sources.batch.width, targets.batch.width, &err))
+        status = t->opt.score ? score_batch(t, lines, order, &sources.batch, &targets.batch, &err)
+                              : decode_batch(t, lines, order, &sources.batch, &targets.batch, &err);
+    for (row = 0; status != TFM_OK && row < n; row++) report(t, &lines[order[row]], err.text);
+}
+
+/* A picture that could not be written ends in exit status 2, like the output. */
+static void close_picture(translator *t) {
+    int broken = ferror(t->picture);
+    if (fclose(t->picture) != 0 || broken) {
+        fprintf(stderr, "translate: %s: %s\n", t->opt.attention, strerror(errno));
+        exit(EXIT_USAGE);
+    }
+    t->picture = NULL;
 }
 
 static const line *sort_lines; /* qsort passes no context */
 static int by_length(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    int32_t p = sort_lines[x].n_ids, q = sort_lines[y].n_ids;
+    int32_t p = sort_lines[x].source.n, q = sort_lines[y].source.n;
     return p != q ? (p < q ? -1 : 1) : x < y ? -1 : x > y;
 }
 
 static void translate_window(translator *t, line *lines, int64_t n, int64_t *order) {
     int64_t i, todo = 0, end;
     for (i = 0; i < n; i++) {
-        tokenize(t, lines, i);
-        if (!lines[i].faulty && lines[i].n_ids) order[todo++] = i;
+        tokenize(t, &lines[i]);
+        if (!lines[i].faulty && lines[i].source.n) order[todo++] = i;
+    }
+    if (t->picture && todo) { /* the first sentence, alone: only it needs so large a session */
+        t->attention = 1;
+        translate_batch(t, lines, order++, 1);
+        todo--;
+        t->attention = t->opt.align;
+        close_picture(t);
     }
     sort_lines = lines;
     qsort(order, (size_t)todo, sizeof *order, by_length);
     for (i = 0; i < todo; i = end) {
-        /* the longest comes last, and decides how many fit */
-        for (end = i + 1; end < todo && end - i < rows_at(t, lines[order[end]].n_ids);) end++;
+        /* sources come in ascending length, targets in any */
+        int32_t target = lines[order[i]].target.n;
+        for (end = i + 1; end < todo; end++) {
+            const line *l = &lines[order[end]];
+            if (l->target.n > target) target = l->target.n;
+            if (end - i >= rows_at(t, l->source.n, target)) break;
+        }
         translate_batch(t, lines, order + i, (int32_t)(end - i));
     }
 }
 
+/* ---- from standard input to standard output ------------------------------------------------- */
+
 /* A line on the terminal once the work takes longer than people like to wait unsure. */
-static void show_progress(const translator *t, time_t start, int done) {
+static void show_progress(int64_t n_lines, time_t start, int done) {
     static int shown;
     double seconds = difftime(time(NULL), start);
     if (!isatty(2) || (isatty(1) && !done)) return;
     if (!done && seconds >= 3)
-        shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)t->n_lines,
-                        (double)t->n_lines / seconds);
-    if (done && shown) fprintf(stderr, "\r%ld lines in %.0f seconds\n", (long)t->n_lines, seconds);
+        shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)n_lines,
+                        (double)n_lines / seconds);
+    if (done && shown) fprintf(stderr, "\r%ld lines in %.0f seconds\n", (long)n_lines, seconds);
+}
+
+/* Reads line number of the input, and the one beside it; 0 at the end, or where a file has fewer
+   lines than the input, or more: *status says so. */
+static int read_lines(const translator *t, FILE *beside, line *l, int64_t number, int *status) {
+    int more = read_line(stdin, &l->text);
+    l->number = number;
+    if (beside && !*status && read_line(beside, &l->beside) != more) {
+        fprintf(stderr, "translate: %s has %s lines than the input\n", t->opt.beside,
+                more ? "fewer" : "more");
+        *status = EXIT_USAGE;
+    }
+    return more && !*status;
 }
 
 int main(int argc, char **argv) {
     translator t;
     tfm_error err;
     line *lines;
-    int64_t window, n, i, *order;
+    FILE *beside = NULL;
+    int64_t window, n, i, *order, n_lines = 0;
     time_t start = time(NULL);
-    int more = 1, status;
+    int more = 1, status = 0;
     memset(&t, 0, sizeof t);
     t.opt = parse_options(argc, argv);
-    if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK) {
+    if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK ||
+        (t.opt.beside && !read_target_vocabulary(&t, &err))) {
         fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
         return EXIT_USAGE;
     }
+    check_against_model(&t);
+    if (t.opt.beside) beside = open_file(t.opt.beside, "rb");
+    if (t.opt.attention) t.picture = open_file(t.opt.attention, "wb");
+    t.attention = t.opt.align;
+    plan_memory(&t);
     window = t.opt.batch == 1 ? 1 : (int64_t)t.opt.batch * WINDOW_BATCHES;
     lines = (line *)grow(NULL, (size_t)window * sizeof *lines);
     order = (int64_t *)grow(NULL, (size_t)window * sizeof *order);
     memset(lines, 0, (size_t)window * sizeof *lines);
     while (more) {
-        for (n = 0; n < window && (more = read_line(&lines[n])) != 0;) n++;
+        for (n = 0; n < window; n++) {
+            more = read_lines(&t, beside, &lines[n], n_lines + n + 1, &status);
+            if (!more) break;
+        }
         translate_window(&t, lines, n, order);
         for (i = 0; i < n; i++) {
-            if (t.opt.scores) printf("%.4f\t", lines[i].score);
-            puts(lines[i].out && !lines[i].faulty ? lines[i].out : "");
+            if (lines[i].faulty || !lines[i].source.n)
+                lines[i].out.size = 0, append_columns(&t, &lines[i], 0);
+            append(&lines[i].out, "\n", 1);
+            fwrite(lines[i].out.data, 1, lines[i].out.size, stdout);
         }
-        t.n_lines += n;
+        n_lines += n;
         if ((window == 1 || isatty(1)) && fflush(stdout) != 0) break;
-        show_progress(&t, start, !more);
+        show_progress(n_lines, start, !more);
     }
-    status = t.any_faulty ? EXIT_LINES : 0;
+    if (t.picture) {
+        fprintf(stderr, "translate: %s: no sentence to draw\n", t.opt.attention);
+        t.any_faulty = 1;
+        close_picture(&t);
+    }
+    if (!status && t.any_faulty) status = EXIT_LINES;
     if (ferror(stdin) || fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "translate: %s: %s\n", ferror(stdin) ? "reading" : "writing",
                 strerror(errno));
         status = EXIT_USAGE;
     }
-    for (i = 0; i < window; i++) free(lines[i].text), free(lines[i].ids), free(lines[i].out);
+    for (i = 0; i < window; i++) {
+        free(lines[i].text.data), free(lines[i].beside.data), free(lines[i].out.data);
+        free(lines[i].source.data), free(lines[i].target.data);
+    }
     free(lines), free(order);
+    free(t.target.text.data), free(t.target.begins), free(t.target.sorted);
+    if (beside) fclose(beside);
     tfm_free_session(t.session);
     tfm_free_model(t.model);
     return status;

@@ -61,6 +61,73 @@ awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 3 == 0 ? "I am a student" : i 
 check "3,000 lines" 0 "$(run $toy < $dir/in)"
 check "  in order" "" "$(cmp $dir/expected $dir/out 2>&1)"
 
+# ---- search, sampling, prefixes, scoring, attention: on the toy model ----
+printf '我是男生\n\n我喜欢学习\n' > $dir/in
+check "--n-best 3: exit status" 0 "$(run $toy --n-best 3 --scores < $dir/in)"
+check "  number, score, text; the first of each is what --beam gives" "1	I am a boy|2	|3	I like learning|" \
+    "$(awk -F'\t' '!seen[$1]++ { printf "%s\t%s|", $1, $3 }' $dir/out)"
+check "  lines of each number: N, and one for a blank line" "1:3 2:1 3:3" "$(awk -F'\t' '{ n[$1]++ } END { print "1:" n[1] " 2:" n[2] " 3:" n[3] }' $dir/out)"
+check "  scores fall" "" "$(awk -F'\t' '$1 == last && $2 > score { print } { last = $1; score = $2 }' $dir/out)"
+check "--beam 3 --n-best 3 is the same as --n-best 3" "" "$(cp $dir/out $dir/expected; run $toy --beam 3 --n-best 3 --scores < $dir/in | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
+check "--sample --top-k 1 is greedy" "0 I am a boy||I like learning|" "$(run $toy --sample --top-k 1 < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "--align: a pair for each target token, within the source" "0 I am a boy:4||I like learning:3|" \
+    "$(run $toy --align < $dir/in) $(awk -F'\t' '$1 == "" { printf "|"; next } { n = split($2, pair, " "); good = 0
+        for (i = 1; i <= n; i++) { split(pair[i], p, "-"); good += p[1] < 5 && p[2] == i - 1 } printf "%s:%d|", $1, good }' $dir/out)"
+printf 'I like\n\n \n' > $dir/beside
+check "--prefix: forced where a line has one" "0 I like||I like learning|" \
+    "$(run $toy --prefix $dir/beside < $dir/in) $(sed 's/I like.*[a-z]/I like/; 3s/.*/I like learning/' $dir/out | tr '\n' '|')"
+check "--prefix --tokens" "0 I like" "$(echo '我 是 男 生' > $dir/tokens; head -n 1 $dir/beside > $dir/one; run $toy --tokens --prefix $dir/one < $dir/tokens) $(cut -c 1-6 $dir/out)"
+printf 'I fly\n\nI\n' > $dir/beside
+check "--prefix: an unknown word is an error of its line" "1 ||I like learning|" "$(run $toy --prefix $dir/beside < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "  which is named" "translate: line 1: --prefix: 'fly' is not in the target vocabulary" "$(cat $dir/err)"
+printf '\nI\n\n' > $dir/beside
+check "--prefix of a blank line" "1 translate: line 2: blank, but its prefix is not" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
+printf 'I like learning\n\n\n' > $dir/beside
+check "--prefix that leaves no room" "1 translate: line 1: --prefix: 3 tokens leave no room for another, the limit is 3" \
+    "$(run $toy --prefix $dir/beside --max-length 3 < $dir/in) $(head -n 1 $dir/err)"
+printf 'I\n' > $dir/beside
+check "--prefix with fewer lines than the input" "2 translate: $dir/beside has fewer lines than the input" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
+printf '\n\n\n\n' > $dir/beside
+check "  with more" "2 translate: $dir/beside has more lines than the input" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
+check "--min-length 6" "0 yes" "$(echo 我是男生 | run $toy --min-length 6) $(awk '{ print (NF >= 6) ? "yes" : "no" }' $dir/out)"
+check "--no-repeat-ngram 1 --min-length 20 runs out of tokens" "0 translate: line 1: no token was left to choose after 7" \
+    "$(echo 我是男生 | run $toy --no-repeat-ngram 1 --min-length 20) $(cat $dir/err)"
+check "  and repeats none" 7 "$(tr ' ' '\n' < $dir/out | sort -u | wc -l | tr -d ' ')"
+check "--repetition-penalty 1 changes nothing" "0 I am a boy||I like learning|" "$(run $toy --repetition-penalty 1 < $dir/in) $(tr '\n' '|' < $dir/out)"
+printf 'I am a boy\n\nI am a student\n' > $dir/beside
+check "--score: a number a line, the right translation above -1, a wrong one below" "0 1|blank|0|" \
+    "$(run $toy --score $dir/beside < $dir/in) $(awk '$1 == "" { printf "blank|"; next } { printf "%d|", ($1 > -1) }' $dir/out)"
+check "--per-token: one number more than tokens, and they add up" "0 5 yes" \
+    "$(run $toy --score $dir/beside --per-token < $dir/in) $(awk 'NR == 1 { for (i = 2; i <= NF; i++) sum += $i; d = sum - $1; print NF - 1, (d < .001 && d > -.001) ? "yes" : "no" }' $dir/out)"
+printf 'I am a boy\nI\nI fly\n' > $dir/beside
+check "--score: blank source, unknown word" "1 translate: line 2: blank, but its translation is not
+translate: line 3: --score: 'fly' is not in the target vocabulary" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
+printf '\377\n\n\n' > $dir/beside
+check "--score: not UTF-8" "1 translate: line 1: --score: not UTF-8 at byte 0" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
+
+# every opening tag has its end, nothing is left of < > & but tags and entities
+well_formed='{ while (match($0, /<[^>]*>/)) { tag = substr($0, RSTART, RLENGTH); before = substr($0, 1, RSTART - 1)
+    gsub(/&(amp|lt|gt|quot);/, "", before); if (before ~ /[<>&]/) bad = 1; $0 = substr($0, RSTART + RLENGTH)
+    if (tag ~ /^<[?]/ || tag ~ /\/>$/) continue
+    name = tag; gsub(/^<\/?|[ >].*$/, "", name)
+    if (tag ~ /^<\//) { if (stack[depth--] != name) bad = 1 } else stack[++depth] = name } }
+    END { print bad || depth ? "broken" : "well-formed" }'
+check "--attention: the same output" "0 I am a boy||I like learning|" "$(run $toy --attention $dir/a.svg < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "  the picture is well-formed XML" "well-formed" "$(awk "$well_formed" $dir/a.svg)"
+check "  starts as SVG, with a view box" 1 "$(head -n 2 $dir/a.svg | grep -c '^<svg xmlns="http://www.w3.org/2000/svg" viewBox=')"
+check "  has a cell for each pair of tokens, with its number" 16 "$(grep -c '<title>.* to .*: [01]\.[0-9]*</title>' $dir/a.svg)"
+check "  whose rows add up to 1" 4 "$(sed -n 's/.*<title>\(.*\) to .*: \([0-9.]*\)<.*/\1 \2/p' $dir/a.svg | awk '{ sum[$1] += $2 } END { for (t in sum) n += sum[t] > .99 && sum[t] < 1.01; print n }')"
+check "  has the tokens of both" 5 "$(grep -c -E '^<text.*>(男|生|am|boy|我)</text>' $dir/a.svg)"
+check "  is the same again, and in any batch" "" "$(cp $dir/a.svg $dir/b.svg; run $toy --batch 1 --attention $dir/a.svg < $dir/in | grep -v 0; cmp $dir/a.svg $dir/b.svg 2>&1)"
+check "  nothing to draw" "1 translate: $dir/a.svg: no sentence to draw" "$(run $toy --attention $dir/a.svg < /dev/null) $(cat $dir/err)"
+
+for bad in "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
+    "--score $dir/beside --prefix $dir/beside" "--score $dir/beside --align" "--score $dir/beside --n-best 2" "--per-token" "--beam 0" "--beam 1.5" \
+    "--sample --seed -1" "--sample --seed 99999999999999999999" "--sample --top-p 0" "--sample --top-p nan" "--length-penalty x" "--prefix" \
+    "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
+    check "$bad: exit status 2, and why" "2 1" "$(run $toy $bad < $dir/in) $(grep -c '^translate: ' $dir/err)"
+done
+
 if [ -f $zh ]; then
     check "the shipped model is at most 12 MB" 1 "$(( $(wc -c < $zh) <= 12000000 ))"
     check "  translates the demo" 0 "$(run $zh --batch 1 --scores < examples/demo.txt)"
@@ -68,6 +135,45 @@ if [ -f $zh ]; then
     check "  in batches" 0 "$(run $zh --batch 7 --scores < examples/demo.txt)"
     check "  to the same texts and scores" "" "$(cmp $dir/expected $dir/out 2>&1)"
     check "  as many lines as it was given" "$(wc -l < examples/demo.txt)" "$(wc -l < $dir/out)"
+    cut -f 2 $dir/expected > $dir/greedy
+    for options in "--beam 4 --scores" "--beam 4 --n-best 4 --scores --length-penalty 1 --align" "--sample --n-best 3 --seed 5 --scores" \
+        "--sample --top-p .9 --temperature .7" "--align --min-length 12 --max-length 40" "--beam 3 --no-repeat-ngram 1" "--prefix $dir/six"; do
+        awk '{ print NR % 3 == 1 ? "He is" : NR % 3 == 2 ? "I like all the long, long, very long sentences that people who like such sentences like to write to us" : "" }' \
+            examples/demo.txt > $dir/prefixes
+        head -n 6 $dir/prefixes > $dir/six
+        check "$options, one by one" 0 "$(head -n 6 examples/demo.txt | run $zh --batch 1 $options)"
+        cp $dir/out $dir/expected
+        check "  in batches" 0 "$(head -n 6 examples/demo.txt | run $zh --batch 4 $options)"
+        check "  to the same bytes" "" "$(cmp $dir/expected $dir/out 2>&1)"
+    done
+    run $zh --beam 4 < examples/demo.txt > /dev/null; cp $dir/out $dir/expected
+    run $zh --beam 4 --n-best 4 --scores < examples/demo.txt > /dev/null
+    check "--n-best: the first of each is the translation of --beam" "" "$(awk -F'\t' '!seen[$1]++ { print $3 }' $dir/out | cmp - $dir/expected 2>&1)"
+    check "  scores fall" "" "$(awk -F'\t' '$1 == last && $2 > score { print } { last = $1; score = $2 }' $dir/out)"
+    check "  four different texts each" "$((4 * $(wc -l < examples/demo.txt)))" "$(sort -u $dir/out | wc -l | tr -d ' ')"
+    check "--beam 1 is greedy" "" "$(run $zh --beam 1 < examples/demo.txt | grep -v 0; cmp $dir/out $dir/greedy 2>&1)"
+    check "--sample --top-k 1 is greedy" "" "$(run $zh --sample --top-k 1 < examples/demo.txt | grep -v 0; cmp $dir/out $dir/greedy 2>&1)"
+    run $zh --sample --n-best 4 < examples/demo.txt > /dev/null; cp $dir/out $dir/expected
+    check "--seed: the default is 0" "" "$(run $zh --sample --n-best 4 --seed 0 < examples/demo.txt | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
+    check "  another seed, other samples" 1 "$(run $zh --sample --n-best 4 --seed 1 < examples/demo.txt > /dev/null; cmp -s $dir/expected $dir/out; echo $?)"
+    # line 2 with seed 6 is line 1 with seed 7
+    check "  a line's seed is the seed and its number" "$(head -n 1 examples/demo.txt | "$translate" $zh --sample --seed 7)" \
+        "$( (echo; head -n 1 examples/demo.txt) | "$translate" $zh --sample --seed 6 | tail -n 1)"
+    sed 's/./& /g' examples/demo.txt > $dir/tokens
+    check "--tokens --beam 4 --scores" 0 "$(run $zh --tokens --beam 4 --scores < $dir/tokens)"
+    cut -f 1 $dir/out > $dir/scores; cut -f 2 $dir/out > $dir/beside
+    check "--score gives every translation the score that the search gave" "0 0" "$(run $zh --tokens --score $dir/beside < $dir/tokens) $(paste $dir/scores $dir/out |
+        awk '{ d = $1 - $2; if (d > .001 || d < -.001 || NF != 2) bad++ } END { print bad + 0 }')"
+    check "  text by longest match: a number for each, none better than the best tokens by much" "0 $(wc -l < examples/demo.txt | tr -d ' ')" \
+        "$(run $zh --score $dir/greedy < examples/demo.txt) $(grep -c '^-[0-9]*\.[0-9]*$' $dir/out)"
+    check "--min-length 12: every translation has 12 tokens or more" "0 0" "$(run $zh --tokens --min-length 12 --max-length 60 < $dir/tokens) $(awk 'NF < 12 { n++ } END { print n + 0 }' $dir/out)"
+    check "--no-repeat-ngram 2: no two tokens in a row twice" "0 0" "$(run $zh --tokens --min-length 12 --no-repeat-ngram 2 < $dir/tokens) $(awk '{ split("", seen)
+        for (i = 1; i < NF; i++) if (seen[$i " " $(i + 1)]++) n++ } END { print n + 0 }' $dir/out)"
+    check "--prefix: translations begin with it" "0 0" "$(run $zh --prefix $dir/prefixes < examples/demo.txt) $(awk 'NR == FNR { want[NR] = $0; next }
+        substr($0, 1, length(want[FNR])) != want[FNR] { n++ } END { print n + 0 }' $dir/prefixes $dir/out)"
+    check "  and are free where it is blank" "$(sed -n 3p $dir/greedy)" "$(sed -n 3p $dir/out)"
+    echo '我<是>&"学"生。' > $dir/in
+    check "--attention: what XML forbids in a text" "0 well-formed 1" "$(run $zh --attention $dir/a.svg < $dir/in) $(awk "$well_formed" $dir/a.svg) $(grep -c '^<text.*>&lt;</text>' $dir/a.svg)"
     check "hello" "$(echo '我是学生。' | "$translate" $zh)" "$(build/hello)"
 fi
 build/modules > $dir/out
