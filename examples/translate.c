@@ -65,6 +65,7 @@ static const char usage[] =
     "error says why); 2 wrong usage, no model, or input or output failed.\n";
 
 enum { EXIT_LINES = 1, EXIT_USAGE = 2, WINDOW_BATCHES = 16, FULL_BATCH_SOURCE = 512 };
+enum { MOST_TOKENS = 1000000 }; /* of a line, whatever the options say */
 
 typedef struct options {
     const char *model;
@@ -493,17 +494,13 @@ static void tokenize_target(translator *t, line *l) {
             report(t, l, cause);
             return;
         }
-    if (b->size > INT32_MAX / 2) {
-        report(t, l, "longer than 1 GiB");
-        return;
-    }
     if (t->opt.form == TFM_FORM_TOKENS || c->tgt_text == TFM_TEXT_WORDS) {
         if (!take_words(t, l)) return;
     } else if (!take_pieces(t, l)) return;
     n = l->target.n;
     if (!n && !t->opt.score) return;
     /* what the library would refuse for the whole batch */
-    most = c->max_positions ? c->max_positions : INT32_MAX;
+    most = c->max_positions ? c->max_positions : MOST_TOKENS;
     if (!t->opt.score && t->opt.max_length && t->opt.max_length < most) most = t->opt.max_length;
     if (!t->opt.score) n += c->forced >= 0;
     if (n >= most) {
@@ -599,8 +596,8 @@ static void plan_memory(translator *t) {
     if (tfm_session_bytes(t->model, &o, &t->memory, NULL) != TFM_OK) t->memory = 0;
 }
 
-/* How many sentences of such lengths go together: all of a batch, or fewer where sentences, beams or
-   attention are so large that memory would go to them. */
+/* How many sentences of such lengths go together: all of a batch, or fewer where sentences, beams
+   or attention are so large that memory would go to them. */
 static int32_t rows_at(translator *t, int32_t source, int32_t target) {
     shape s;
     s.source = round_length(source, 64), s.target = round_length(target, 0);
