@@ -62,7 +62,9 @@ typedef struct translator {
     tfm_model *model;
     tfm_session *session;
     int32_t max_batch, max_source; /* of the session; 0: no session yet */
-    int64_t n_lines;               /* done in earlier windows */
+    void *scratch;                 /* of the tokenizer */
+    size_t scratch_room;
+    int64_t n_lines; /* done in earlier windows */
     int any_faulty;
 } translator;
 
@@ -134,19 +136,33 @@ static options parse_options(int argc, char **argv) {
 static void tokenize(translator *t, line *lines, int64_t i) {
     line *l = &lines[i];
     const tfm_config *c = tfm_model_config(t->model);
-    size_t most = l->size + 2; /* a token is a byte at least; start and end come on top */
+    tfm_arena scratch = tfm_arena_measuring();
+    size_t most;
     tfm_error err;
     char cause[128];
     l->n_ids = 0, l->score = 0, l->faulty = 0;
     if (l->out) l->out[0] = 0;
+    if (tfm_tokenize(t->model, l->text, l->size, t->opt.form, NULL, 0, &l->n_ids, &scratch, &err) !=
+        TFM_OK) {
+        report(t, lines, i, err.text);
+        return;
+    }
+    /* a token is a byte at least, of the text or of what the scratch holds, which is 17 bytes and
+       more for each; start and end come on top */
+    most = l->size + scratch.peak / 17 + 2;
     if (most > INT32_MAX) {
         report(t, lines, i, "longer than 2 GiB");
         return;
     }
+    if (scratch.peak > t->scratch_room) {
+        t->scratch_room = 2 * scratch.peak;
+        t->scratch = grow(t->scratch, t->scratch_room);
+    }
+    scratch = tfm_arena_make(t->scratch, t->scratch_room);
     if (most > l->ids_room)
         l->ids = (int32_t *)grow(l->ids, (l->ids_room = 2 * most) * sizeof *l->ids);
     if (tfm_tokenize(t->model, l->text, l->size, t->opt.form, l->ids, (int32_t)most, &l->n_ids,
-                     &err) != TFM_OK) {
+                     &scratch, &err) != TFM_OK) {
         report(t, lines, i, err.text);
     } else if (l->n_ids > t->opt.max_source) {
         snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)l->n_ids,
@@ -315,7 +331,7 @@ int main(int argc, char **argv) {
         status = EXIT_USAGE;
     }
     for (i = 0; i < window; i++) free(lines[i].text), free(lines[i].ids), free(lines[i].out);
-    free(lines), free(order);
+    free(lines), free(order), free(t.scratch);
     tfm_free_session(t.session);
     tfm_free_model(t.model);
     return status;

@@ -38,7 +38,7 @@ static void print_config(const tfm_config *c) {
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
-    static const char *const texts[] = {"words", "characters", "pieces"};
+    static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece"};
     int32_t i;
     printf("config\n");
     print_size("n_heads", c->n_heads);
