@@ -3660,6 +3660,10 @@ static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
     return f->number ? f->value : otherwise;
 }
 
+/* Bytes of either side of a rule: the package's have 33 at most. A trie may be a ring, and a string
+   a megabyte, and then a text would take time that nobody has. */
+enum { TFM__LONGEST_RULE = 1024 };
+
 /* One unit of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
     return (uint32_t)tfm__little_endian(m->units + 4 * (size_t)i, 4);
@@ -3672,6 +3676,7 @@ static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((u
 static tfm_status tfm__spm_charsmap(const tfm__spm_reader *r, const char *part,
                                     const tfm__wire_field *f, tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
+    int64_t at, length;
     uint64_t bytes;
     uint32_t i;
     if (f->value == 0) return TFM_OK;
@@ -3686,6 +3691,11 @@ static tfm_status tfm__spm_charsmap(const tfm__spm_reader *r, const char *part,
         return tfm__spm_fault(r, part, name, "its last string has no end");
     if (tfm__utf8_fault(m->strings, (size_t)m->n_strings) >= 0)
         return tfm__spm_fault(r, part, name, "its strings are not UTF-8");
+    for (at = 0; at < m->n_strings; at += length + 1) {
+        length = (int64_t)strlen(m->strings + at);
+        if (length > TFM__LONGEST_RULE)
+            return tfm__spm_fault(r, part, name, "a string has over 1024 bytes");
+    }
     for (i = 0; i < m->n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
         if (unit >> 31 && i) continue; /* a value, not a node */
@@ -4070,7 +4080,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
     int found = 0;
     if (!m->units) return 0;
     children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0));
-    for (i = 0; i < size && found < TFM__MOST_RULES; i++) {
+    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
         at = children ^ (unsigned char)text[i];
         unit = tfm__charsmap_unit(m, at);
         if ((unit & 0x800000FF) != (unsigned char)text[i]) break;
@@ -4591,8 +4601,10 @@ static const char *tfm__spm_unmap(tfm__spm_decoder *d) {
     tfm__spm_decoder ahead = *d;
     const char *becomes = NULL;
     uint32_t children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0)), at, unit;
-    int c, found = 0;
-    while (found < TFM__MOST_RULES && (c = tfm__spm_next(&ahead)) >= 0) {
+    int c, found = 0, i;
+    for (i = 0; i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
+        c = tfm__spm_next(&ahead);
+        if (c < 0) break;
         at = children ^ (uint32_t)c;
         unit = tfm__charsmap_unit(m, at);
         if ((unit & 0x800000FF) != (uint32_t)c) break;
