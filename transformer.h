@@ -117,6 +117,14 @@
    encoder's memory, and every layer's attention weights on request: what torch.nn.Transformer
    computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
 
+   TEXT. How text falls into tokens is said by the model file: words between white space,
+   characters, or SentencePiece (unigram and BPE, with its rules of normalization, its bytes for
+   unknown characters and its user-defined pieces). For SentencePiece, ids and texts are those of
+   the package of that name, 0.2.3, one by one. Its work needs memory as long as the text:
+   tfm_tokenize takes it from your arena, a session has it for texts of 64 bytes a token of
+   max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows as the
+   text, at worst times the longest piece.
+
    THREADS. The library starts none and has no global state. Any number of sessions on one model
    may run at the same time, each in one thread.
 
@@ -182,6 +190,8 @@
        generator.bias [V]                                               absent: none
        src_vocabulary, tgt_vocabulary      U8: UTF-8 lines, line i is token i; after TABs other
                                            spellings that read as the same id; absent tgt: shared
+       src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
+                                           is; absent tgt: shared
 
    A bias or norm weight that is absent is none; any other tensor is an error. The metadata key
    transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
@@ -203,7 +213,13 @@
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
-       src_text            "words" | "characters";  tgt_text "words" | "characters" | "pieces"
+       src_text            "words" | "characters" | "sentencepiece"
+       tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
+
+   With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
+   has at least as many rows. With a vocabulary, pieces become the ids that it has for their
+   spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
+   Control pieces, start, end, tgt_pad and forced give no text.
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
@@ -212,7 +228,7 @@
        TRANSFORMER_STATIC       functions are static: two copies can live in one program
        TFM_DEF                  your own linkage for public functions (default: extern)
        TRANSFORMER_NO_STDIO     no file functions, no stdio.h
-       TRANSFORMER_NO_TEXT      no vocabularies, no section 8
+       TRANSFORMER_NO_TEXT      no vocabularies, no SentencePiece, no section 8
 
    Define where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -3666,7 +3682,8 @@ enum { TFM__LONGEST_RULE = 1024 };
 
 /* One unit of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
-    return (uint32_t)tfm__little_endian(m->units + 4 * (size_t)i, 4);
+    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 /* How far the children are from their parent, by XOR. */
 static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
@@ -4126,6 +4143,11 @@ static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text,
     return 1;
 }
 
+/* Bytes of the character that begins with c, in valid UTF-8. */
+static int32_t tfm__utf8_size(unsigned char c) {
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
 /* Normalized text under construction; counts on where it does not fit. */
 typedef struct tfm__normal {
     char *text;
@@ -4165,6 +4187,13 @@ static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text,
             o.n++, i++, after_space = 0;
             continue;
         }
+        if (c >= 0xC2 && !p->users.units &&
+            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
+            n = tfm__utf8_size(c); /* a whole character, and most of them */
+            tfm__normal_put(&o, text + i, n);
+            i += n, after_space = 0;
+            continue;
+        }
         i += tfm__normal_prefix(p, text + i, size - i, &part, &n);
         while (after_space && n && *part == ' ') part++, n--;
         if (n == 0) continue;
@@ -4193,11 +4222,6 @@ typedef struct tfm__cell {
     int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
     int32_t id; /* unigram: of that piece; BPE: the symbol's unit, -1, or -2 - id: stays as it is */
 } tfm__cell;
-
-/* Bytes of the character that begins with c, in valid UTF-8. */
-static int32_t tfm__utf8_size(unsigned char c) {
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
 
 /* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
    rounded to float after every addition, and taken down when they grow large, exactly as the
@@ -6138,6 +6162,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
    REVISION HISTORY
 
+       next                 SentencePiece; tfm_tokenize takes a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE

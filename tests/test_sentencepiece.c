@@ -766,6 +766,45 @@ static void large(void) {
     }
 }
 
+/* Damage to large files, where they are at hand; compare_sentencepiece.py compares their ids. */
+static void real_files(void) {
+    static const char *const names[] = {"sentencepiece/bergamot_vocab.csen.spm",
+                                        "sentencepiece/bergamot_vocab.deen.spm",
+                                        "sentencepiece/google_test_model.model",
+                                        "sentencepiece/mozilla_tests_vocab.spm",
+                                        "sentencepiece/opennmt_sp.model",
+                                        "opus-mt-en-mg/source.spm",
+                                        "opus-mt-en-mg/target.spm"};
+    unsigned seed = 3;
+    size_t i;
+    SECTION("files from elsewhere");
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        static unsigned char bytes[1 << 20];
+        char path[128];
+        FILE *stream;
+        size_t n;
+        int k, good = 0;
+        snprintf(path, sizeof path, "../shared/real/%s", names[i]);
+        stream = fopen(path, "rb");
+        if (!stream) {
+            printf("    skipped: no %s\n", path);
+            test_skipped++;
+            continue;
+        }
+        n = fread(bytes, 1, sizeof bytes, stream);
+        fclose(stream);
+        CHECK(read_file(bytes, n) == TFM_OK, "%s %s", names[i], err.text);
+        for (k = 0; k < 40; k++) {
+            size_t at = (size_t)tiny_random(&seed) % n;
+            unsigned char was = bytes[at];
+            bytes[at] = (unsigned char)tiny_random(&seed);
+            good += read_file(bytes, n) == TFM_OK;
+            bytes[at] = was;
+        }
+        CHECK(good <= 40, "  a byte changed 40 times: %d still of use", good);
+    }
+}
+
 int main(void) {
     golden();
     wire();
@@ -774,5 +813,6 @@ int main(void) {
     files();
     sessions();
     large();
+    real_files();
     return test_done("test_sentencepiece");
 }
