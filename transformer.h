@@ -125,6 +125,12 @@
    max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows as the
    text, at worst times the longest piece.
 
+   LANGUAGES. A model of several has a token for each, which the file lists by code, and which
+   people never write into vocabularies of words: tfm_set_languages(session, "eng_Latn", "fra_Latn",
+   &err) is for all texts to come. src_language "source" with tgt_language "forced" is what M2M100
+   and NLLB want, src_language "target" what Marian wants: there ">>fra<< Good morning." chooses for
+   one text. A code that the model has not is an error which names the nearest.
+
    THREADS. The library starts none and has no global state. Any number of sessions on one model
    may run at the same time, each in one thread.
 
@@ -213,13 +219,16 @@
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
+       languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
+       src_language        "none" | "source" | "target": whose token stands before the source
+       tgt_language        "none" | "forced": whether the target begins with its own
        src_text            "words" | "characters" | "sentencepiece"
        tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
    has at least as many rows. With a vocabulary, pieces become the ids that it has for their
    spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
-   Control pieces, start, end, tgt_pad and forced give no text.
+   Control pieces, start, end, tgt_pad, forced and tokens of languages give no text.
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
@@ -648,6 +657,19 @@ typedef enum tfm_text_kind {
     TFM_TEXT_SENTENCEPIECE /* as the SentencePiece model in the file does it */
 } tfm_text_kind;
 
+/* A language that the model knows: its code, as in the file, and the token that says it. */
+typedef struct tfm_language {
+    const char *code;
+    int32_t id;
+} tfm_language;
+
+/* Whose language token stands before the source. */
+typedef enum tfm_language_use {
+    TFM_LANGUAGE_NONE,
+    TFM_LANGUAGE_SOURCE, /* the source's own */
+    TFM_LANGUAGE_TARGET  /* the one to translate into */
+} tfm_language_use;
+
 /* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none.
    embedding_scale is the factor itself, also where the file says "sqrt_d"; attention_scale 0 means
    1/sqrt(d_key). d_key and d_value are per head. */
@@ -671,6 +693,10 @@ typedef struct tfm_config {
     int32_t max_positions; /* learned positions: the longest sequence; else 0 */
     int32_t n_suppressed;
     const int32_t *suppressed; /* [n_suppressed], the model's */
+    int32_t n_languages;
+    const tfm_language *languages; /* [n_languages], the model's */
+    tfm_language_use src_language;
+    int32_t tgt_language_forced; /* the target begins with its language's token */
 } tfm_config;
 
 /* All zero: defaults. */
@@ -794,6 +820,7 @@ typedef enum tfm_text_form {
    capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. SentencePiece
    needs scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
    with a measuring arena before; for words and characters scratch may be NULL.
+   No language token is added, but that of ">>code<<" before a text (tfm_set_languages).
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
    TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
@@ -812,6 +839,20 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
    out would need. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
+
+/* The token id of a language, for programs that put it among ids by themselves. TFM_E_TOKEN: no
+   such code, with the nearest. */
+TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err);
+
+/* For models of several languages (config: languages): from now on the session's texts are in
+   source, and come out in target. Codes are those of the model file; NULL where the model takes no
+   token for that side. Where the token of the target stands before the source, a text may choose
+   for itself, by ">>code<<" before it. tfm_translate needs this call where the model does
+   (TFM_E_STATE); tfm_start forces the target's token, and leaves sources as they are.
+   TFM_E_TOKEN: no such code, with the nearest; TFM_E_ARGUMENT: a code is missing. */
+TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+                                     tfm_error *err);
 
 typedef struct tfm_text {
     const char *data;
@@ -3177,6 +3218,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
    public struct. What depends on shapes is checked by the next section.
    ============================================================================================== */
 
+/* a list is ids, or codes of languages and their ids */
 enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
 
 /* name, what it may be, the words of a choice in the order of their enum */
@@ -3192,7 +3234,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(src_text, 4, "words|characters|pieces|sentencepiece")                   \
+    X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
+    X(tgt_language, 4, "none|forced") X(src_text, 4, "words|characters|pieces|sentencepiece")                   \
     X(tgt_text, 4, "words|characters|pieces|sentencepiece")
 
 enum {
@@ -3274,6 +3317,42 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
     return TFM_OK;
 }
 
+enum { TFM__CODE = 32 }; /* bytes of a language's code, the zero counted */
+
+/* {"code": id, ...} into memory of the model. spare: room for any string of the config. */
+static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config *c, char *spare,
+                                      tfm_error *err) {
+    tfm__json ahead = *j;
+    tfm_language *languages;
+    void *memory;
+    char *codes;
+    int64_t n = tfm__json_members(&ahead);
+    int32_t i, k;
+    if (n < 0) return tfm__config_fault("languages", "is no object", "", err);
+    TFM__TRY(tfm__pool_take(pool, n, sizeof *languages, &memory, err));
+    c->languages = languages = (tfm_language *)memory;
+    TFM__TRY(tfm__pool_take(pool, n, TFM__CODE, &memory, err));
+    codes = (char *)memory;
+    (void)tfm__json_take(j, '{');
+    for (i = 0; i < n; i++) {
+        (void)tfm__json_string(j, spare);
+        (void)tfm__json_take(j, ':');
+        if (!*spare || strlen(spare) >= TFM__CODE)
+            return tfm__config_fault("languages", "has a code that is empty or over 31 bytes", "",
+                                     err);
+        for (k = 0; k < i; k++)
+            if (strcmp(languages[k].code, spare) == 0)
+                return tfm__config_fault("languages", "has twice the code ", spare, err);
+        languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, spare);
+        if (!tfm__read_int32(j, &languages[i].id))
+            return tfm__config_fault("languages", "has no id for ", spare, err);
+        (void)tfm__json_take(j, ',');
+    }
+    c->n_languages = (int32_t)n;
+    (void)tfm__json_take(j, '}');
+    return TFM_OK;
+}
+
 /* One value of the kind that the table says. spare: room for any string of the config. */
 static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
                                   tfm_error *err) {
@@ -3343,6 +3422,10 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->end = tfm__int_or(&v[tfm__field_end], -1);
     c->forced = tfm__int_or(&v[tfm__field_forced], -1);
     c->start_embedding_zero = v[tfm__field_start_embedding].integer;
+    c->src_language = (tfm_language_use)v[tfm__field_src_language].integer;
+    c->tgt_language_forced = v[tfm__field_tgt_language].integer;
+    if (!c->n_languages && (c->src_language || c->tgt_language_forced))
+        return tfm__config_fault("languages", "is missing", "", err);
     c->src_text = (tfm_text_kind)v[tfm__field_src_text].integer;
     if (c->src_text == TFM_TEXT_PIECES)
         return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
@@ -3377,6 +3460,8 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
             return tfm__config_fault(spare, "is not a known field", "", err);
         if (values[field].seen++) return tfm__config_fault(spare, "stands twice", "", err);
         if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
+        else if (field == tfm__field_languages)
+            TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
         else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
         (void)tfm__json_take(&j, ',');
     }
@@ -4229,7 +4314,7 @@ typedef struct tfm__cell {
 static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t n,
                          tfm__cell *cells) {
     const tfm__unit *units = p->trie.units;
-    const float far = 100000.0f;
+    const float limit = 100000.0f;
     int32_t start, size, frontier = 0, end, before, id, id_before;
     cells[0].score = 0, cells[0].prev = -1, cells[0].id = -1;
     for (start = 0; start < n; start += size) {
@@ -4237,7 +4322,7 @@ static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t 
         uint32_t base = p->trie.root;
         int32_t i;
         int single = 0;
-        if (here < -far || here > far) {
+        if (here < -limit || here > limit) {
             for (i = start; i <= frontier; i++)
                 if (i == start || cells[i].prev >= 0) cells[i].score -= here;
             here = 0;
@@ -5094,6 +5179,9 @@ static tfm_status tfm__map_target(tfm__loader *l) {
         if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
             m->tgt_pieces[i] = tfm__find_token(&m->tgt_spm->vocabulary, s->text, s->size);
     }
+    for (i = 0; i < c->n_languages; i++)
+        if (c->languages[i].id < c->tgt_vocab_size)
+            m->tgt_pieces[c->languages[i].id] = TFM__ID_DROPPED;
     return TFM_OK;
 }
 #endif
@@ -5177,6 +5265,13 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
             return tfm__fail(l->err, TFM_E_CONFIG,
                              "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
                              (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
+    for (s = 0; s < c->n_languages; s++)
+        if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
+            (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'languages' has %i for %s, the vocabulary fewer "
+                             "tokens",
+                             (int64_t)c->languages[s].id, c->languages[s].code);
     return TFM_OK;
 }
 
@@ -5296,8 +5391,9 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
    why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
    ============================================================================================== */
 
-enum { TFM__GROUP = 512 };     /* positions of a pass, or one sentence where that is longer */
-enum { TFM__TEXT_BYTES = 64 }; /* of normalized text for each of max_source tokens */
+enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
+enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_set_languages is yet to come */
+enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
 
 struct tfm_session {
     const tfm_model *model;
@@ -5336,6 +5432,8 @@ struct tfm_session {
     int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
     int32_t *text_lengths; /* [max_batch] */
     int32_t *text_rows;    /* [max_batch]: the text's row of the batch, -1: blank */
+    int32_t language;      /* before each source; -1: none, TFM__LANGUAGE_UNSET */
+    int32_t forced;        /* the first target token, likewise */
     void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
     size_t text_scratch_size;
 };
@@ -5469,6 +5567,8 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          "max_source %i and max_target %i, but the model has "
                          "positions for %i",
                          (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+    s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
+    s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
     /* defaults stay inside what the model has; only limits that were asked for can be too long */
     s->model = model;
     s->max_batch = o.max_batch ? o.max_batch : 1;
@@ -5822,8 +5922,8 @@ static void tfm__choose_tokens(tfm_session *s) {
         int32_t row = s->running[i], id;
         tfm_result *result = &s->results[row];
         double log_probability = 0;
-        if (s->position == 0 && c->forced >= 0) {
-            id = c->forced;
+        if (s->position == 0 && s->forced >= 0) {
+            id = s->forced;
         } else {
             id = tfm__best_token(c, s->logits + (int64_t)i * c->tgt_vocab_size, &log_probability);
             result->score += log_probability;
@@ -5933,14 +6033,119 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     return 1;
 }
 
+/* Insertions, deletions and exchanges of bytes from one code to another, both short. */
+static int tfm__distance(const char *from, const char *to) {
+    int row[TFM__CODE + 1], n = (int)strlen(to), i, k;
+    for (k = 0; k <= n; k++) row[k] = k;
+    for (i = 0; from[i]; i++) {
+        int corner = row[0];
+        row[0] = i + 1;
+        for (k = 1; k <= n; k++) {
+            int least = corner + (from[i] != to[k - 1]);
+            if (row[k] + 1 < least) least = row[k] + 1;
+            if (row[k - 1] + 1 < least) least = row[k - 1] + 1;
+            corner = row[k], row[k] = least;
+        }
+    }
+    return row[n];
+}
+
+/* The id of a language's code of size bytes; one that the model has not is an error with the three
+   that are nearest. */
+static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
+                                     int32_t *id, tfm_error *err) {
+    const char *nearest[3] = {"", "", ""};
+    int distances[3] = {1000, 1000, 1000}, place;
+    char wanted[TFM__CODE];
+    int32_t i;
+    tfm__writer w;
+    w.at = wanted, w.end = wanted + sizeof wanted - 1;
+    for (i = 0; (size_t)i < size && w.at < w.end; i++) tfm__write_char(&w, code[i]);
+    *w.at = 0;
+    for (i = 0; i < c->n_languages; i++) {
+        const char *other = c->languages[i].code;
+        int distance = tfm__distance(wanted, other);
+        if (size == strlen(other) && memcmp(code, other, size) == 0) {
+            *id = c->languages[i].id;
+            return TFM_OK;
+        }
+        for (place = 3; place && distance < distances[place - 1]; place--)
+            if (place < 3)
+                nearest[place] = nearest[place - 1], distances[place] = distances[place - 1];
+        if (place < 3) nearest[place] = other, distances[place] = distance;
+    }
+    if (!c->n_languages)
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
+                     nearest[0], nearest[1], nearest[2]);
+}
+
+TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err) {
+    if (!model || !code || !id)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_find_language: a pointer is NULL");
+    return tfm__find_language(&model->config, code, strlen(code), id, err);
+}
+
+TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+                                     tfm_error *err) {
+    const tfm_config *c;
+    int32_t from = -1, into = -1;
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    c = &session->model->config;
+    if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
+    if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
+    if (!source && c->src_language == TFM_LANGUAGE_SOURCE)
+        return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
+    if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
+        return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
+    if (c->src_language) session->language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+    if (c->tgt_language_forced) session->forced = into;
+    return TFM_OK;
+}
+
+/* Steps over ">>code<<" before a text, where the model's sources begin with the language to
+   translate into. *id stays as it is where there is none. */
+static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
+                                     int32_t *id, tfm_error *err) {
+    const char *at = *text, *end = *text + *size, *code;
+    uint32_t character;
+    if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
+    while (at < end && tfm__utf8_next(at, (size_t)(end - at), &character) &&
+           tfm__is_space(character))
+        at += tfm__utf8_size((unsigned char)*at);
+    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
+    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
+        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
+    if (end - at < 2) return TFM_OK;
+    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
+    *text = at + 2, *size = (size_t)(end - at - 2);
+    return TFM_OK;
+}
+
+static tfm_status tfm__no_language(tfm_error *err) {
+    return tfm__fail(err, TFM_E_STATE,
+                     "the model knows several languages: tfm_set_languages comes first");
+}
+
+/* The ids before a text: the language's and src_start, at most 2. */
+static int tfm__leading_ids(const tfm_config *c, int32_t language, int32_t *ids) {
+    int n = 0;
+    if (c->src_start >= 0) ids[n++] = c->src_start;
+    if (language >= 0) ids[n++] = language;
+    return n;
+}
+
 /* tfm_tokenize for SentencePiece: counts, then writes. */
 static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text, int64_t size,
-                                       int32_t *ids, int32_t capacity, int32_t *count,
-                                       tfm_arena *scratch, tfm_error *err) {
+                                       int32_t language, int32_t *ids, int32_t capacity,
+                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
     const tfm_config *c = &model->config;
     tfm__spm_work work;
     tfm__spm_target to;
-    int64_t n, extra = (c->src_start >= 0) + (c->src_end >= 0);
+    int32_t leading[2];
+    int64_t n, n_leading = tfm__leading_ids(c, language, leading);
+    int64_t extra = n_leading + (c->src_end >= 0);
     size_t used;
     tfm_status status;
     if (!scratch)
@@ -5958,23 +6163,27 @@ static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text,
     if (n && n + extra > capacity)
         return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n + extra,
                          (int64_t)capacity);
+    if (n && language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
     *count = (int32_t)(n ? n + extra : 0);
     if (n == 0) return TFM_OK;
-    if (c->src_start >= 0) *ids++ = c->src_start;
-    (void)tfm__spm_emit(model->src_spm, &work, &to, ids);
-    if (c->src_end >= 0) ids[n] = c->src_end;
+    memcpy(ids, leading, (size_t)n_leading * sizeof *ids);
+    (void)tfm__spm_emit(model->src_spm, &work, &to, ids + n_leading);
+    if (c->src_end >= 0) ids[n_leading + n] = c->src_end;
     return TFM_OK;
 }
 
-/* Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err) {
+/* tfm_tokenize with a language's token before the text; TFM__LANGUAGE_UNSET: the text must say it.
+   Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
+static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t language, int32_t *ids,
+                                int32_t capacity, int32_t *count, tfm_arena *scratch,
+                                tfm_error *err) {
     const tfm_config *c;
     const tfm__vocabulary *v;
     tfm_text_kind kind;
     tfm_text token;
-    int64_t fault, n = 0;
+    int32_t leading[2];
+    int64_t fault, n = 0, n_leading;
     size_t at;
     int pass;
     if (!model || (!text && size) || !count || (!ids && capacity > 0))
@@ -5984,12 +6193,15 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
     fault = tfm__utf8_fault(text, size);
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
     if (kind == TFM_TEXT_SENTENCEPIECE)
-        return tfm__tokenize_pieces(model, text, (int64_t)size, ids, capacity, count, scratch, err);
+        return tfm__tokenize_pieces(model, text, (int64_t)size, language, ids, capacity, count,
+                                    scratch, err);
     if (scratch && scratch->measuring) return TFM_OK;
+    n_leading = tfm__leading_ids(c, language, leading);
     for (pass = 0; pass < 2; pass++) { /* counts and checks, then writes */
-        n = c->src_start >= 0;
-        if (pass && n) ids[0] = c->src_start;
+        n = n_leading;
+        if (pass) memcpy(ids, leading, (size_t)n * sizeof *ids);
         for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
             int32_t id = tfm__find_token(v, token.data, (int64_t)token.size);
             if (id < 0 && c->src_unk < 0)
@@ -5999,10 +6211,11 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
                                  (int64_t)at);
             if (pass) ids[n] = id < 0 ? c->src_unk : id;
         }
-        if (n == (c->src_start >= 0)) { /* blank */
+        if (n == n_leading) { /* blank */
             *count = 0;
             return TFM_OK;
         }
+        if (language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
         if (pass && c->src_end >= 0) ids[n] = c->src_end;
         n += c->src_end >= 0;
         if (n > capacity)
@@ -6011,6 +6224,12 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
     }
     *count = (int32_t)n;
     return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                                tfm_arena *scratch, tfm_error *err) {
+    return tfm__tokenize(model, text, size, form, -1, ids, capacity, count, scratch, err);
 }
 
 /* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. */
@@ -6079,9 +6298,10 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     batch->ids = s->text_ids, batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
-        tfm_status status = tfm_tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
-                                         s->text_ids + (int64_t)batch->rows * s->max_source,
-                                         s->max_source, &count, &scratch, &inner);
+        tfm_status status = tfm__tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
+                                          s->language,
+                                          s->text_ids + (int64_t)batch->rows * s->max_source,
+                                          s->max_source, &count, &scratch, &inner);
         if (status == TFM_E_ARENA)
             status = tfm__fail(&inner, TFM_E_TOO_LONG,
                                "text has %i bytes after normalization, the session takes %i (%i "
@@ -6097,6 +6317,7 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
         s->text_lengths[batch->rows++] = count;
         batch->width = (int32_t)tfm__max(batch->width, count);
     }
+    if (batch->rows && s->forced == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
     for (row = 1; row < batch->rows; row++) /* from rows of max_source to rows of width */
         memmove(s->text_ids + (int64_t)row * batch->width,
                 s->text_ids + (int64_t)row * s->max_source,

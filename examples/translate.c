@@ -26,6 +26,7 @@ static const char usage[] =
     "Translates standard input, a sentence a line, to standard output, a line each.\n"
     "\n"
     "  --tokens          lines are space-separated tokens of the vocabularies, in and out\n"
+    "  --from CODE, --to CODE   languages, for models of several (eng_Latn, fra ...)\n"
     "  --batch N         sentences translated together (default 16; 1 on a terminal, where each\n"
     "                    line is answered at once)\n"
     "  --max-length N    at most N target tokens a sentence (default 2 x source + 16)\n"
@@ -43,6 +44,7 @@ typedef struct options {
     tfm_text_form form;
     int32_t batch, max_length, max_source;
     int scores;
+    const char *from, *to;
 } options;
 
 /* One line of input and what became of it. */
@@ -62,6 +64,7 @@ typedef struct translator {
     tfm_model *model;
     tfm_session *session;
     int32_t max_batch, max_source; /* of the session; 0: no session yet */
+    int32_t language;              /* token before each source; -1: none */
     void *scratch;                 /* of the tokenizer */
     size_t scratch_room;
     int64_t n_lines; /* done in earlier windows */
@@ -115,6 +118,8 @@ static options parse_options(int argc, char **argv) {
         if (strcmp(a, "--version") == 0) printf("translate %s\n", tfm_version()), exit(0);
         if (strcmp(a, "--tokens") == 0) o.form = TFM_FORM_TOKENS;
         else if (strcmp(a, "--scores") == 0) o.scores = 1;
+        else if (strcmp(a, "--from") == 0 && value) o.from = value, i++;
+        else if (strcmp(a, "--to") == 0 && value) o.to = value, i++;
         else if (strcmp(a, "--batch") == 0) o.batch = parse_count(a, value), i++;
         else if (strcmp(a, "--max-length") == 0) o.max_length = parse_count(a, value), i++;
         else if (strcmp(a, "--max-source") == 0) o.max_source = parse_count(a, value), i++;
@@ -130,6 +135,21 @@ static options parse_options(int argc, char **argv) {
     if (!o.batch) o.batch = isatty(0) ? 1 : 16;
     if (!o.max_source) o.max_source = 4096;
     return o;
+}
+
+/* Puts the language's token before the others, but behind src_start; a line that begins with
+   ">>code<<" has it already. 0: the model needs a token, and there is none. */
+static int put_language(const translator *t, line *l) {
+    const tfm_config *c = tfm_model_config(t->model);
+    int32_t at = c->src_start >= 0, i;
+    if (c->src_language == TFM_LANGUAGE_NONE || !l->n_ids) return 1;
+    for (i = 0; i < c->n_languages && c->src_language == TFM_LANGUAGE_TARGET; i++)
+        if (l->ids[at] == c->languages[i].id) return 1;
+    if (t->language < 0) return 0;
+    memmove(l->ids + at + 1, l->ids + at, (size_t)(l->n_ids - at) * sizeof *l->ids);
+    l->ids[at] = t->language;
+    l->n_ids++;
+    return 1;
 }
 
 /* Tokenizes a line, and reports it if it cannot be translated. */
@@ -149,7 +169,7 @@ static void tokenize(translator *t, line *lines, int64_t i) {
     }
     /* a token is a byte at least, of the text or of what the scratch holds, which is 17 bytes and
        more for each; start and end come on top */
-    most = l->size + scratch.peak / 17 + 2;
+    most = l->size + scratch.peak / 17 + 3;
     if (most > INT32_MAX) {
         report(t, lines, i, "longer than 2 GiB");
         return;
@@ -164,6 +184,10 @@ static void tokenize(translator *t, line *lines, int64_t i) {
     if (tfm_tokenize(t->model, l->text, l->size, t->opt.form, l->ids, (int32_t)most, &l->n_ids,
                      &scratch, &err) != TFM_OK) {
         report(t, lines, i, err.text);
+        return;
+    }
+    if (t->opt.form == TFM_FORM_TEXT && !put_language(t, l)) {
+        report(t, lines, i, "no language (--from, --to)");
     } else if (l->n_ids > t->opt.max_source) {
         snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)l->n_ids,
                  (int)t->opt.max_source);
@@ -203,6 +227,9 @@ static int fit_session(translator *t, int32_t rows, int32_t source, tfm_error *e
     if (c->max_positions && o.max_source > c->max_positions) o.max_source = c->max_positions;
     if (c->max_positions && o.max_target > c->max_positions) o.max_target = c->max_positions;
     if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
+    if ((t->opt.from || t->opt.to) &&
+        tfm_set_languages(t->session, t->opt.from, t->opt.to, err) != TFM_OK)
+        return 0;
     t->max_source = o.max_source, t->max_batch = o.max_batch;
     return 1;
 }
@@ -228,6 +255,20 @@ static void finish_line(translator *t, line *lines, int64_t i, int32_t row) {
     else if (result.finish == TFM_HIT_LENGTH)
         fprintf(stderr, "translate: line %ld: stopped at its limit of %d tokens\n",
                 (long)(t->n_lines + i + 1), (int)result.length);
+}
+
+/* The languages that were asked for are the model's. */
+static tfm_status find_languages(translator *t, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(t->model);
+    const char *first = c->src_language == TFM_LANGUAGE_SOURCE ? t->opt.from : t->opt.to;
+    tfm_status status = TFM_OK;
+    int32_t id;
+    t->language = -1;
+    if (t->opt.from) status = tfm_find_language(t->model, t->opt.from, &id, err);
+    if (status == TFM_OK && t->opt.to) status = tfm_find_language(t->model, t->opt.to, &id, err);
+    if (status == TFM_OK && c->src_language && first)
+        status = tfm_find_language(t->model, first, &t->language, err);
+    return status;
 }
 
 /* Translates the lines of order[0 .. n) together. */
@@ -307,6 +348,10 @@ int main(int argc, char **argv) {
     t.opt = parse_options(argc, argv);
     if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK) {
         fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
+        return EXIT_USAGE;
+    }
+    if (find_languages(&t, &err) != TFM_OK) {
+        fprintf(stderr, "translate: %s\n", err.text);
         return EXIT_USAGE;
     }
     window = t.opt.batch == 1 ? 1 : (int64_t)t.opt.batch * WINDOW_BATCHES;

@@ -712,6 +712,95 @@ static void sessions(void) {
     }
 }
 
+/* ---- languages ---- */
+
+static void languages(void) {
+    static const char unk[] = " \xe2\x81\x87 ";
+    char out[1024], first[1024];
+    tfm_model *m;
+    tfm_session *s;
+    tfm_batch batch;
+    tfm_result r;
+    spm_file f;
+    int32_t ids[16], id = -1, running = 1;
+    static const int32_t wanted[] = {8, 7, 4, 2}, source[] = {7, 2};
+    SECTION("languages before the source");
+    begin_file();
+    f = plain_file(built, n_built, 12);
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
+               "\"end\": 2, \"src_end\": 2, \"src_language\": \"target\", \"languages\": "
+               "{\"fra\": 8, \"deu\": 9, \"frr\": 10, \"zho_Hant\": 11}";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    IDS_ARE(m, "ab", 7, 4, 2);
+    IDS_ARE(m, ">>fra<<ab", 8, 7, 4, 2);
+    IDS_ARE(m, "  >>zho_Hant<<  ab", 11, 7, 4, 2);
+    IDS_ARE(m, ">> fra<<", 6, 0, 6, 0, 3, 0, 2);
+    CHECK(tokenize(m, ">>deu<<  ", 9, ids, 16, &id) == TFM_OK && id == 0, "a code alone is blank");
+    CHECK_FAILS(tokenize(m, ">>fre<< ab", 10, ids, 16, &id), TFM_E_TOKEN,
+                "no language 'fre'; near it: fra frr deu");
+    CHECK_FAILS(tokenize(m, ">><<ab", 6, ids, 16, &id), TFM_E_TOKEN, "no language ''");
+    s = tiny_session(m, 2, 8, 12);
+    CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
+                "tfm_set_languages comes first");
+    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank is blank");
+    CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
+    CHECK_FAILS(tfm_set_languages(s, NULL, "frankish and more than thirty-one bytes", &err),
+                TFM_E_TOKEN, "near it");
+    CHECK_FAILS(tfm_set_languages(s, NULL, NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_set_languages(s, NULL, "fra", &err) == TFM_OK, "%s", err.text);
+    CHECK(tfm_translate(s, "ab", out, sizeof out, &err) == TFM_OK && strcmp(out, first) == 0,
+          "by the call and by the text: '%s'", out);
+    CHECK(s->src_lengths[0] == 4 && memcmp(s->src_ids, wanted, sizeof wanted) == 0,
+          "its token comes first");
+    CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 9,
+          "a text's own comes before the session's");
+    CHECK(tfm_find_language(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_find_language");
+    tfm_free_session(s), tfm_free_model(m);
+
+    SECTION("languages on both sides");
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
+               "\"end\": 2, \"src_end\": 2, \"src_language\": \"source\", \"tgt_language\": "
+               "\"forced\", \"languages\": {\"fra\": 8, \"deu\": 5}";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    CHECK(strcmp(text_of(m, wanted, 4, TFM_FORM_TEXT), "ab") == 0 &&
+              strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0,
+          "language tokens give no text");
+    s = tiny_session(m, 1, 8, 12);
+    CHECK_FAILS(tfm_translate(s, "a", out, sizeof out, &err), TFM_E_STATE, "tfm_set_languages");
+    CHECK_FAILS(tfm_set_languages(s, NULL, "fra", &err), TFM_E_ARGUMENT, "source: the model needs");
+    CHECK_FAILS(tfm_set_languages(s, "fra", NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_set_languages(s, "fra", "deu", &err) == TFM_OK &&
+              tfm_translate(s, "a", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 8,
+          "the source's token %s", err.text);
+    CHECK(tfm_get_result(s, 0, &r, &err) == TFM_OK && r.length > 0 && r.ids[0] == 5,
+          "the target's token");
+    CHECK(strncmp(out, "ab", 2) != 0 || r.ids[1] == 5, "is not in the text: '%s' %s", out, unk);
+    batch = tiny_batch(source, NULL, 1, 2);
+    CHECK(tfm_start(s, &batch, NULL, &err) == TFM_OK && tfm_step(s, &running, &err) == TFM_OK &&
+              tfm_get_result(s, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
+          "tfm_start forces it too");
+    tfm_free_session(s), tfm_free_model(m);
+
+    SECTION("faults of languages");
+    f.config = ", \"src_language\": \"source\"";
+    f.src = NULL;
+    CHECK(!load(f) && strstr(err.text, "'languages' is missing"), "%s", err.text);
+    f.config = ", \"languages\": [1]";
+    CHECK(!load(f) && strstr(err.text, "'languages' is no object"), "%s", err.text);
+    f.config = ", \"languages\": {\"a\": \"b\"}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has no id for a"), "%s", err.text);
+    f.config = ", \"languages\": {\"a\": 1, \"a\": 2}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has twice the code a"), "%s", err.text);
+    f.config = ", \"languages\": {\"\": 1}";
+    CHECK(!load(f) && strstr(err.text, "has a code that is empty"), "%s", err.text);
+    f.config = ", \"languages\": {\"12345678901234567890123456789012\": 1}";
+    CHECK(!load(f) && strstr(err.text, "over 31 bytes"), "%s", err.text);
+    f.config = ", \"src_language\": \"target\", \"languages\": {\"a\": 12}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has 12 for a"), "%s", err.text);
+}
+
 /* ---- large texts, large models ---- */
 
 static void large(void) {
@@ -812,6 +901,7 @@ int main(void) {
     damaged();
     files();
     sessions();
+    languages();
     large();
     real_files();
     return test_done("test_sentencepiece");

@@ -81,6 +81,9 @@ static void print_config(const tfm_config *c) {
     printf("  %-20s", "suppressed");
     for (i = 0; i < c->n_suppressed; i++) printf(" %d", (int)c->suppressed[i]);
     printf(c->n_suppressed ? "\n" : " none\n");
+    printf("  %-20s", "languages");
+    for (i = 0; i < c->n_languages; i++) printf(" %s", c->languages[i].code);
+    printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
     print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
 }
