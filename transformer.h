@@ -58,10 +58,11 @@
        >>safetensors   19. the file format
        >>config        20. the model's config
        >>vocabulary    21. vocabularies
-       >>weights       22. from named tensors to a model
-       >>session       23. sessions
-       >>search        24. decoding: beam search, sampling, alternatives, scoring
-       >>text          25. text in, text out
+       >>sentencepiece 22. SentencePiece
+       >>weights       23. from named tensors to a model
+       >>session       24. sessions
+       >>search        25. decoding: beam search, sampling, alternatives, scoring
+       >>text          26. text in, text out
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -147,6 +148,20 @@
    encoder's memory, and every layer's attention weights on request: what torch.nn.Transformer
    computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
 
+   TEXT. How text falls into tokens is said by the model file: words between white space,
+   characters, or SentencePiece (unigram and BPE, with its rules of normalization, its bytes for
+   unknown characters and its user-defined pieces). For SentencePiece, ids and texts are those of
+   the package of that name, 0.2.3, one by one. Its work needs memory as long as the text:
+   tfm_tokenize takes it from your arena, a session has it for texts of 64 bytes a token of
+   max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows as the
+   text, at worst times the longest piece.
+
+   LANGUAGES. A model of several has a token for each, which the file lists by code, and which
+   people never write into vocabularies of words: tfm_set_languages(session, "eng_Latn", "fra_Latn",
+   &err) is for all texts to come. src_language "source" with tgt_language "forced" is what M2M100
+   and NLLB want, src_language "target" what Marian wants: there ">>fra<< Good morning." chooses for
+   one text. A code that the model has not is an error which names the nearest.
+
    THREADS. The library starts none and has no global state. Any number of sessions on one model
    may run at the same time, each in one thread.
 
@@ -218,6 +233,8 @@
        generator.bias [V]                                               absent: none
        src_vocabulary, tgt_vocabulary      U8: UTF-8 lines, line i is token i; after TABs other
                                            spellings that read as the same id; absent tgt: shared
+       src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
+                                           is; absent tgt: shared
 
    A bias or norm weight that is absent is none; any other tensor is an error. The metadata key
    transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
@@ -239,7 +256,16 @@
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
-       src_text            "words" | "characters";  tgt_text "words" | "characters" | "pieces"
+       languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
+       src_language        "none" | "source" | "target": whose token stands before the source
+       tgt_language        "none" | "forced": whether the target begins with its own
+       src_text            "words" | "characters" | "sentencepiece"
+       tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
+
+   With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
+   has at least as many rows. With a vocabulary, pieces become the ids that it has for their
+   spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
+   Control pieces, start, end, tgt_pad, forced and tokens of languages give no text.
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
@@ -248,7 +274,7 @@
        TRANSFORMER_STATIC       functions are static: two copies can live in one program
        TFM_DEF                  your own linkage for public functions (default: extern)
        TRANSFORMER_NO_STDIO     no file functions, no stdio.h
-       TRANSFORMER_NO_TEXT      no vocabularies, no section 8
+       TRANSFORMER_NO_TEXT      no vocabularies, no SentencePiece, no section 8
 
    Define where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -668,10 +694,24 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 typedef struct tfm_model tfm_model;
 
 typedef enum tfm_text_kind {
-    TFM_TEXT_WORDS,      /* tokens stand between white space */
-    TFM_TEXT_CHARACTERS, /* a token for each Unicode character; white space is U+2581 */
-    TFM_TEXT_PIECES      /* targets only: tokens are joined as they are; U+2581 becomes a space */
+    TFM_TEXT_WORDS,        /* tokens stand between white space */
+    TFM_TEXT_CHARACTERS,   /* a token for each Unicode character; white space is U+2581 */
+    TFM_TEXT_PIECES,       /* targets only: tokens are joined as they are; U+2581 becomes a space */
+    TFM_TEXT_SENTENCEPIECE /* as the SentencePiece model in the file does it */
 } tfm_text_kind;
+
+/* A language that the model knows: its code, as in the file, and the token that says it. */
+typedef struct tfm_language {
+    const char *code;
+    int32_t id;
+} tfm_language;
+
+/* Whose language token stands before the source. */
+typedef enum tfm_language_use {
+    TFM_LANGUAGE_NONE,
+    TFM_LANGUAGE_SOURCE, /* the source's own */
+    TFM_LANGUAGE_TARGET  /* the one to translate into */
+} tfm_language_use;
 
 /* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none.
    embedding_scale is the factor itself, also where the file says "sqrt_d"; attention_scale 0 means
@@ -696,6 +736,10 @@ typedef struct tfm_config {
     int32_t max_positions; /* learned positions: the longest sequence; else 0 */
     int32_t n_suppressed;
     const int32_t *suppressed; /* [n_suppressed], the model's */
+    int32_t n_languages;
+    const tfm_language *languages; /* [n_languages], the model's */
+    tfm_language_use src_language;
+    int32_t tgt_language_forced; /* the target begins with its language's token */
 } tfm_config;
 
 /* All zero: defaults. */
@@ -918,15 +962,26 @@ typedef enum tfm_text_form {
 } tfm_text_form;
 
 /* Text of size bytes to source ids, start and end id included where the config names them; at most
-   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk.
+   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. SentencePiece
+   needs scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
+   with a measuring arena before; for words and characters scratch may be NULL.
+   No language token is added, but that of ">>code<<" before a text (tfm_set_languages).
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
-   TFM_E_NO_TEXT. */
+   TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_error *err);
+                                tfm_arena *scratch, tfm_error *err);
 
-/* Target ids to text, terminated. *size is its length without the zero. TFM_E_TOO_SMALL (with the
-   bytes needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
+/* Target text to target ids without start and end token: what a prefix or a target to score is made
+   of. As tfm_tokenize; an unknown token becomes tgt_unk. A vocabulary of pieces without
+   SentencePiece has no rules: at each place the longest piece is taken, and scratch is needed. */
+TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
+                                       tfm_text_form form, int32_t *ids, int32_t capacity,
+                                       int32_t *count, tfm_arena *scratch, tfm_error *err);
+
+/* Target ids to text, terminated. *size is its length without the zero. With SentencePiece, ids of
+   control pieces, start, end, pad and forced id give no text. TFM_E_TOO_SMALL (with the bytes
+   needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err);
@@ -936,6 +991,20 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
    out would need. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
+
+/* The token id of a language, for programs that put it among ids by themselves. TFM_E_TOKEN: no
+   such code, with the nearest. */
+TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err);
+
+/* For models of several languages (config: languages): from now on the session's texts are in
+   source, and come out in target. Codes are those of the model file; NULL where the model takes no
+   token for that side. Where the token of the target stands before the source, a text may choose
+   for itself, by ">>code<<" before it. tfm_translate needs this call where the model does
+   (TFM_E_STATE); tfm_start forces the target's token, and leaves sources as they are.
+   TFM_E_TOKEN: no such code, with the nearest; TFM_E_ARGUMENT: a code is missing. */
+TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+                                     tfm_error *err);
 
 typedef struct tfm_text {
     const char *data;
@@ -3102,6 +3171,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 
 /* >>utf8 ==========================================================================================
    17. UTF-8
+   Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
 /* Bytes of the character at text (1 to 4) and the character; 0 if it is not well-formed: overlong,
@@ -3824,6 +3894,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
    public struct. What depends on shapes is checked by the next section.
    ============================================================================================== */
 
+/* a list is ids, or codes of languages and their ids */
 enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
 
 /* name, what it may be, the words of a choice in the order of their enum */
@@ -3839,8 +3910,9 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(src_text, 4, "words|characters")                                        \
-    X(tgt_text, 4, "words|characters|pieces")
+    X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
+    X(tgt_language, 4, "none|forced") X(src_text, 4, "words|characters|pieces|sentencepiece")                   \
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -3921,6 +3993,42 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
     return TFM_OK;
 }
 
+enum { TFM__CODE = 32 }; /* bytes of a language's code, the zero counted */
+
+/* {"code": id, ...} into memory of the model. spare: room for any string of the config. */
+static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config *c, char *spare,
+                                      tfm_error *err) {
+    tfm__json ahead = *j;
+    tfm_language *languages;
+    void *memory;
+    char *codes;
+    int64_t n = tfm__json_members(&ahead);
+    int32_t i, k;
+    if (n < 0) return tfm__config_fault("languages", "is no object", "", err);
+    TFM__TRY(tfm__pool_take(pool, n, sizeof *languages, &memory, err));
+    c->languages = languages = (tfm_language *)memory;
+    TFM__TRY(tfm__pool_take(pool, n, TFM__CODE, &memory, err));
+    codes = (char *)memory;
+    (void)tfm__json_take(j, '{');
+    for (i = 0; i < n; i++) {
+        (void)tfm__json_string(j, spare);
+        (void)tfm__json_take(j, ':');
+        if (!*spare || strlen(spare) >= TFM__CODE)
+            return tfm__config_fault("languages", "has a code that is empty or over 31 bytes", "",
+                                     err);
+        for (k = 0; k < i; k++)
+            if (strcmp(languages[k].code, spare) == 0)
+                return tfm__config_fault("languages", "has twice the code ", spare, err);
+        languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, spare);
+        if (!tfm__read_int32(j, &languages[i].id))
+            return tfm__config_fault("languages", "has no id for ", spare, err);
+        (void)tfm__json_take(j, ',');
+    }
+    c->n_languages = (int32_t)n;
+    (void)tfm__json_take(j, '}');
+    return TFM_OK;
+}
+
 /* One value of the kind that the table says. spare: room for any string of the config. */
 static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
                                   tfm_error *err) {
@@ -3990,7 +4098,13 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->end = tfm__int_or(&v[tfm__field_end], -1);
     c->forced = tfm__int_or(&v[tfm__field_forced], -1);
     c->start_embedding_zero = v[tfm__field_start_embedding].integer;
+    c->src_language = (tfm_language_use)v[tfm__field_src_language].integer;
+    c->tgt_language_forced = v[tfm__field_tgt_language].integer;
+    if (!c->n_languages && (c->src_language || c->tgt_language_forced))
+        return tfm__config_fault("languages", "is missing", "", err);
     c->src_text = (tfm_text_kind)v[tfm__field_src_text].integer;
+    if (c->src_text == TFM_TEXT_PIECES)
+        return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
     c->tgt_text = (tfm_text_kind)v[tfm__field_tgt_text].integer;
     return TFM_OK;
 }
@@ -4022,6 +4136,8 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
             return tfm__config_fault(spare, "is not a known field", "", err);
         if (values[field].seen++) return tfm__config_fault(spare, "stands twice", "", err);
         if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
+        else if (field == tfm__field_languages)
+            TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
         else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
         (void)tfm__json_take(&j, ',');
     }
@@ -4119,8 +4235,1222 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
 }
 #endif
 
+/* >>sentencepiece =================================================================================
+   22. SENTENCEPIECE
+   The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
+   its own model file: protocol buffers, without a library for them. Gives the ids that the package
+   gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
+   order. Three parts: the reader, which checks all that the others rely on; text to pieces
+   (normalize, then unigram or BPE over cells in scratch memory); ids to text, a byte at a time.
+   Legend: n bytes of normalized text; a piece's id is its place in the file.
+   ============================================================================================== */
+
+typedef enum tfm__piece_type {
+    TFM__PIECE_NORMAL = 1,
+    TFM__PIECE_UNKNOWN,
+    TFM__PIECE_CONTROL,
+    TFM__PIECE_USER, /* user-defined: never normalized, never cut */
+    TFM__PIECE_UNUSED,
+    TFM__PIECE_BYTE
+} tfm__piece_type;
+
+/* A double array: node's child by byte c is unit base ^ c, if that unit says c. Bases are unique,
+   so the label alone tells whose child a unit is. Base 0 is a block without units: no children. */
+typedef struct tfm__unit {
+    uint32_t link; /* base << 9 | label; label 256: free */
+    int32_t id;    /* of the piece that ends here, or -1 */
+} tfm__unit;
+
+typedef struct tfm__trie {
+    tfm__unit *units;
+    uint32_t root; /* base */
+} tfm__trie;
+
+/* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
+   strings that they become, each with a NUL behind. */
+typedef struct tfm__charsmap {
+    const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
+    int64_t n_units, n_strings;
+    const char *strings;
+} tfm__charsmap;
+
+typedef struct tfm__sentencepiece {
+    tfm__vocabulary vocabulary; /* the pieces by their spelling */
+    unsigned char *types;       /* [pieces] */
+    float *scores;              /* [pieces] */
+    tfm__trie trie;             /* of the pieces that text can become */
+    tfm__trie users;            /* of user-defined ones; units NULL: there are none */
+    tfm__charsmap map, unmap;
+    const char *unk_surface; /* what the unknown piece becomes in text */
+    int64_t unk_surface_size;
+    int bpe, byte_fallback, has_unused;
+    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: white space goes behind */
+    int joins_before, joins_after;          /* some piece has a space behind, before other text */
+    int32_t unk, bytes[256];
+    float unk_score;
+    unsigned char plain[256]; /* bytes that stand for themselves: 1 always, 2 before ASCII */
+} tfm__sentencepiece;
+
+#ifndef TRANSFORMER_NO_TEXT
+
+static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
+
+/* ---- protocol buffers: tag, value, tag, value ... ---- */
+
+enum { TFM__WIRE_DEPTH = 16 }; /* of groups in fields that nobody asks for */
+enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
+
+typedef struct tfm__wire {
+    const unsigned char *at, *end;
+} tfm__wire;
+
+typedef struct tfm__wire_field {
+    uint64_t number;
+    int type;
+    uint64_t value; /* of TFM__WIRE_BYTES: how many */
+    const unsigned char *bytes;
+} tfm__wire_field;
+
+/* Seven bits a byte, the lowest first; 0 where the input ends or the number has over 64 bits. */
+static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
+    int shift;
+    *value = 0;
+    for (shift = 0; shift < 64 && w->at < w->end; shift += 7) {
+        uint64_t byte = *w->at++;
+        if (shift == 63 && byte > 1) return 0;
+        *value |= (byte & 0x7F) << shift;
+        if (byte < 0x80) return 1;
+    }
+    return 0;
+}
+
+/* The value of a field that is no group. */
+static int tfm__wire_value(tfm__wire *w, tfm__wire_field *f) {
+    int64_t left, take = 0;
+    if (f->type == TFM__WIRE_VARINT) return tfm__wire_varint(w, &f->value);
+    if (f->type == TFM__WIRE_BYTES && !tfm__wire_varint(w, &f->value)) return 0;
+    left = w->end - w->at;
+    if (f->type == TFM__WIRE_8) take = 8;
+    else if (f->type == TFM__WIRE_4) take = 4;
+    else if (f->type != TFM__WIRE_BYTES || f->value > (uint64_t)left) return 0;
+    else take = (int64_t)f->value;
+    if (take > left) return 0;
+    f->bytes = w->at;
+    if (f->type != TFM__WIRE_BYTES) {
+        f->value = 0;
+        for (left = take - 1; left >= 0; left--) f->value = f->value << 8 | w->at[left];
+    }
+    w->at += take;
+    return 1;
+}
+
+/* The next field: 1, at the end 0, at a fault -1. A group is stepped over as a whole and comes out
+   with type 4. */
+static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
+    uint64_t open[TFM__WIRE_DEPTH], tag;
+    int depth = 0;
+    if (w->at == w->end) return 0;
+    do {
+        if (!tfm__wire_varint(w, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return -1;
+        f->number = tag >> 3, f->type = (int)(tag & 7);
+        if (f->type == 3) {
+            if (depth == TFM__WIRE_DEPTH) return -1;
+            open[depth++] = f->number;
+        } else if (f->type == 4) {
+            if (!depth || open[--depth] != f->number) return -1;
+        } else if (!tfm__wire_value(w, f)) {
+            return -1;
+        }
+    } while (depth);
+    return 1;
+}
+
+/* ---- the model file ---- */
+
+/* Where the reader is, for messages, and where it takes memory. */
+typedef struct tfm__spm_reader {
+    const char *name;            /* of the tensor */
+    const unsigned char *begin;  /* of its bytes */
+    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
+    int64_t piece;               /* that is being read; -1: none */
+    tfm_error *err;
+} tfm__spm_reader;
+
+/* "src_sentencepiece, piece 17: what more". part: the message of the file, NULL: the pieces. */
+static tfm_status tfm__spm_fault(const tfm__spm_reader *r, const char *part, const char *what,
+                                 const char *more) {
+    if (part) return tfm__fail(r->err, TFM_E_TENSOR, "%s, %s: %s%s", r->name, part, what, more);
+    return tfm__fail(r->err, TFM_E_TENSOR, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+}
+
+/* The fields that this library knows, of one message. */
+typedef struct tfm__spm_known {
+    const char *name;
+    uint64_t number;
+    int type;
+} tfm__spm_known;
+
+enum { tfm__piece_text, tfm__piece_score, tfm__piece_type_field };
+static const tfm__spm_known tfm__piece_fields[] = {
+    {"piece", 1, TFM__WIRE_BYTES}, {"score", 2, TFM__WIRE_4}, {"type", 3, TFM__WIRE_VARINT}};
+
+enum { tfm__trainer_model_type, tfm__trainer_suffix, tfm__trainer_bytes, tfm__trainer_unk };
+static const tfm__spm_known tfm__trainer_fields[] = {
+    {"model_type", 3, TFM__WIRE_VARINT},
+    {"treat_whitespace_as_suffix", 24, TFM__WIRE_VARINT},
+    {"byte_fallback", 35, TFM__WIRE_VARINT},
+    {"unk_surface", 44, TFM__WIRE_BYTES}};
+
+enum { tfm__normal_map, tfm__normal_dummy, tfm__normal_trim, tfm__normal_escape };
+static const tfm__spm_known tfm__normal_fields[] = {
+    {"precompiled_charsmap", 2, TFM__WIRE_BYTES},
+    {"add_dummy_prefix", 3, TFM__WIRE_VARINT},
+    {"remove_extra_whitespaces", 4, TFM__WIRE_VARINT},
+    {"escape_whitespaces", 5, TFM__WIRE_VARINT}};
+
+enum { TFM__SPM_FIELDS = 4 }; /* at most, of those tables */
+
+/* Reads a message's known fields, each at most once; fields[i].number 0: absent. Others are stepped
+   over. */
+static tfm_status tfm__spm_message(const tfm__spm_reader *r, const char *part, tfm__wire w,
+                                   const tfm__spm_known *known, int n, tfm__wire_field *fields) {
+    tfm__wire_field f;
+    int i, got;
+    memset(fields, 0, (size_t)n * sizeof *fields);
+    while ((got = tfm__wire_next(&w, &f)) != 0) {
+        if (got < 0)
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field of %s", r->name,
+                             (int64_t)(w.at - r->begin), part ? part : "a piece");
+        for (i = 0; i < n && known[i].number != f.number;) i++;
+        if (i == n) continue;
+        if (fields[i].number) return tfm__spm_fault(r, part, known[i].name, " stands twice");
+        if (f.type != known[i].type)
+            return tfm__spm_fault(r, part, known[i].name, " has the wrong wire type");
+        fields[i] = f;
+    }
+    return TFM_OK;
+}
+
+/* value, or what holds where the field is absent */
+static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
+    return f->number ? f->value : otherwise;
+}
+
+/* Bytes of either side of a rule: the package's have 33 at most. A trie may be a ring, and a string
+   a megabyte, and then a text would take time that nobody has. */
+enum { TFM__LONGEST_RULE = 1024 };
+
+/* One unit of a charsmap. */
+static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
+    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* How far the children are from their parent, by XOR. */
+static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
+
+/* 4 bytes size of the trie, the trie, the strings. Afterwards a walk needs no checks: every unit
+   that can be a node has its block of 256 children, and its string, inside. */
+static tfm_status tfm__spm_charsmap(const tfm__spm_reader *r, const char *part,
+                                    const tfm__wire_field *f, tfm__charsmap *m) {
+    static const char *const name = "precompiled_charsmap: ";
+    int64_t at, length;
+    uint64_t bytes;
+    uint32_t i;
+    if (f->value == 0) return TFM_OK;
+    bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
+    if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
+        return tfm__spm_fault(r, part, name, "its size does not fit its trie");
+    m->units = f->bytes + 4;
+    m->n_units = (int64_t)bytes / 4;
+    m->strings = (const char *)f->bytes + 4 + bytes;
+    m->n_strings = (int64_t)(f->value - 4 - bytes);
+    if (m->strings[m->n_strings - 1] != 0)
+        return tfm__spm_fault(r, part, name, "its last string has no end");
+    if (tfm__utf8_fault(m->strings, (size_t)m->n_strings) >= 0)
+        return tfm__spm_fault(r, part, name, "its strings are not UTF-8");
+    for (at = 0; at < m->n_strings; at += length + 1) {
+        length = (int64_t)strlen(m->strings + at);
+        if (length > TFM__LONGEST_RULE)
+            return tfm__spm_fault(r, part, name, "a string has over 1024 bytes");
+    }
+    for (i = 0; i < m->n_units; i++) {
+        uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
+        if (unit >> 31 && i) continue; /* a value, not a node */
+        if (unit >> 31 || child >= m->n_units)
+            return tfm__spm_fault(r, part, name, "its trie points outside");
+        if (!(unit >> 8 & 1)) continue;
+        leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
+        if (leaf >= m->n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
+            return tfm__spm_fault(r, part, name, "its trie points outside its strings");
+    }
+    return TFM_OK;
+}
+
+/* ---- building a trie ---- */
+
+enum { TFM__TRIE_OPEN = 8 };         /* blocks that are still looked at for a place */
+enum { TFM__TRIE_BLOCKS = 1 << 15 }; /* a base has 23 bits */
+
+/* Bit j of the result is bit j ^ by of bits. */
+static uint64_t tfm__permute(uint64_t bits, unsigned by) {
+    static const uint64_t low[6] = {0x5555555555555555u, 0x3333333333333333u, 0x0F0F0F0F0F0F0F0Fu,
+                                    0x00FF00FF00FF00FFu, 0x0000FFFF0000FFFFu, 0x00000000FFFFFFFFu};
+    int i;
+    for (i = 0; i < 6; i++)
+        if (by >> i & 1) bits = (bits & low[i]) << (1 << i) | (bits >> (1 << i) & low[i]);
+    return bits;
+}
+
+/* Spellings first to last - 1 share depth bytes; their node is unit slot. */
+typedef struct tfm__range {
+    int32_t first, last, depth;
+    uint32_t slot;
+} tfm__range;
+
+/* A base whose slots for these labels are free: in the oldest open block that has one, else in a
+   new block. Returns 0 where the blocks are used up. free_slots and bases: 256 bits of each open
+   block. What a node of k children does not fit has 256/k slots in use: so the units are at most 16
+   times the bytes of the spellings, and nearly always 1.1 times. */
+static uint32_t tfm__trie_base(uint64_t (*free_slots)[4], uint64_t (*bases)[4], uint32_t *n_blocks,
+                               const unsigned char *labels, int n) {
+    uint32_t block = *n_blocks > TFM__TRIE_OPEN + 1 ? *n_blocks - TFM__TRIE_OPEN : 1;
+    uint32_t base = 0, at;
+    int i, k;
+    for (; block < *n_blocks && !base; block++) {
+        const uint64_t *slots = free_slots[block % TFM__TRIE_OPEN];
+        for (k = 0; k < 4 && !base; k++) {
+            uint64_t fits = ~bases[block % TFM__TRIE_OPEN][k];
+            for (i = 0; i < n && fits; i++)
+                fits &= tfm__permute(slots[k ^ (labels[i] >> 6)], labels[i] & 63u);
+            if (!fits) continue;
+            for (base = block * 256 + (uint32_t)k * 64; !(fits & 1); base++) fits >>= 1;
+        }
+    }
+    if (!base) {
+        if (*n_blocks == TFM__TRIE_BLOCKS) return 0;
+        block = (*n_blocks)++;
+        memset(free_slots[block % TFM__TRIE_OPEN], 0xFF, 4 * sizeof(uint64_t));
+        memset(bases[block % TFM__TRIE_OPEN], 0, 4 * sizeof(uint64_t));
+        base = block * 256;
+    }
+    block = base / 256 % TFM__TRIE_OPEN;
+    bases[block][base >> 6 & 3] |= (uint64_t)1 << (base & 63);
+    for (i = 0; i < n; i++) {
+        at = base ^ labels[i];
+        free_slots[block][at >> 6 & 3] &= ~((uint64_t)1 << (at & 63));
+    }
+    return base;
+}
+
+/* Places all nodes, depth first; with units NULL it only counts. Returns how many units there are,
+   or 0 where they are too many. keys [n]: spellings in their order, no two alike; stack [n]: each
+   range on it has a spelling of its own. */
+static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, int32_t n,
+                               tfm__range *stack) {
+    uint64_t free_slots[TFM__TRIE_OPEN][4], bases[TFM__TRIE_OPEN][4];
+    unsigned char labels[256];
+    tfm__range r, child;
+    uint32_t n_blocks = 1, base;
+    int32_t top = 1, i;
+    int n_labels, k;
+    memset(free_slots, 0, sizeof free_slots), memset(bases, 0, sizeof bases);
+    stack[0].first = 0, stack[0].last = n, stack[0].depth = 0, stack[0].slot = 0;
+    while (top) {
+        r = stack[--top];
+        if (keys[r.first]->size == r.depth) { /* the shortest comes first, and ends here */
+            if (t->units) t->units[r.slot].id = keys[r.first]->id;
+            if (++r.first == r.last) continue;
+        }
+        for (n_labels = 0, i = r.first; i < r.last; i++) {
+            unsigned char c = (unsigned char)keys[i]->text[r.depth];
+            if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
+        }
+        base = tfm__trie_base(free_slots, bases, &n_blocks, labels, n_labels);
+        if (!base) return 0;
+        if (r.depth == 0) t->root = base;
+        else if (t->units) t->units[r.slot].link |= base << 9;
+        for (i = r.first, k = 0; k < n_labels; k++) {
+            child.first = i, child.depth = r.depth + 1, child.slot = base ^ labels[k];
+            while (i < r.last && (unsigned char)keys[i]->text[r.depth] == labels[k]) i++;
+            child.last = i;
+            if (t->units) t->units[child.slot].link = labels[k];
+            stack[top++] = child;
+        }
+    }
+    return (int64_t)n_blocks * 256;
+}
+
+/* A trie of the pieces whose type is one of types (bits). None leaves t empty. */
+static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__sentencepiece *p,
+                                  unsigned types, tfm__trie *t) {
+    const tfm__vocabulary *v = &p->vocabulary;
+    const tfm__spelling **keys;
+    tfm__range *stack;
+    void *memory;
+    int64_t units, i;
+    int32_t n = 0;
+    TFM__TRY(tfm__pool_take(r->temporary, v->n, sizeof *keys, &memory, r->err));
+    keys = (const tfm__spelling **)memory;
+    for (i = 0; i < v->n; i++) {
+        const tfm__spelling *s = (const tfm__spelling *)v->sorted[i];
+        if (types >> p->types[s->id] & 1) keys[n++] = s;
+    }
+    if (!n) return TFM_OK;
+    TFM__TRY(tfm__pool_take(r->temporary, n, sizeof *stack, &memory, r->err));
+    stack = (tfm__range *)memory;
+    units = tfm__trie_place(t, keys, n, stack);
+    if (!units) return tfm__spm_fault(r, "pieces", "more than 8388608 nodes", "");
+    TFM__TRY(tfm__pool_take(r->pool, units, sizeof *t->units, &memory, r->err));
+    t->units = (tfm__unit *)memory;
+    for (i = 0; i < units; i++) t->units[i].link = 256, t->units[i].id = -1;
+    (void)tfm__trie_place(t, keys, n, stack);
+    return TFM_OK;
+}
+
+/* ---- pieces and specs ---- */
+
+/* 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
+static int tfm__byte_of_piece(const char *text, int64_t size) {
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>' || !text[3] || !text[4])
+        return -1;
+    high = strchr(digits, text[3]), low = strchr(digits, text[4]);
+    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
+}
+
+/* Piece i, after trainer_spec: whether bytes are allowed is said there. */
+static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p, tfm__wire w) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    tfm__spelling *s = &p->vocabulary.spellings[r->piece];
+    int32_t id = (int32_t)r->piece;
+    uint64_t type;
+    int byte;
+    TFM__TRY(tfm__spm_message(r, NULL, w, tfm__piece_fields, 3, f));
+    s->text = (const char *)f[tfm__piece_text].bytes;
+    s->size = (int64_t)f[tfm__piece_text].value;
+    s->id = id;
+    p->vocabulary.tokens[id] = id;
+    p->vocabulary.sorted[id] = s;
+    type = tfm__spm_value(&f[tfm__piece_type_field], TFM__PIECE_NORMAL);
+    if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
+        return tfm__spm_fault(r, NULL, "its type is unknown", "");
+    p->scores[id] = tfm__float_from_bits((uint32_t)tfm__spm_value(&f[tfm__piece_score], 0));
+    if (!(p->scores[id] - p->scores[id] == 0))
+        return tfm__spm_fault(r, NULL, "its score is not finite", "");
+    if (s->size == 0) return tfm__spm_fault(r, NULL, "it is empty", "");
+    if (s->size >= 8000) return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
+    if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
+        return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
+    if (memchr(s->text, 0, (size_t)s->size)) {
+        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, NULL, "it has a NUL", "");
+        type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
+    }
+    if (type == TFM__PIECE_UNKNOWN) {
+        if (p->unk >= 0) return tfm__spm_fault(r, NULL, "a second one of type unknown", "");
+        p->unk = id;
+    } else if (type == TFM__PIECE_BYTE) {
+        byte = tfm__byte_of_piece(s->text, s->size);
+        if (byte < 0) return tfm__spm_fault(r, NULL, "a byte that is not <0x00> to <0xFF>", "");
+        if (!p->byte_fallback)
+            return tfm__spm_fault(r, NULL, "a byte, and byte_fallback is false", "");
+        p->bytes[byte] = id;
+    } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
+        p->unk_score = p->scores[id];
+    }
+    if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
+    p->types[id] = (unsigned char)type;
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_trainer(const tfm__spm_reader *r, tfm__sentencepiece *p, tfm__wire w) {
+    static const char part[] = "trainer_spec";
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    uint64_t type;
+    TFM__TRY(tfm__spm_message(r, part, w, tfm__trainer_fields, 4, f));
+    type = tfm__spm_value(&f[tfm__trainer_model_type], 1);
+    if (type != 1 && type != 2)
+        return tfm__spm_fault(r, part, "model_type is ",
+                              type == 3   ? "word, expected unigram or bpe"
+                              : type == 4 ? "char, expected unigram or bpe"
+                                          : "unknown, expected unigram or bpe");
+    p->bpe = type == 2;
+    p->suffix = tfm__spm_value(&f[tfm__trainer_suffix], 0) != 0;
+    p->byte_fallback = tfm__spm_value(&f[tfm__trainer_bytes], 0) != 0;
+    if (f[tfm__trainer_unk].number) {
+        p->unk_surface = (const char *)f[tfm__trainer_unk].bytes;
+        p->unk_surface_size = (int64_t)f[tfm__trainer_unk].value;
+        if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
+            return tfm__fail(r->err, TFM_E_UTF8, "%s, %s: unk_surface is not UTF-8", r->name, part);
+    }
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_normalizer(const tfm__spm_reader *r, tfm__sentencepiece *p,
+                                      tfm__wire w) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    TFM__TRY(tfm__spm_message(r, "normalizer_spec", w, tfm__normal_fields, 4, f));
+    p->dummy_prefix = tfm__spm_value(&f[tfm__normal_dummy], 1) != 0;
+    p->trim = tfm__spm_value(&f[tfm__normal_trim], 1) != 0;
+    p->escape = tfm__spm_value(&f[tfm__normal_escape], 1) != 0;
+    return tfm__spm_charsmap(r, "normalizer_spec", &f[tfm__normal_map], &p->map);
+}
+
+/* The way back: rules alone. The package's trainer writes no other; without rules it is no way. */
+static tfm_status tfm__spm_denormalizer(const tfm__spm_reader *r, tfm__sentencepiece *p,
+                                        tfm__wire w) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    int i;
+    TFM__TRY(tfm__spm_message(r, "denormalizer_spec", w, tfm__normal_fields, 4, f));
+    if (f[tfm__normal_map].value == 0) return TFM_OK;
+    for (i = tfm__normal_dummy; i <= tfm__normal_escape; i++)
+        if (tfm__spm_value(&f[i], 1))
+            return tfm__spm_fault(r, "denormalizer_spec", tfm__normal_fields[i].name,
+                                  " is true, which is not supported");
+    return tfm__spm_charsmap(r, "denormalizer_spec", &f[tfm__normal_map], &p->unmap);
+}
+
+/* The child of a charsmap's root by c, or 0. */
+static uint32_t tfm__charsmap_child(const tfm__charsmap *m, uint32_t children, unsigned char c) {
+    uint32_t at = children ^ c;
+    return (tfm__charsmap_unit(m, at) & 0x800000FF) == c ? at : 0;
+}
+
+/* ASCII that no rule and no user-defined piece begins with, or only with more than ASCII behind
+   (a letter and its accent), needs no look-up. */
+static void tfm__spm_plain(tfm__sentencepiece *p) {
+    const tfm__charsmap *m = &p->map;
+    uint32_t root = m->units ? tfm__charsmap_offset(tfm__charsmap_unit(m, 0)) : 0;
+    unsigned c, d;
+    for (c = 1; c < 128; c++) {
+        uint32_t at = m->units ? tfm__charsmap_child(m, root, (unsigned char)c) : 0, unit, next;
+        if (c == ' ') continue;
+        if (p->users.units && (p->users.units[p->users.root ^ c].link & 511) == c) continue;
+        p->plain[c] = 1;
+        if (!at) continue;
+        unit = tfm__charsmap_unit(m, at);
+        next = at ^ tfm__charsmap_offset(unit);
+        p->plain[c] = unit >> 8 & 1 ? 0 : 2;
+        for (d = 0; d < 128; d++)
+            if (tfm__charsmap_child(m, next, (unsigned char)d)) p->plain[c] = 0;
+    }
+}
+
+/* Whether pieces have a space mark behind other text, or other text behind a space mark: where
+   they have not, BPE may cut the text. */
+static void tfm__spm_joins(tfm__sentencepiece *p) {
+    int32_t i;
+    for (i = 0; i < p->vocabulary.n; i++) {
+        const tfm__spelling *s = &p->vocabulary.spellings[i];
+        int64_t at;
+        int before = -1, here; /* was the last character a space mark */
+        if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
+        for (at = 0; at < s->size; before = here) {
+            here = s->size - at >= TFM__SPACE_PIECE &&
+                   memcmp(s->text + at, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+            if (before == 0 && here) p->joins_before = 1;
+            if (before == 1 && !here) p->joins_after = 1;
+            at += here ? TFM__SPACE_PIECE : 1;
+        }
+    }
+}
+
+/* What the parts must be together, once all are read. */
+static tfm_status tfm__spm_finish(const tfm__spm_reader *r, tfm__sentencepiece *p) {
+    static const unsigned users = 1u << TFM__PIECE_USER;
+    unsigned types = users | 1u << TFM__PIECE_NORMAL;
+    tfm__vocabulary *v = &p->vocabulary;
+    int64_t i;
+    if (p->unk < 0) return tfm__spm_fault(r, "pieces", "none has the type unknown", "");
+    for (i = 0; i < 256 && p->byte_fallback; i++)
+        if (p->bytes[i] < 0)
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s, pieces: none is byte %i", r->name, i);
+    tfm__sort(v->sorted, v->n, tfm__compare_spellings);
+    for (i = 1; i < v->n; i++)
+        if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s: pieces %i and %i are the same", r->name,
+                             (int64_t)((const tfm__spelling *)v->sorted[i - 1])->id,
+                             (int64_t)((const tfm__spelling *)v->sorted[i])->id);
+    p->unk_score -= 10.0f;
+    for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
+        if (!p->bpe && p->types[i] == TFM__PIECE_USER)
+            p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
+    if (p->bpe) types |= 1u << TFM__PIECE_UNUSED; /* on the way to longer ones */
+    TFM__TRY(tfm__trie_build(r, p, types, &p->trie));
+    TFM__TRY(tfm__trie_build(r, p, users, &p->users));
+    if (!p->trie.units) return tfm__spm_fault(r, "pieces", "none is of the type normal", "");
+    tfm__spm_plain(p);
+    tfm__spm_joins(p);
+    return TFM_OK;
+}
+
+/* Reads a model file of size bytes into p, which is zero. It stays where it is: spellings and rules
+   are used there. */
+static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
+                                const unsigned char *bytes, int64_t size) {
+    static const char *const names[] = {
+        "", "", "trainer_spec", "normalizer_spec", "", "denormalizer_spec"};
+    tfm__vocabulary *v = &p->vocabulary;
+    tfm__wire file, parts[6], w;
+    tfm__wire_field f;
+    int64_t n = 0;
+    void *memory;
+    int got, i;
+    file.at = bytes, file.end = bytes + size;
+    memset(parts, 0, sizeof parts);
+    r->begin = bytes, r->piece = -1;
+    for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
+        if (got < 0)
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field", r->name,
+                             (int64_t)(w.at - bytes));
+        if (f.number != 1 && f.number != 2 && f.number != 3 && f.number != 5) continue;
+        if (f.type != TFM__WIRE_BYTES)
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
+                             (int64_t)f.number);
+        if (f.number == 1) {
+            n++;
+            continue;
+        }
+        if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "stands twice", "");
+        parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
+    }
+    if (n == 0 || n >= INT32_MAX) return tfm__spm_fault(r, "pieces", n ? "too many" : "none", "");
+    for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
+        if (!parts[i].at) parts[i].at = parts[i].end = bytes;
+    p->unk_surface = " \xE2\x81\x87 ", p->unk_surface_size = 5; /* U+2047 */
+    p->unk = -1, p->unk_score = 3.402823466e+38f;
+    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    TFM__TRY(tfm__spm_trainer(r, p, parts[2]));
+    TFM__TRY(tfm__spm_normalizer(r, p, parts[3]));
+    TFM__TRY(tfm__spm_denormalizer(r, p, parts[5]));
+    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->spellings, &memory, r->err));
+    v->spellings = (tfm__spelling *)memory;
+    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->sorted, &memory, r->err));
+    v->sorted = (void **)memory;
+    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->tokens, &memory, r->err));
+    v->tokens = (int64_t *)memory;
+    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *p->scores, &memory, r->err));
+    p->scores = (float *)memory;
+    TFM__TRY(tfm__pool_take(r->pool, n, 1, &memory, r->err));
+    p->types = (unsigned char *)memory;
+    for (w = file; tfm__wire_next(&w, &f) > 0;) {
+        tfm__wire piece;
+        if (f.number != 1) continue;
+        piece.at = f.bytes, piece.end = f.bytes + f.value;
+        r->piece++;
+        TFM__TRY(tfm__spm_piece(r, p, piece));
+    }
+    v->n = (int32_t)n, v->n_spellings = n;
+    return tfm__spm_finish(r, p);
+}
+
+/* ---- text to normalized text ---- */
+
+enum { TFM__MOST_RULES = 32, TFM__MOST_USERS = 64 }; /* matches of one place that count */
+
+/* The longest rule that text begins with: how many bytes it takes, 0 for none, and what they
+   become. */
+static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
+                                   const char **becomes) {
+    uint32_t unit, children, at;
+    int64_t i, length = 0;
+    int found = 0;
+    if (!m->units) return 0;
+    children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0));
+    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
+        at = children ^ (unsigned char)text[i];
+        unit = tfm__charsmap_unit(m, at);
+        if ((unit & 0x800000FF) != (unsigned char)text[i]) break;
+        children = at ^ tfm__charsmap_offset(unit);
+        if (unit >> 8 & 1) {
+            length = i + 1, found++;
+            *becomes = m->strings + (tfm__charsmap_unit(m, children) & 0x7FFFFFFF);
+        }
+    }
+    return length;
+}
+
+/* The longest user-defined piece that text begins with, 0 for none. */
+static int64_t tfm__user_match(const tfm__trie *t, const char *text, int64_t size, int32_t *id) {
+    uint32_t base = t->root;
+    int64_t i, length = 0;
+    int found = 0;
+    for (i = 0; t->units && i < size && found < TFM__MOST_USERS; i++) {
+        const tfm__unit *u = &t->units[base ^ (unsigned char)text[i]];
+        if ((u->link & 511) != (unsigned char)text[i]) break;
+        if (u->id >= 0) *id = u->id, length = i + 1, found++;
+        base = u->link >> 9;
+    }
+    return length;
+}
+
+/* What text begins with, after normalization: sets [*out, *out + *n), returns the bytes taken. */
+static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+                                  const char **out, int64_t *n) {
+    uint32_t character;
+    int32_t id;
+    int64_t taken = tfm__user_match(&p->users, text, size, &id);
+    *out = text, *n = taken;
+    if (taken) return taken;
+    taken = tfm__charsmap_match(&p->map, text, size, out);
+    if (taken) {
+        *n = (int64_t)strlen(*out);
+        return taken;
+    }
+    *n = taken = tfm__utf8_next(text, (size_t)size, &character);
+    if (taken) return taken;
+    *out = "\xEF\xBF\xBD", *n = 3; /* only after a rule that takes half a character */
+    return 1;
+}
+
+/* Bytes of the character that begins with c, in valid UTF-8. */
+static int32_t tfm__utf8_size(unsigned char c) {
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+/* Normalized text under construction; counts on where it does not fit. */
+typedef struct tfm__normal {
+    char *text;
+    int64_t n, capacity;
+} tfm__normal;
+
+static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n) {
+    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
+    else o->capacity = 0; /* nothing behind a gap */
+    o->n += n;
+}
+
+/* The rules for white space: none at the front, one between words, none at the end (where
+   normalizer_spec says so); a mark for each that is left, and one more before or behind the whole.
+   Returns the bytes that the result has; it is complete where that is not over capacity, and else
+   counted up to three bytes too high. */
+static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text, int64_t size,
+                                  char *out, int64_t capacity) {
+    const char *space = p->escape ? tfm__space_piece : " ", *part;
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, i = 0, n, k, taken;
+    int after_space = p->trim;
+    tfm__normal o;
+    o.text = out, o.n = 0, o.capacity = capacity;
+    while (p->trim && i < size) {
+        taken = tfm__normal_prefix(p, text + i, size - i, &part, &n);
+        if (n != 1 || *part != ' ') break;
+        i += taken;
+    }
+    if (i == size) return 0;
+    if (p->dummy_prefix && !p->suffix) tfm__normal_put(&o, space, space_size);
+    while (i < size) {
+        unsigned char c = (unsigned char)text[i];
+        if (p->plain[c] == 1 ||
+            (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
+            if (o.n < o.capacity) o.text[o.n] = text[i];
+            else o.capacity = 0;
+            o.n++, i++, after_space = 0;
+            continue;
+        }
+        if (c >= 0xC2 && !p->users.units &&
+            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
+            n = tfm__utf8_size(c); /* a whole character, and most of them */
+            tfm__normal_put(&o, text + i, n);
+            i += n, after_space = 0;
+            continue;
+        }
+        i += tfm__normal_prefix(p, text + i, size - i, &part, &n);
+        while (after_space && n && *part == ' ') part++, n--;
+        if (n == 0) continue;
+        after_space = p->trim && part[n - 1] == ' ';
+        while (n) { /* up to a space, and the space as its mark */
+            for (k = 0; k < n && part[k] != ' ';) k++;
+            if (k) tfm__normal_put(&o, part, k);
+            if (k < n) tfm__normal_put(&o, space, space_size), k++;
+            part += k, n -= k;
+        }
+    }
+    if (p->trim && o.n <= capacity)
+        while (o.n >= space_size && memcmp(out + o.n - space_size, space, (size_t)space_size) == 0)
+            o.n -= space_size;
+    if (p->dummy_prefix && p->suffix) tfm__normal_put(&o, space, space_size);
+    return o.n;
+}
+
+/* ---- normalized text to pieces ---- */
+
+/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
+   piece that begins at i, from piece to piece. */
+typedef struct tfm__cell {
+    float score;  /* unigram: of the best way to here */
+    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
+    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
+    int32_t id; /* unigram: of that piece; BPE: the symbol's unit, -1, or -2 - id: stays as it is */
+} tfm__cell;
+
+/* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
+   rounded to float after every addition, and taken down when they grow large, exactly as the
+   package does it, or ties would fall otherwise. */
+static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t n,
+                         tfm__cell *cells) {
+    const tfm__unit *units = p->trie.units;
+    const float limit = 100000.0f;
+    int32_t start, size, frontier = 0, end, before, id, id_before;
+    cells[0].score = 0, cells[0].prev = -1, cells[0].id = -1;
+    for (start = 0; start < n; start += size) {
+        float here = cells[start].score, candidate;
+        uint32_t base = p->trie.root;
+        int32_t i;
+        int single = 0;
+        if (here < -limit || here > limit) {
+            for (i = start; i <= frontier; i++)
+                if (i == start || cells[i].prev >= 0) cells[i].score -= here;
+            here = 0;
+        }
+        size = tfm__utf8_size((unsigned char)text[start]);
+        for (i = start; i < n;) {
+            unsigned char c = (unsigned char)text[i];
+            const tfm__unit *u = &units[base ^ c];
+            if ((u->link & 511) != c) break;
+            base = u->link >> 9;
+            i++;
+            if (u->id < 0) continue;
+            while (frontier < i) cells[++frontier].prev = -1;
+            candidate = p->scores[u->id] + here;
+            if (cells[i].prev < 0 || candidate > cells[i].score)
+                cells[i].score = candidate, cells[i].prev = start, cells[i].id = u->id;
+            if (i - start == size) single = 1;
+        }
+        if (single) continue;
+        i = start + size;
+        while (frontier < i) cells[++frontier].prev = -1;
+        candidate = p->unk_score + here;
+        if (cells[i].prev < 0 || candidate > cells[i].score)
+            cells[i].score = candidate, cells[i].prev = start, cells[i].id = p->unk;
+    }
+    /* from the end back to the front, turning the links round */
+    for (end = n, start = cells[n].prev, id = cells[n].id; start >= 0;
+         end = start, start = before) {
+        before = cells[start].prev, id_before = cells[start].id;
+        cells[start].next = end, cells[start].id = id;
+        id = id_before;
+    }
+}
+
+/* Two neighbours that would make a piece. */
+typedef struct tfm__pair {
+    int32_t rank; /* the score's bits, in an order that integers have */
+    int32_t left, size, unit;
+} tfm__pair;
+
+typedef struct tfm__bpe {
+    const tfm__sentencepiece *p;
+    const char *text;
+    int32_t n;
+    tfm__cell *cells;
+    tfm__pair *heap; /* [2 n]: a merge takes one pair and makes two at most */
+    int32_t n_heap;
+    int32_t *splits; /* [pieces]: bytes of the left half of an unused piece when last met */
+} tfm__bpe;
+
+static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
+    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
+}
+
+/* Floats compare as these integers do, -0 before 0. */
+static int32_t tfm__float_rank(float score) {
+    int32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
+}
+
+/* Puts the symbol at left and its right neighbour into the heap if they make a piece. */
+static void tfm__bpe_pair(tfm__bpe *b, int32_t left) {
+    const tfm__unit *units = b->p->trie.units, *u;
+    const tfm__cell *l = &b->cells[left], *r = l + l->next;
+    int32_t right = left + l->next, i;
+    tfm__pair pair;
+    if (right == b->n || l->id < 0 || r->id < -1) return;
+    u = &units[l->id];
+    for (i = right; i < right + r->next; i++) {
+        unsigned char c = (unsigned char)b->text[i];
+        u = &units[(u->link >> 9) ^ c];
+        if ((u->link & 511) != c) return;
+    }
+    if (u->id < 0) return;
+    if (b->p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
+    pair.rank = tfm__float_rank(b->p->scores[u->id]);
+    pair.left = left, pair.size = l->next + r->next, pair.unit = (int32_t)(u - units);
+    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        b->heap[i] = b->heap[(i - 1) / 2];
+    b->heap[i] = pair;
+}
+
+/* Takes the first pair from the heap. */
+static tfm__pair tfm__bpe_pop(tfm__bpe *b) {
+    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
+    int32_t i = 0, child;
+    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
+        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
+        if (!tfm__pair_first(&b->heap[child], &last)) break;
+        b->heap[i] = b->heap[child];
+    }
+    b->heap[i] = last;
+    return top;
+}
+
+/* Merges pairs until none is left. */
+static void tfm__bpe_merge(tfm__bpe *b) {
+    while (b->n_heap) {
+        tfm__pair top = tfm__bpe_pop(b);
+        tfm__cell *l = &b->cells[top.left], *r;
+        int32_t right = top.left + l->next;
+        /* one of them was merged with another since */
+        if (l->next == 0 || right >= b->n) continue;
+        r = &b->cells[right];
+        if (l->next + r->next != top.size) continue;
+        l->next = top.size, l->id = top.unit;
+        r->next = 0;
+        if (top.left + top.size < b->n) b->cells[top.left + top.size].prev = top.left;
+        if (l->prev >= 0) tfm__bpe_pair(b, l->prev);
+        tfm__bpe_pair(b, top.left);
+    }
+}
+
+/* The piece that is spelt so, or -1. */
+static int32_t tfm__trie_find(const tfm__trie *t, const char *text, int32_t size) {
+    uint32_t base = t->root;
+    int32_t id = -1, i;
+    for (i = 0; i < size; i++) {
+        const tfm__unit *u = &t->units[base ^ (unsigned char)text[i]];
+        if ((u->link & 511) != (unsigned char)text[i]) return -1;
+        base = u->link >> 9, id = u->id;
+    }
+    return id;
+}
+
+enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apart */
+
+/* An unused piece is what it was merged of, halves first to last, deeper ones likewise. */
+static void tfm__bpe_split(tfm__bpe *b, int32_t at, int32_t size) {
+    struct {
+        int32_t at, size, depth;
+    } stack[TFM__BPE_DEPTH + 3], half; /* one right half waits at each depth */
+    int n = 1;
+    stack[0].at = at, stack[0].size = size, stack[0].depth = 0;
+    while (n) {
+        int32_t id, left;
+        half = stack[--n];
+        id = tfm__trie_find(&b->p->trie, b->text + half.at, half.size);
+        left = half.depth <= TFM__BPE_DEPTH && id >= 0 && b->p->types[id] == TFM__PIECE_UNUSED
+                   ? b->splits[id]
+                   : -1;
+        if (left > 0) {
+            stack[n].at = half.at + left, stack[n].size = half.size - left;
+            stack[n].depth = half.depth + 1, n++;
+            stack[n].at = half.at, stack[n].size = left, stack[n].depth = half.depth + 1, n++;
+        } else {
+            b->cells[half.at].next = half.at + half.size;
+            /* one that nothing was merged to is not text; one too deep stays */
+            b->cells[half.at].id =
+                id < 0 || (half.depth <= TFM__BPE_DEPTH && b->p->types[id] == TFM__PIECE_UNUSED)
+                    ? b->p->unk
+                    : id;
+        }
+    }
+}
+
+/* Byte-pair encoding: characters, then always the pair of the best score, leftmost first, becomes
+   one symbol. Symbols are linked by their sizes and by prev. */
+static void tfm__bpe_encode(tfm__bpe *b) {
+    const tfm__sentencepiece *p = b->p;
+    int32_t at, last = -1, size, id = 0;
+    int space, was_space = -1;
+    for (at = 0; at < b->n; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = (int32_t)tfm__user_match(&p->users, b->text + at, b->n - at, &id);
+        cell->id = -2 - id;
+        if (!size) {
+            uint32_t base = p->trie.root;
+            int32_t i;
+            size = tfm__utf8_size((unsigned char)b->text[at]);
+            for (i = at, cell->id = 0; i < at + size && cell->id >= 0; i++) {
+                unsigned char c = (unsigned char)b->text[i];
+                uint32_t unit = base ^ c;
+                cell->id = (p->trie.units[unit].link & 511) == c ? (int32_t)unit : -1;
+                base = p->trie.units[unit].link >> 9;
+            }
+        }
+        cell->next = size, cell->prev = last;
+        /* where no piece can lie across, all before is merged first: small heaps are fast */
+        space = size == TFM__SPACE_PIECE &&
+                memcmp(b->text + at, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+        if (last >= 0) {
+            int cut = !p->has_unused && ((was_space == 0 && space && !p->joins_before) ||
+                                         (was_space == 1 && !space && !p->joins_after));
+            if (cut) {
+                int32_t n = b->n;
+                b->n = at; /* the text ends here, for now */
+                tfm__bpe_merge(b);
+                b->n = n;
+                cell->prev = -1;
+            } else {
+                tfm__bpe_pair(b, last);
+            }
+        }
+        last = at, was_space = space;
+    }
+    tfm__bpe_merge(b);
+    for (at = 0; at < b->n; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = cell->next;
+        id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.units[cell->id].id;
+        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__bpe_split(b, at, size);
+        else cell->next = at + size, cell->id = id < 0 ? p->unk : id;
+    }
+}
+
+/* Scratch for n bytes of normalized text. */
+typedef struct tfm__spm_work {
+    char *text;
+    tfm__cell *cells;
+    tfm__pair *heap;
+    int32_t *splits;
+    int32_t n;
+} tfm__spm_work;
+
+static tfm_status tfm__spm_take(const tfm__sentencepiece *p, int64_t n, tfm_arena *scratch,
+                                tfm__spm_work *work, tfm_error *err) {
+    void *memory = NULL;
+    if (n > INT32_MAX / 2)
+        return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
+                         n, (int64_t)(INT32_MAX / 2));
+    memset(work, 0, sizeof *work);
+    work->n = (int32_t)n;
+    TFM__TRY(tfm_arena_take(scratch, n, 1, &memory, err));
+    work->text = (char *)memory;
+    TFM__TRY(tfm_arena_take(scratch, n + 1, sizeof *work->cells, &memory, err));
+    work->cells = (tfm__cell *)memory;
+    if (!p->bpe) return TFM_OK;
+    TFM__TRY(tfm_arena_take(scratch, 2 * n, sizeof *work->heap, &memory, err));
+    work->heap = (tfm__pair *)memory;
+    if (!p->has_unused) return TFM_OK;
+    TFM__TRY(tfm_arena_take(scratch, p->vocabulary.n, sizeof *work->splits, &memory, err));
+    work->splits = (int32_t *)memory;
+    return TFM_OK;
+}
+
+/* Normalizes text and cuts it into pieces: work->cells, from cell 0 by next to cell n. A measuring
+   arena gets no further than to the size. */
+static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, int64_t size,
+                               tfm_arena *scratch, tfm__spm_work *work, tfm_error *err) {
+    size_t each = 1 + sizeof(tfm__cell) + (p->bpe ? 2 * sizeof(tfm__pair) : 0);
+    int64_t room = 0, n;
+    char *out = NULL;
+    tfm__bpe b;
+    int32_t i;
+    if (!scratch->measuring && scratch->size > scratch->used) {
+        /* the text comes first in the scratch: what fits is in its place at once */
+        out = (char *)scratch->data + scratch->used;
+        room = (int64_t)((scratch->size - scratch->used) / each);
+    }
+    n = tfm__spm_normalize(p, text, size, out, room);
+    TFM__TRY(tfm__spm_take(p, n, scratch, work, err));
+    if (scratch->measuring || n == 0) return TFM_OK;
+    if (n > room) work->n = (int32_t)tfm__spm_normalize(p, text, size, work->text, n);
+    if (work->n == 0) return TFM_OK;
+    if (!p->bpe) {
+        tfm__unigram(p, work->text, work->n, work->cells);
+        return TFM_OK;
+    }
+    b.p = p, b.text = work->text, b.n = work->n, b.n_heap = 0;
+    b.cells = work->cells, b.heap = work->heap, b.splits = work->splits;
+    for (i = 0; work->splits && i < p->vocabulary.n; i++) b.splits[i] = -1;
+    tfm__bpe_encode(&b);
+    return TFM_OK;
+}
+
+/* What the pieces of a text become: their own ids, or those that v has for their spelling. */
+typedef struct tfm__spm_target {
+    const int32_t *ids;       /* [pieces], -1: not in v; NULL: every piece is its own id */
+    const tfm__vocabulary *v; /* of ids */
+    int by_spelling;          /* 1: ids is NULL, and v is asked for each */
+    int32_t unk;              /* for what is not in v; -1: that is a fault */
+} tfm__spm_target;
+
+/* Where the token at a cell ends: unknown characters side by side are one unknown piece, or with
+   *bytes a token for each of their bytes. */
+static int32_t tfm__spm_token_end(const tfm__sentencepiece *p, const tfm__spm_work *work,
+                                  int32_t at, int *bytes) {
+    const tfm__cell *cells = work->cells;
+    int32_t end = cells[at].next;
+    *bytes = cells[at].id == p->unk && p->byte_fallback;
+    while (cells[at].id == p->unk && !*bytes && end < work->n && cells[end].id == p->unk)
+        end = cells[end].next;
+    return end;
+}
+
+/* Writes the ids of cut text, or only counts where out is NULL; -1 where a piece has none. */
+static int64_t tfm__spm_emit(const tfm__sentencepiece *p, const tfm__spm_work *work,
+                             const tfm__spm_target *to, int32_t *out) {
+    const tfm__cell *cells = work->cells;
+    int64_t n = 0;
+    int32_t at, end, i, id;
+    int bytes;
+    for (at = 0; at < work->n; at = end) {
+        end = tfm__spm_token_end(p, work, at, &bytes);
+        for (i = at; i < (bytes ? end : at + 1); i++) {
+            const tfm__spelling *piece;
+            id = bytes ? p->bytes[(unsigned char)work->text[i]] : cells[at].id;
+            piece = &p->vocabulary.spellings[id];
+            if ((to->ids || to->by_spelling) && cells[at].id == p->unk && !bytes)
+                /* its own spelling may be in v */
+                id = tfm__find_token(to->v, work->text + at, end - at);
+            else if (to->ids) id = to->ids[id];
+            else if (to->by_spelling) id = tfm__find_token(to->v, piece->text, piece->size);
+            if (id < 0) id = to->unk;
+            if (id < 0) return -1;
+            if (out) out[n] = id;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- ids to text ---- */
+
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
+
+/* Text as it comes out, a byte at a time, so that rules can look ahead on a copy. */
+typedef struct tfm__spm_decoder {
+    const tfm__sentencepiece *p;
+    const tfm__vocabulary *v; /* the spelling of an id that is no piece */
+    const int32_t *pieces;    /* [ids of the vocabulary]: piece, or TFM__ID_ */
+    const int32_t *ids;
+    int64_t n, i;         /* ids, and the next of them */
+    const char *at, *end; /* what is left of the token before it */
+    char bytes[4];        /* a character made of byte pieces */
+    int n_bytes, byte;
+    int spaces;  /* in at, a mark becomes a space */
+    int started; /* something was written, or the first mark dropped */
+    /* what is written for id i in place of itself, normalized; NULL, or 0 from it: nothing */
+    int (*replace)(const void *context, int64_t i, tfm_text *token);
+    const void *context;
+} tfm__spm_decoder;
+
+/* What is written of a token: all, but no mark before the first text. */
+static void tfm__spm_begin_token(tfm__spm_decoder *d, const char *text, int64_t size) {
+    const tfm__sentencepiece *p = d->p;
+    d->at = text, d->end = text + size;
+    d->spaces = 1;
+    if (!d->started && (p->dummy_prefix || p->trim) && size >= TFM__SPACE_PIECE &&
+        memcmp(d->at, tfm__space_piece, TFM__SPACE_PIECE) == 0) {
+        d->at += TFM__SPACE_PIECE;
+        d->started = !p->trim; /* one mark, or all that come before text */
+    }
+}
+
+/* Turns to the next id that gives text; 0 at the end. */
+static int tfm__spm_next_token(tfm__spm_decoder *d) {
+    const tfm__sentencepiece *p = d->p;
+    const tfm__spelling *s;
+    tfm_text replacement;
+    int32_t piece, k;
+    uint32_t character;
+    while (d->i < d->n) {
+        piece = d->pieces[d->ids[d->i++]];
+        if (piece == TFM__ID_DROPPED || (piece >= 0 && p->types[piece] == TFM__PIECE_CONTROL))
+            continue;
+        if (piece >= 0 && p->types[piece] == TFM__PIECE_BYTE) {
+            /* as many as make a character; one that makes none is U+FFFD */
+            d->i--, d->byte = 0;
+            for (k = 0; k < 4 && d->i + k < d->n; k++) {
+                piece = d->pieces[d->ids[d->i + k]];
+                if (piece < 0 || p->types[piece] != TFM__PIECE_BYTE) break;
+                s = &p->vocabulary.spellings[piece];
+                d->bytes[k] = (char)tfm__byte_of_piece(s->text, s->size);
+            }
+            d->n_bytes = tfm__utf8_next(d->bytes, (size_t)k, &character);
+            d->i += d->n_bytes ? d->n_bytes : 1;
+            if (!d->n_bytes) d->n_bytes = (int)(tfm__utf8_put(d->bytes, 0xFFFD) - d->bytes);
+            return 1;
+        }
+        if (d->replace && d->replace(d->context, d->i - 1, &replacement)) {
+            tfm__spm_begin_token(d, replacement.data, (int64_t)replacement.size);
+        } else if (piece == p->unk) {
+            d->at = p->unk_surface, d->end = d->at + p->unk_surface_size;
+            d->spaces = 0;
+        } else {
+            s = piece >= 0 ? &p->vocabulary.spellings[piece]
+                           : &d->v->spellings[d->v->tokens[d->ids[d->i - 1]]];
+            tfm__spm_begin_token(d, s->text, s->size);
+        }
+        return 1;
+    }
+    return 0;
+}
+
+/* The next byte of the text, or -1. */
+static int tfm__spm_next(tfm__spm_decoder *d) {
+    for (;;) {
+        if (d->byte < d->n_bytes) {
+            d->started = 1;
+            return (unsigned char)d->bytes[d->byte++];
+        }
+        if (d->at < d->end) {
+            d->started = 1;
+            if (d->spaces && d->end - d->at >= TFM__SPACE_PIECE &&
+                memcmp(d->at, tfm__space_piece, TFM__SPACE_PIECE) == 0) {
+                d->at += TFM__SPACE_PIECE;
+                return ' ';
+            }
+            return (unsigned char)*d->at++;
+        }
+        if (!tfm__spm_next_token(d)) return -1;
+    }
+}
+
+/* The longest rule of the way back that the text goes on with: what it becomes, and the decoder
+   moves behind it; or NULL. */
+static const char *tfm__spm_unmap(tfm__spm_decoder *d) {
+    const tfm__charsmap *m = &d->p->unmap;
+    tfm__spm_decoder ahead = *d;
+    const char *becomes = NULL;
+    uint32_t children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0)), at, unit;
+    int c, found = 0, i;
+    for (i = 0; i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
+        c = tfm__spm_next(&ahead);
+        if (c < 0) break;
+        at = children ^ (uint32_t)c;
+        unit = tfm__charsmap_unit(m, at);
+        if ((unit & 0x800000FF) != (uint32_t)c) break;
+        children = at ^ tfm__charsmap_offset(unit);
+        if (!(unit >> 8 & 1)) continue;
+        becomes = m->strings + (tfm__charsmap_unit(m, children) & 0x7FFFFFFF);
+        *d = ahead, found++;
+    }
+    return becomes;
+}
+
+/* All of the text to out, or only its size where out is NULL. */
+static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
+    size_t size = 0;
+    int c, left = 0; /* bytes of a character that stay together */
+    for (;;) {
+        const char *becomes = d->p->unmap.units && !left ? tfm__spm_unmap(d) : NULL;
+        if (becomes) {
+            size_t n = strlen(becomes);
+            if (out) memcpy(out + size, becomes, n);
+            size += n;
+            continue;
+        }
+        c = tfm__spm_next(d);
+        if (c < 0) return size;
+        left = left ? left - 1 : tfm__utf8_size((unsigned char)c) - 1;
+        if (out) out[size] = (char)c;
+        size++;
+    }
+}
+#endif
+
 /* >>weights =======================================================================================
-   22. FROM NAMED TENSORS TO A MODEL
+   23. FROM NAMED TENSORS TO A MODEL
    Every tensor of the file is asked for by name, and its shape checked against what is known so
    far; what nobody asked for is an error. Relies on the file's own rules having been checked.
    ============================================================================================== */
@@ -4138,13 +5468,18 @@ struct tfm_model {
     tfm_norm_weights encoder_norm, decoder_norm;
     tfm_linear_weights generator;
     tfm__vocabulary src_vocabulary, tgt_vocabulary;
+    /* SentencePiece, NULL: words or characters. The vocabularies then are those of the file, or
+       the pieces; src_ids [source's pieces]: ids, -1 none, NULL each its own; tgt_pieces [V] */
+    tfm__sentencepiece *src_spm, *tgt_spm;
+    int32_t *src_ids, *tgt_pieces;
 };
 
 /* What loading passes around. */
 typedef struct tfm__loader {
     const tfm_safetensors *file;
     tfm_model *model;
-    unsigned char *used; /* [tensors]: 1 = asked for */
+    unsigned char *used;  /* [tensors]: 1 = asked for */
+    tfm__pool *temporary; /* goes when loading is done */
     tfm_error *err;
 } tfm__loader;
 
@@ -4458,32 +5793,122 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
 }
 
 #ifndef TRANSFORMER_NO_TEXT
+/* The bytes of a U8 tensor; absent leaves t->data NULL. */
+static tfm_status tfm__load_bytes(tfm__loader *l, const char *name, tfm_tensor *t) {
+    int64_t i = tfm__claim(l, name);
+    memset(t, 0, sizeof *t);
+    if (i < 0) return TFM_OK;
+    *t = tfm_safetensors_tensor(l->file, i);
+    if (t->dtype != TFM_U8 || t->rank != 1)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U8 of rank 1", name,
+                         tfm_dtype_name(t->dtype), t);
+    return TFM_OK;
+}
+
 /* A vocabulary tensor; absent leaves v empty. */
 static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t expected,
                                        tfm__vocabulary *v) {
-    int64_t i = tfm__claim(l, name);
     tfm_tensor t;
-    if (i < 0) return TFM_OK;
-    t = tfm_safetensors_tensor(l->file, i);
-    if (t.dtype != TFM_U8 || t.rank != 1)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U8 of rank 1", name,
-                         tfm_dtype_name(t.dtype), &t);
+    TFM__TRY(tfm__load_bytes(l, name, &t));
+    if (!t.data) return TFM_OK;
     return tfm__read_vocabulary(v, &l->model->pool, name, (const char *)t.data, t.dims[0], expected,
                                 l->err);
 }
+
+/* A SentencePiece tensor, which is there if and only if the config's field says so; a target may
+   share the source's. */
+static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, const char *field,
+                                          int wanted, tfm__sentencepiece *shared,
+                                          tfm__sentencepiece **p) {
+    tfm__spm_reader r;
+    tfm_tensor t;
+    void *memory;
+    TFM__TRY(tfm__load_bytes(l, name, &t));
+    if (t.data && !wanted)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: '%s' is not sentencepiece, but tensor '%s' is there",
+                         field, name);
+    if (!wanted) return TFM_OK;
+    *p = shared;
+    if (!t.data && shared) return TFM_OK;
+    if (!t.data) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
+    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof **p, &memory, l->err));
+    *p = (tfm__sentencepiece *)memory;
+    memset(*p, 0, sizeof **p);
+    memset(&r, 0, sizeof r);
+    r.name = name, r.err = l->err;
+    r.pool = &l->model->pool, r.temporary = l->temporary;
+    return tfm__spm_read(&r, *p, (const unsigned char *)t.data, t.dims[0]);
+}
+
+/* Pieces without a vocabulary are ids by themselves: v becomes theirs. */
+static tfm_status tfm__pieces_as_ids(tfm__loader *l, const char *side, const tfm__sentencepiece *p,
+                                     int32_t rows, tfm__vocabulary *v) {
+    if (p->vocabulary.n > rows)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "%s_sentencepiece has %i pieces, its embedding %i rows, and there is no "
+                         "%s_vocabulary",
+                         side, (int64_t)p->vocabulary.n, (int64_t)rows, side);
+    *v = p->vocabulary;
+    return TFM_OK;
+}
+
+/* From the source's pieces to ids, by spelling. */
+static tfm_status tfm__map_source(tfm__loader *l) {
+    tfm_model *m = l->model;
+    const tfm__vocabulary *pieces = &m->src_spm->vocabulary;
+    void *memory;
+    int32_t i;
+    TFM__TRY(tfm__pool_take(&m->pool, pieces->n, sizeof *m->src_ids, &memory, l->err));
+    m->src_ids = (int32_t *)memory;
+    for (i = 0; i < pieces->n; i++)
+        m->src_ids[i] = tfm__find_token(&m->src_vocabulary, pieces->spellings[i].text,
+                                        pieces->spellings[i].size);
+    return TFM_OK;
+}
+
+/* From ids to the target's pieces, by spelling. What the model needs to run is no text. */
+static tfm_status tfm__map_target(tfm__loader *l) {
+    tfm_model *m = l->model;
+    const tfm_config *c = &m->config;
+    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    void *memory;
+    int32_t i;
+    TFM__TRY(tfm__pool_take(&m->pool, c->tgt_vocab_size, sizeof *m->tgt_pieces, &memory, l->err));
+    m->tgt_pieces = (int32_t *)memory;
+    for (i = 0; i < c->tgt_vocab_size; i++) {
+        const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
+        m->tgt_pieces[i] = TFM__ID_DROPPED;
+        if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
+            m->tgt_pieces[i] = tfm__find_token(&m->tgt_spm->vocabulary, s->text, s->size);
+    }
+    for (i = 0; i < c->n_languages; i++)
+        if (c->languages[i].id < c->tgt_vocab_size)
+            m->tgt_pieces[c->languages[i].id] = TFM__ID_DROPPED;
+    return TFM_OK;
+}
 #endif
 
-/* Both vocabularies, or the source's for both sides. */
+/* Vocabularies and SentencePiece models of both sides; the source's serve the target that has none
+   of its own. */
 static tfm_status tfm__load_text(tfm__loader *l) {
 #ifdef TRANSFORMER_NO_TEXT
     (void)tfm__claim(l, "src_vocabulary");
     (void)tfm__claim(l, "tgt_vocabulary");
+    (void)tfm__claim(l, "src_sentencepiece");
+    (void)tfm__claim(l, "tgt_sentencepiece");
 #else
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
+    TFM__TRY(tfm__load_sentencepiece(l, "src_sentencepiece", "src_text",
+                                     c->src_text == TFM_TEXT_SENTENCEPIECE, NULL, &m->src_spm));
+    TFM__TRY(tfm__load_sentencepiece(l, "tgt_sentencepiece", "tgt_text",
+                                     c->tgt_text == TFM_TEXT_SENTENCEPIECE, m->src_spm,
+                                     &m->tgt_spm));
     TFM__TRY(tfm__load_vocabulary(l, "src_vocabulary", c->src_vocab_size, &m->src_vocabulary));
     TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->tgt_vocabulary));
-    if (!m->tgt_vocabulary.n && m->src_vocabulary.n) {
+    /* a vocabulary of words does not serve pieces */
+    if (!m->tgt_vocabulary.n && m->src_vocabulary.n && (m->src_spm || !m->tgt_spm)) {
         if (c->src_vocab_size != c->tgt_vocab_size)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'tgt_vocabulary' is missing, and "
@@ -4491,8 +5916,16 @@ static tfm_status tfm__load_text(tfm__loader *l) {
                              (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
         m->tgt_vocabulary = m->src_vocabulary;
     }
-    if (m->tgt_vocabulary.n && !m->src_vocabulary.n)
+    if ((m->tgt_vocabulary.n || m->tgt_spm) && !m->src_vocabulary.n && !m->src_spm)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
+    if (m->src_spm && !m->tgt_spm && !m->tgt_vocabulary.n)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
+    if (m->src_spm && m->src_vocabulary.n) TFM__TRY(tfm__map_source(l));
+    else if (m->src_spm)
+        TFM__TRY(tfm__pieces_as_ids(l, "src", m->src_spm, c->src_vocab_size, &m->src_vocabulary));
+    if (m->tgt_spm && !m->tgt_vocabulary.n)
+        TFM__TRY(tfm__pieces_as_ids(l, "tgt", m->tgt_spm, c->tgt_vocab_size, &m->tgt_vocabulary));
+    if (m->tgt_spm) TFM__TRY(tfm__map_target(l));
     c->has_text = m->src_vocabulary.n > 0;
 #endif
     return TFM_OK;
@@ -4535,6 +5968,13 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
             return tfm__fail(l->err, TFM_E_CONFIG,
                              "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
                              (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
+    for (s = 0; s < c->n_languages; s++)
+        if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
+            (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'languages' has %i for %s, the vocabulary fewer "
+                             "tokens",
+                             (int64_t)c->languages[s].id, c->languages[s].code);
     return TFM_OK;
 }
 
@@ -4597,6 +6037,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     if (status == TFM_OK) {
         l.file = file, l.model = m, l.err = err;
         l.used = (unsigned char *)memory;
+        l.temporary = &file->pool;
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
     }
@@ -4643,7 +6084,7 @@ TFM_DEF void tfm_free_model(tfm_model *model) {
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
 /* >>session =======================================================================================
-   23. SESSIONS
+   24. SESSIONS
    One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
    independent, so a group changes no bit), which bounds memory whatever the batch.
 
@@ -4653,7 +6094,9 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
    why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
    ============================================================================================== */
 
-enum { TFM__GROUP = 512 }; /* positions of a pass, or one sentence where that is longer */
+enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
+enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_set_languages is yet to come */
+enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
 
 /* One hypothesis: the end of a path through the forest of tokens. */
 typedef struct tfm__leaf {
@@ -4735,6 +6178,11 @@ struct tfm_session {
     int32_t *out_ids;      /* [M, max_target] */
     int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
     int32_t *text_lengths; /* [max_batch] */
+    int32_t *text_rows;    /* [max_batch]: the text's row of the batch, -1: blank */
+    int32_t language;      /* before each source; -1: none, TFM__LANGUAGE_UNSET */
+    int32_t forced;        /* the first target token, likewise */
+    void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
+    size_t text_scratch_size;
 };
 
 /* rows * columns ids or lengths. */
@@ -4830,6 +6278,21 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
     return tfm__take_ints(arena, M, T, &s->out_ids, err);
 }
 
+/* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
+static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+#ifndef TRANSFORMER_NO_TEXT
+    if (s->model->src_spm) {
+        tfm_arena need = tfm_arena_measuring();
+        tfm__spm_work work;
+        int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
+        TFM__TRY(tfm__spm_take(s->model->src_spm, bytes, &need, &work, err));
+        s->text_scratch_size = need.peak;
+        TFM__TRY(tfm__take_bytes(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
+    }
+#endif
+    return tfm__take_ints(arena, s->max_batch, 1, &s->text_rows, err);
+}
+
 /* Takes everything from the arena: the same code measures and makes. */
 static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
@@ -4860,7 +6323,8 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     s->tgt_pads = (unsigned char *)memory;
     TFM__TRY(tfm__layout_search(s, attention, arena, err));
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
-    return tfm__take_ints(arena, B, 1, &s->text_lengths, err);
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->text_lengths, err));
+    return tfm__layout_text(s, arena, err);
 }
 
 /* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
@@ -4892,6 +6356,8 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          "max_source %i and max_target %i, but the model has "
                          "positions for %i",
                          (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+    s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
+    s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
     /* defaults stay inside what the model has; only limits that were asked for can be too long */
     s->model = model;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
@@ -5174,7 +6640,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 }
 
 /* >>search ========================================================================================
-   24. DECODING
+   25. DECODING
    Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
    forest: at each step a hypothesis stands in a cache row, and its new token is written down with
    the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
@@ -5661,10 +7127,10 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
 /* ---- options ---- */
 
 /* One option and what it may be. */
-typedef struct tfm__range {
+typedef struct tfm__option_range {
     const char *name;
     double value, least, most;
-} tfm__range;
+} tfm__option_range;
 
 /* Ids of an option: each in the vocabulary. row -1: a plain list. */
 static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
@@ -5711,7 +7177,7 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size, i;
-    tfm__range ranges[17];
+    tfm__option_range ranges[17];
     int n = 0;
 #define TFM__RANGE(field, low, high)                                                               \
     ranges[n].name = #field, ranges[n].value = (double)o->field, ranges[n].least = low,            \
@@ -5775,7 +7241,7 @@ static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_opti
                                      tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
-    sentence->first = s->model->config.forced;
+    sentence->first = s->forced; /* negative: none */
     if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
     sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
@@ -6038,7 +7504,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
             int32_t length = tfm__row_length(tgt, b);
             int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
             double *to = out + b * L + l;
-            if (l > length || (l == 0 && length && id == c->forced)) *to = 0;
+            if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
             else *to = (double)row[id] - tfm__log_sum(row, V);
         }
     }
@@ -6091,14 +7557,12 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 }
 
 /* >>text ==========================================================================================
-   25. TEXT IN, TEXT OUT
+   26. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
-   Relies on vocabularies and on the calls of sections 23 and 24, which any program could make.
+   Relies on vocabularies, on SentencePiece, and on the calls of sections 24 and 25, which any
+   program could make.
    ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
-
-static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
 
 /* Unicode's White_Space. */
 static int tfm__is_space(uint32_t c) {
@@ -6133,15 +7597,158 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     return 1;
 }
 
-/* Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+/* Insertions, deletions and exchanges of bytes from one code to another, both short. */
+static int tfm__distance(const char *from, const char *to) {
+    int row[TFM__CODE + 1], n = (int)strlen(to), i, k;
+    for (k = 0; k <= n; k++) row[k] = k;
+    for (i = 0; from[i]; i++) {
+        int corner = row[0];
+        row[0] = i + 1;
+        for (k = 1; k <= n; k++) {
+            int least = corner + (from[i] != to[k - 1]);
+            if (row[k] + 1 < least) least = row[k] + 1;
+            if (row[k - 1] + 1 < least) least = row[k - 1] + 1;
+            corner = row[k], row[k] = least;
+        }
+    }
+    return row[n];
+}
+
+/* The id of a language's code of size bytes; one that the model has not is an error with the three
+   that are nearest. */
+static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
+                                     int32_t *id, tfm_error *err) {
+    const char *nearest[3] = {"", "", ""};
+    int distances[3] = {1000, 1000, 1000}, place;
+    char wanted[TFM__CODE];
+    int32_t i;
+    tfm__writer w;
+    w.at = wanted, w.end = wanted + sizeof wanted - 1;
+    for (i = 0; (size_t)i < size && w.at < w.end; i++) tfm__write_char(&w, code[i]);
+    *w.at = 0;
+    for (i = 0; i < c->n_languages; i++) {
+        const char *other = c->languages[i].code;
+        int distance = tfm__distance(wanted, other);
+        if (size == strlen(other) && memcmp(code, other, size) == 0) {
+            *id = c->languages[i].id;
+            return TFM_OK;
+        }
+        for (place = 3; place && distance < distances[place - 1]; place--)
+            if (place < 3)
+                nearest[place] = nearest[place - 1], distances[place] = distances[place - 1];
+        if (place < 3) nearest[place] = other, distances[place] = distance;
+    }
+    if (!c->n_languages)
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
+                     nearest[0], nearest[1], nearest[2]);
+}
+
+TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err) {
+    if (!model || !code || !id)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_find_language: a pointer is NULL");
+    return tfm__find_language(&model->config, code, strlen(code), id, err);
+}
+
+TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+                                     tfm_error *err) {
+    const tfm_config *c;
+    int32_t from = -1, into = -1;
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    c = &session->model->config;
+    if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
+    if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
+    if (!source && c->src_language == TFM_LANGUAGE_SOURCE)
+        return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
+    if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
+        return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
+    if (c->src_language) session->language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+    if (c->tgt_language_forced) session->forced = into;
+    return TFM_OK;
+}
+
+/* Steps over ">>code<<" before a text, where the model's sources begin with the language to
+   translate into. *id stays as it is where there is none. */
+static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
+                                     int32_t *id, tfm_error *err) {
+    const char *at = *text, *end = *text + *size, *code;
+    uint32_t character;
+    if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
+    while (at < end && tfm__utf8_next(at, (size_t)(end - at), &character) &&
+           tfm__is_space(character))
+        at += tfm__utf8_size((unsigned char)*at);
+    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
+    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
+        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
+    if (end - at < 2) return TFM_OK;
+    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
+    *text = at + 2, *size = (size_t)(end - at - 2);
+    return TFM_OK;
+}
+
+static tfm_status tfm__no_language(tfm_error *err) {
+    return tfm__fail(err, TFM_E_STATE,
+                     "the model knows several languages: tfm_set_languages comes first");
+}
+
+/* The ids before a text: the language's and src_start, at most 2. */
+static int tfm__leading_ids(const tfm_config *c, int32_t language, int32_t *ids) {
+    int n = 0;
+    if (c->src_start >= 0) ids[n++] = c->src_start;
+    if (language >= 0) ids[n++] = language;
+    return n;
+}
+
+/* tfm_tokenize for SentencePiece: counts, then writes. */
+static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text, int64_t size,
+                                       int32_t language, int32_t *ids, int32_t capacity,
+                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
+    const tfm_config *c = &model->config;
+    tfm__spm_work work;
+    tfm__spm_target to;
+    int32_t leading[2];
+    int64_t n, n_leading = tfm__leading_ids(c, language, leading);
+    int64_t extra = n_leading + (c->src_end >= 0);
+    size_t used;
+    tfm_status status;
+    if (!scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: SentencePiece needs a scratch arena");
+    used = scratch->used;
+    status = tfm__spm_cut(model->src_spm, text, size, scratch, &work, err);
+    scratch->used = used;
+    if (status != TFM_OK || scratch->measuring) return status;
+    memset(&to, 0, sizeof to);
+    to.ids = model->src_ids, to.v = &model->src_vocabulary, to.unk = c->src_unk;
+    n = tfm__spm_emit(model->src_spm, &work, &to, NULL);
+    if (n < 0)
+        return tfm__fail(err, TFM_E_TOKEN,
+                         "a piece of the text is not in src_vocabulary, and the model has no "
+                         "src_unk");
+    if (n && n + extra > capacity)
+        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n + extra,
+                         (int64_t)capacity);
+    if (n && language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    *count = (int32_t)(n ? n + extra : 0);
+    if (n == 0) return TFM_OK;
+    memcpy(ids, leading, (size_t)n_leading * sizeof *ids);
+    (void)tfm__spm_emit(model->src_spm, &work, &to, ids + n_leading);
+    if (c->src_end >= 0) ids[n_leading + n] = c->src_end;
+    return TFM_OK;
+}
+
+/* tfm_tokenize with a language's token before the text; TFM__LANGUAGE_UNSET: the text must say it.
+   Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
+static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t language, int32_t *ids,
+                                int32_t capacity, int32_t *count, tfm_arena *scratch,
                                 tfm_error *err) {
     const tfm_config *c;
     const tfm__vocabulary *v;
     tfm_text_kind kind;
     tfm_text token;
-    int64_t fault, n = 0;
+    int32_t leading[2];
+    int64_t fault, n = 0, n_leading;
     size_t at;
     int pass;
     if (!model || (!text && size) || !count || (!ids && capacity > 0))
@@ -6151,9 +7758,15 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
     fault = tfm__utf8_fault(text, size);
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
+    if (kind == TFM_TEXT_SENTENCEPIECE)
+        return tfm__tokenize_pieces(model, text, (int64_t)size, language, ids, capacity, count,
+                                    scratch, err);
+    if (scratch && scratch->measuring) return TFM_OK;
+    n_leading = tfm__leading_ids(c, language, leading);
     for (pass = 0; pass < 2; pass++) { /* counts and checks, then writes */
-        n = c->src_start >= 0;
-        if (pass && n) ids[0] = c->src_start;
+        n = n_leading;
+        if (pass) memcpy(ids, leading, (size_t)n * sizeof *ids);
         for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
             int32_t id = tfm__find_token(v, token.data, (int64_t)token.size);
             if (id < 0 && c->src_unk < 0)
@@ -6163,12 +7776,133 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
                                  (int64_t)at);
             if (pass) ids[n] = id < 0 ? c->src_unk : id;
         }
-        if (n == (c->src_start >= 0)) { /* blank */
+        if (n == n_leading) { /* blank */
             *count = 0;
             return TFM_OK;
         }
+        if (language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
         if (pass && c->src_end >= 0) ids[n] = c->src_end;
         n += c->src_end >= 0;
+        if (n > capacity)
+            return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
+                             (int64_t)capacity);
+    }
+    *count = (int32_t)n;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                                tfm_arena *scratch, tfm_error *err) {
+    return tfm__tokenize(model, text, size, form, -1, ids, capacity, count, scratch, err);
+}
+
+/* text with a mark before each word, as pieces have it; out has room for 4 * size + 3 bytes. */
+static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
+    int64_t n = 0;
+    size_t at = 0;
+    uint32_t c;
+    int step, blank = 1;
+    for (; at < size && (step = tfm__utf8_next(text + at, size - at, &c)) != 0;
+         at += (size_t)step) {
+        if (tfm__is_space(c)) {
+            blank = 1;
+            continue;
+        }
+        if (blank) memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE), n += TFM__SPACE_PIECE;
+        memcpy(out + n, text + at, (size_t)step), n += step;
+        blank = 0;
+    }
+    return n;
+}
+
+/* The longest token at text, and its bytes; without one -1 and the bytes of a character. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const char *text, int64_t size,
+                                  int64_t longest, int64_t *bytes) {
+    for (*bytes = tfm__min(size, longest); *bytes > 0; --*bytes) {
+        int32_t id = tfm__find_token(v, text, *bytes);
+        if (id >= 0) return id;
+    }
+    *bytes = tfm__utf8_size((unsigned char)*text);
+    return -1;
+}
+
+/* Pieces without SentencePiece; counts only where ids is NULL. -1: unknown, and no id for that. A
+   run of unknown characters is one token. */
+static int64_t tfm__match_pieces(const tfm_model *m, const char *text, int64_t size, int32_t *ids) {
+    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    int64_t longest = 0, at, n = 0, i, bytes;
+    int known = 1;
+    for (i = 0; i < v->n_spellings; i++) longest = tfm__max(longest, v->spellings[i].size);
+    for (at = 0; at < size; at += bytes) {
+        int32_t id = tfm__longest_token(v, text + at, size - at, longest, &bytes);
+        if (id >= 0 || known) {
+            if (id < 0 && m->config.tgt_unk < 0) return -1;
+            if (ids) ids[n] = id < 0 ? m->config.tgt_unk : id;
+            n++;
+        }
+        known = id >= 0;
+    }
+    return n;
+}
+
+/* Words or characters of the target, likewise. */
+static int64_t tfm__match_tokens(const tfm_model *m, tfm_text_kind kind, const char *text,
+                                 size_t size, int32_t *ids) {
+    tfm_text token;
+    size_t at = 0;
+    int64_t n = 0;
+    while (tfm__next_token(&m->tgt_vocabulary, kind, text, size, &at, &token)) {
+        int32_t id = tfm__find_token(&m->tgt_vocabulary, token.data, (int64_t)token.size);
+        if (id < 0) id = m->config.tgt_unk;
+        if (id < 0) return -1;
+        if (ids) ids[n] = id;
+        n++;
+    }
+    return n;
+}
+
+/* Counts first, then writes. */
+TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
+                                       tfm_text_form form, int32_t *ids, int32_t capacity,
+                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
+    const tfm_config *c;
+    tfm_text_kind kind;
+    tfm__spm_work work;
+    tfm__spm_target to;
+    tfm_status status = TFM_OK;
+    void *marked = NULL;
+    int64_t fault, n = 0, n_marked = 0;
+    size_t used;
+    int pass;
+    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: a pointer is NULL");
+    c = &model->config;
+    if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
+    fault = tfm__utf8_fault(text, size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->tgt_text;
+    if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
+    used = scratch ? scratch->used : 0;
+    memset(&work, 0, sizeof work);
+    memset(&to, 0, sizeof to);
+    to.v = &model->tgt_vocabulary, to.unk = c->tgt_unk, to.by_spelling = 1;
+    if (kind == TFM_TEXT_SENTENCEPIECE)
+        status = tfm__spm_cut(model->tgt_spm, text, (int64_t)size, scratch, &work, err);
+    else if (kind == TFM_TEXT_PIECES)
+        status = tfm_arena_take(scratch, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err);
+    if (scratch) scratch->used = used;
+    if (status != TFM_OK || (scratch && scratch->measuring)) return status;
+    if (marked) n_marked = tfm__mark_words(text, size, (char *)marked);
+    for (pass = 0; pass < 2; pass++) {
+        int32_t *out = pass ? ids : NULL;
+        if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->tgt_spm, &work, &to, out);
+        else if (marked) n = tfm__match_pieces(model, (const char *)marked, n_marked, out);
+        else n = tfm__match_tokens(model, kind, text, size, out);
+        if (n < 0)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "a token is not in tgt_vocabulary, and the model has no tgt_unk");
         if (n > capacity)
             return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
                              (int64_t)capacity);
@@ -6201,23 +7935,45 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Which source token each target token attends to most, and the text that those were. */
+/* What stands for unknown tokens: the source's, by alignment. */
 typedef struct tfm__unknowns {
-    const tfm_text *source;
-    const int32_t *positions; /* -1: none */
+    const tfm_model *model;
+    const int32_t *ids;       /* the target */
+    const int32_t *positions; /* which source token each attends to most; -1: none */
+    tfm_text source;
+    tfm_text_kind kind;
+    tfm__spm_work work; /* of kind SentencePiece: the source in pieces */
+    int32_t leading;    /* source tokens before the text's */
 } tfm__unknowns;
 
-/* Token at of a source, as it stands in the text. */
-static int tfm__source_token(const tfm_model *m, tfm_text_form form, const tfm_text *source,
-                             int32_t at, tfm_text *token) {
-    tfm_text_kind kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : m->config.src_text;
+/* Token at of the source, as it stands in the text (normalized, if by SentencePiece), or with at -1
+   only how many there are. */
+static int32_t tfm__source_token(const tfm__unknowns *u, int32_t at, tfm_text *token) {
+    const tfm_model *m = u->model;
     size_t offset = 0;
-    int32_t i = m->config.src_start >= 0; /* which is no part of the text */
-    if (at < i) return 0;
-    for (; tfm__next_token(&m->src_vocabulary, kind, source->data, source->size, &offset, token);
-         i++)
-        if (i == at) return 1;
-    return 0;
+    int32_t i = 0, begin, end;
+    int bytes;
+    if (u->kind != TFM_TEXT_SENTENCEPIECE) {
+        for (; tfm__next_token(&m->src_vocabulary, u->kind, u->source.data, u->source.size, &offset,
+                               token);
+             i++)
+            if (i == at) return 1;
+        return at < 0 ? i : 0;
+    }
+    for (begin = 0; begin < u->work.n; begin = end) {
+        end = tfm__spm_token_end(m->src_spm, &u->work, begin, &bytes);
+        token->data = u->work.text + begin, token->size = (size_t)(end - begin);
+        if (at >= i && at < i + (bytes ? end - begin : 1)) return 1;
+        i += bytes ? end - begin : 1;
+    }
+    return at < 0 ? i : 0;
+}
+
+/* The source token that stands for target token i, if that is unknown. */
+static int tfm__replace_unknown(const void *context, int64_t i, tfm_text *token) {
+    const tfm__unknowns *u = (const tfm__unknowns *)context;
+    int32_t at = u->positions[i] - u->leading;
+    return u->ids[i] == u->model->config.tgt_unk && at >= 0 && tfm__source_token(u, at, token) > 0;
 }
 
 /* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. unknowns
@@ -6227,18 +7983,26 @@ static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_t
     const tfm__vocabulary *v = &m->tgt_vocabulary;
     tfm__joined j;
     int64_t i;
+    if (form == TFM_FORM_TEXT && m->tgt_spm) {
+        tfm__spm_decoder d;
+        memset(&d, 0, sizeof d);
+        d.p = m->tgt_spm, d.v = v, d.pieces = m->tgt_pieces, d.ids = ids, d.n = n;
+        if (unknowns) d.replace = tfm__replace_unknown, d.context = unknowns;
+        return tfm__spm_decode(&d, out);
+    }
     j.out = out, j.size = 0;
     j.words = form == TFM_FORM_TOKENS || m->config.tgt_text == TFM_TEXT_WORDS;
     for (i = 0; i < n; i++) {
-        const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
         tfm_text token;
-        if (unknowns && ids[i] == m->config.tgt_unk &&
-            tfm__source_token(m, form, unknowns->source, unknowns->positions[i], &token)) {
+        if (unknowns && tfm__replace_unknown(unknowns, i, &token)) {
             /* pieces say where spaces are, this word does not */
             if (!j.words && j.size && m->config.tgt_text == TFM_TEXT_PIECES)
                 tfm__join_byte(&j, ' ');
             tfm__join_token(&j, token.data, (int64_t)token.size);
-        } else tfm__join_token(&j, spelling->text, spelling->size);
+        } else if (ids[i] < v->n) { /* an embedding may have more rows than there are pieces */
+            const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
+            tfm__join_token(&j, spelling->text, spelling->size);
+        }
     }
     return j.size;
 }
@@ -6272,6 +8036,27 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
     return tfm__write_text_of(model, ids, count, form, NULL, text, capacity, size, err);
 }
 
+/* The source's text again in tokens, which are those at the end of its row. */
+static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
+                                     tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int64_t fault = tfm__utf8_fault(source->data, source->size);
+    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
+    tfm_text token;
+    int32_t language = -1;
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "source is not UTF-8 at byte %i", fault);
+    memset(u, 0, sizeof *u);
+    u->model = s->model, u->source = *source;
+    u->kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    if (form == TFM_FORM_TEXT)
+        TFM__TRY(tfm__take_language(c, &u->source.data, &u->source.size, &language, err));
+    if (u->kind == TFM_TEXT_SENTENCEPIECE)
+        TFM__TRY(tfm__spm_cut(s->model->src_spm, u->source.data, (int64_t)u->source.size, &scratch,
+                              &u->work, err));
+    u->leading = s->src_lengths[row] - (c->src_end >= 0) - tfm__source_token(u, -1, &token);
+    return TFM_OK;
+}
+
 TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
                                 const tfm_text *source, tfm_text_form form, char *text,
                                 size_t capacity, size_t *size, tfm_error *err) {
@@ -6281,11 +8066,10 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
     TFM__TRY(tfm_get_result(session, row, rank, &result, err));
     if (!session->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
-    unknowns.source = source, unknowns.positions = session->paths; /* scratch of a step */
     if (source) {
-        int64_t fault = tfm__utf8_fault(source->data, source->size);
-        if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "source is not UTF-8 at byte %i", fault);
+        TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
         TFM__TRY(tfm_get_alignment(session, row, rank, session->paths, err));
+        unknowns.ids = result.ids, unknowns.positions = session->paths; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, result.length, form,
                               source ? &unknowns : NULL, text, capacity, size, err);
@@ -6294,21 +8078,32 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. */
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
                                       tfm_batch *batch, tfm_error *err) {
+    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
     tfm_error inner;
     int32_t i, row, count;
     batch->ids = s->text_ids, batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
-        tfm_status status = tfm_tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
-                                         s->text_ids + (int64_t)batch->rows * s->max_source,
-                                         s->max_source, &count, &inner);
+        tfm_status status = tfm__tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
+                                          s->language,
+                                          s->text_ids + (int64_t)batch->rows * s->max_source,
+                                          s->max_source, &count, &scratch, &inner);
+        if (status == TFM_E_ARENA)
+            status = tfm__fail(&inner, TFM_E_TOO_LONG,
+                               "text has %i bytes after normalization, the session takes %i (%i "
+                               "for each of max_source tokens)",
+                               tfm__spm_normalize(s->model->src_spm, texts[i].data,
+                                                  (int64_t)texts[i].size, NULL, 0),
+                               (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
         if (status != TFM_OK && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
         if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
+        s->text_rows[i] = count ? batch->rows : -1;
         if (!count) continue;
         s->text_lengths[batch->rows++] = count;
         batch->width = (int32_t)tfm__max(batch->width, count);
     }
+    if (batch->rows && s->forced == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
     for (row = 1; row < batch->rows; row++) /* from rows of max_source to rows of width */
         memmove(s->text_ids + (int64_t)row * batch->width,
                 s->text_ids + (int64_t)row * s->max_source,
@@ -6344,14 +8139,12 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
-    for (i = row = 0; i < n; i++) {
-        tfm_text token;
-        size_t begin = 0, size = 0;
-        /* a text without a token was not in the batch */
-        if (tfm__next_token(&s->model->src_vocabulary, s->model->config.src_text, texts[i].data,
-                            texts[i].size, &begin, &token))
-            TFM__TRY(tfm_get_text(s, row++, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at,
-                                  &size, err));
+    for (i = 0; i < n; i++) {
+        size_t size = 0;
+        row = s->text_rows[i];
+        if (row >= 0) /* a text without a token was not in the batch */
+            TFM__TRY(tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
+                                  err));
         buffer[at + size] = 0;
         out[i].data = buffer + at, out[i].size = size;
         at += size + 1;
@@ -6375,8 +8168,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
    REVISION HISTORY
 
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops
-                            for AVX2 and AVX-512
+                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops for AVX2 and AVX-512;
+                            SentencePiece, languages; tfm_tokenize takes a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE

@@ -27,6 +27,7 @@ static const char usage[] =
     "Translates standard input, a sentence a line, to standard output, a line each.\n"
     "\n"
     "  --tokens          lines are space-separated tokens of the vocabularies, in and out\n"
+    "  --from CODE, --to CODE   languages, for models of several (eng_Latn, fra ...)\n"
     "  --batch N         sentences translated together (default 16; 1 on a terminal, where each\n"
     "                    line is answered at once)\n"
     "  --max-source N    a line of more than N source tokens is an error (default 4096)\n"
@@ -75,6 +76,7 @@ typedef struct options {
     int32_t beam, n_best;
     const char *beside; /* the file of --prefix or --score: lines that go with those of the input */
     const char *prefix, *score, *attention;
+    const char *from, *to; /* languages */
     tfm_decode_options decode;
 } options;
 
@@ -118,6 +120,8 @@ typedef struct translator {
     options opt;
     tfm_model *model;
     vocabulary target;
+    buffer scratch;   /* of the tokenizer */
+    int32_t language; /* token before each source; -1: none */
     tfm_session *session;
     shape made;    /* rows 0: no session yet */
     shape rows_at; /* the last answer of rows_at */
@@ -274,6 +278,8 @@ static options parse_options(int argc, char **argv) {
         {"--min-length", COUNT, &d->min_length, 0, 1000000, TRANSLATING, 0},
         {"--no-repeat-ngram", COUNT, &d->no_repeat_ngram, 0, 1000000, TRANSLATING, 0},
         {"--repetition-penalty", NUMBER, &d->repetition_penalty, 0.01, 100, TRANSLATING, 0},
+        {"--from", PATH, &o.from, 0, 0, ANY_USE, 0},
+        {"--to", PATH, &o.to, 0, 0, ANY_USE, 0},
         {"--prefix", PATH, &o.prefix, 0, 0, TRANSLATING, 0},
         {"--sample", FLAG, &o.sample, 0, 0, TRANSLATING, 0},
         {"--temperature", NUMBER, &d->temperature, 0.01, 100, SAMPLING, 0},
@@ -512,22 +518,50 @@ static void tokenize_target(translator *t, line *l) {
 
 /* ---- source text to source tokens ----------------------------------------------------------- */
 
+/* Puts the language's token before the others, but behind src_start; a line that begins with
+   ">>code<<" has it already. 0: the model needs a token, and there is none. */
+static int put_language(const translator *t, ids *s) {
+    const tfm_config *c = tfm_model_config(t->model);
+    int32_t at = c->src_start >= 0, i;
+    if (c->src_language == TFM_LANGUAGE_NONE || !s->n) return 1;
+    for (i = 0; i < c->n_languages && c->src_language == TFM_LANGUAGE_TARGET; i++)
+        if (s->data[at] == c->languages[i].id) return 1;
+    if (t->language < 0) return 0;
+    push(s, 0);
+    memmove(s->data + at + 1, s->data + at, (size_t)(s->n - 1 - at) * sizeof *s->data);
+    s->data[at] = t->language;
+    return 1;
+}
+
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(translator *t, line *l) {
     const tfm_config *c = tfm_model_config(t->model);
     size_t most = l->text.size + 2; /* a token is a byte at least; start and end come on top */
     ids *s = &l->source;
+    tfm_arena scratch = tfm_arena_measuring();
     tfm_error err;
     char cause[128];
+    memset(&err, 0, sizeof err);
     s->n = l->target.n = 0, l->out.size = 0, l->faulty = 0;
     if (most > INT32_MAX) {
         report(t, l, "longer than 2 GiB");
         return;
     }
-    if (most > s->room) s->data = (int32_t *)grow(s->data, (s->room = 2 * most) * sizeof *s->data);
-    if (tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, s->data, (int32_t)most,
-                     &s->n, &err) != TFM_OK) {
+    if (tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, NULL, 0, &s->n, &scratch,
+                     &err) == TFM_OK) {
+        /* the scratch has 17 bytes and more for each token that normalization may add */
+        most += scratch.peak / 17 + 1;
+        if (most > s->room)
+            s->data = (int32_t *)grow(s->data, (s->room = 2 * most) * sizeof *s->data);
+        reserve(&t->scratch, scratch.peak);
+        scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
+        err.status = tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, s->data,
+                                  (int32_t)most, &s->n, &scratch, &err);
+    }
+    if (err.status != TFM_OK) {
         report(t, l, err.text);
+    } else if (!put_language(t, s)) {
+        report(t, l, "the model knows several languages: --from and --to choose");
     } else if (s->n > t->opt.max_source) {
         snprintf(cause, sizeof cause, "%d tokens, the limit is %d (--max-source)", (int)s->n,
                  (int)t->opt.max_source);
@@ -540,6 +574,20 @@ static void tokenize(translator *t, line *l) {
     if (!l->faulty && !s->n && l->target.n)
         report(t, l,
                t->opt.score ? "blank, but its translation is not" : "blank, but its prefix is not");
+}
+
+/* The languages that were asked for are the model's. */
+static tfm_status find_languages(translator *t, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(t->model);
+    const char *first = c->src_language == TFM_LANGUAGE_SOURCE ? t->opt.from : t->opt.to;
+    tfm_status status = TFM_OK;
+    int32_t id;
+    t->language = -1;
+    if (t->opt.from) status = tfm_find_language(t->model, t->opt.from, &id, err);
+    if (status == TFM_OK && t->opt.to) status = tfm_find_language(t->model, t->opt.to, &id, err);
+    if (status == TFM_OK && c->src_language && first)
+        status = tfm_find_language(t->model, first, &t->language, err);
+    return status;
 }
 
 /* What only the model can tell about the options. */
@@ -630,7 +678,8 @@ static int fit_session(translator *t, int32_t rows, int32_t source, int32_t targ
     o = session_options(t, &s);
     if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
     t->made = s;
-    return 1;
+    if (!t->opt.from && !t->opt.to) return 1;
+    return tfm_set_languages(t->session, t->opt.from, t->opt.to, err) == TFM_OK;
 }
 
 /* ---- a picture of the attention ------------------------------------------------------------- */
@@ -947,6 +996,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
         return EXIT_USAGE;
     }
+    if (find_languages(&t, &err) != TFM_OK) {
+        fprintf(stderr, "translate: %s\n", err.text);
+        return EXIT_USAGE;
+    }
     check_against_model(&t);
     if (t.opt.beside) beside = open_file(t.opt.beside, "rb");
     if (t.opt.attention) t.picture = open_file(t.opt.attention, "wb");
@@ -987,7 +1040,7 @@ int main(int argc, char **argv) {
         free(lines[i].text.data), free(lines[i].beside.data), free(lines[i].out.data);
         free(lines[i].source.data), free(lines[i].target.data);
     }
-    free(lines), free(order);
+    free(lines), free(order), free(t.scratch.data);
     free(t.target.text.data), free(t.target.begins), free(t.target.sorted);
     if (beside) fclose(beside);
     tfm_free_session(t.session);

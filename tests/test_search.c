@@ -857,7 +857,7 @@ static void unknowns(void) {
     model = tiny_model(t);
     s = wide_session(model, 1, 1, MOST);
     in.data = "a Quetzalcoatl b", in.size = strlen(in.data);
-    must(tfm_tokenize(model, in.data, in.size, TFM_FORM_TEXT, ids, 8, &n, &err));
+    must(tfm_tokenize(model, in.data, in.size, TFM_FORM_TEXT, ids, 8, &n, NULL, &err));
     batch = tiny_batch(ids, NULL, 1, n);
     o.min_length = 4;
     must(tfm_decode(s, &batch, &o, &err));

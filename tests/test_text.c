@@ -29,7 +29,7 @@ static const char *ids_of(const tfm_model *m, const char *text, size_t size, tfm
     int32_t ids[64], count = -1, i;
     size_t at = 0;
     shown[0] = 0;
-    if (tfm_tokenize(m, text, size, form, ids, 64, &count, &err) != TFM_OK) return err.text;
+    if (tfm_tokenize(m, text, size, form, ids, 64, &count, NULL, &err) != TFM_OK) return err.text;
     for (i = 0; i < count; i++)
         at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
     return shown;
@@ -59,7 +59,7 @@ static void tokenizing(void) {
     IDS(m, "hello \xe5\xad", TFM_FORM_TEXT, "text is not UTF-8 at byte 6");
     IDS(m, "ab\xc0\x80", TFM_FORM_TEXT, "text is not UTF-8 at byte 2");
     IDS(m, "\xed\xbf\xbf", TFM_FORM_TEXT, "text is not UTF-8 at byte 0");
-    CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, &err),
+    CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
     tfm_free_model(m);
@@ -143,8 +143,8 @@ static void translating(void) {
         CHECK(tfm_translate(one, lines[i], single, sizeof single, &err) == TFM_OK, "");
         same &= strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
         /* the same by hand */
-        CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, &err) ==
-                  TFM_OK,
+        CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, NULL,
+                           &err) == TFM_OK,
               "");
         src = tiny_batch(ids, NULL, 1, count);
         if (count) {

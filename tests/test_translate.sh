@@ -25,6 +25,8 @@ check "  and it says so" "translate: line 1: stopped at its limit of 2 tokens" "
 echo 我是学生 | run $toy --scores > /dev/null
 check "--scores" "I am a student" "$(sed -n 's/^-[0-9]*\.[0-9]*	//p' $dir/out)"
 
+check "--to, and a model without languages" "2 translate: the model has no languages, so not 'fra'" \
+    "$(echo 我 | run $toy --to fra) $(cat $dir/err)"
 check "--max-source 4: a longer line is an error with both numbers" "1 translate: line 1: 5 tokens, the limit is 4 (--max-source)" \
     "$(echo 我喜欢学习 | run $toy --max-source 4) $(cat $dir/err)"
 # lines so long that a whole batch of them would not go together, among short ones

@@ -38,7 +38,7 @@ static void print_config(const tfm_config *c) {
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
-    static const char *const texts[] = {"words", "characters", "pieces"};
+    static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece"};
     int32_t i;
     printf("config\n");
     print_size("n_heads", c->n_heads);
@@ -81,6 +81,9 @@ static void print_config(const tfm_config *c) {
     printf("  %-20s", "suppressed");
     for (i = 0; i < c->n_suppressed; i++) printf(" %d", (int)c->suppressed[i]);
     printf(c->n_suppressed ? "\n" : " none\n");
+    printf("  %-20s", "languages");
+    for (i = 0; i < c->n_languages; i++) printf(" %s", c->languages[i].code);
+    printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
     print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
 }

@@ -1,0 +1,107 @@
+/* spm_ids MODEL [PASSES] < TEXTS > RESULTS: what SentencePiece gives here, for
+   compare_sentencepiece.py. A text is its size (4 bytes) and its bytes; a result is the number of
+   ids, the ids, the size of the text that they decode to, and that text. With PASSES it says on
+   standard error how many seconds each pass over the texts took for tokenizing alone. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+#include <time.h>
+
+/* All of a stream. */
+static char *slurp(FILE *stream, size_t *size) {
+    char *data = NULL;
+    size_t room = 0, got;
+    *size = 0;
+    do {
+        data = (char *)realloc(data, room = 2 * room + 65536);
+        if (!data) exit(2);
+        got = fread(data + *size, 1, room - *size, stream);
+        *size += got;
+    } while (got);
+    return data;
+}
+
+/* A model around the pieces. Their number is not known before the model is read: too few rows give
+   a message that has it. */
+static tfm_model *load(const char *path) {
+    FILE *stream = fopen(path, "rb");
+    tfm_model *model = NULL;
+    tfm_error err;
+    char *data, *at;
+    size_t size, bytes;
+    void *file;
+    int pass;
+    tiny t = tiny_default();
+    if (!stream) fprintf(stderr, "%s: cannot be opened\n", path), exit(2);
+    data = slurp(stream, &size);
+    fclose(stream);
+    t.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
+    t.vs = t.vt = 1, t.heads = 1, t.d = 2, t.key = t.value = 2, t.ff = 2;
+    for (pass = 0; pass < 2 && !model; pass++) {
+        st_writer w;
+        tiny_write(&w, t);
+        st_add(&w, "src_sentencepiece", tfm_tensor_1d(data, TFM_U8, (int64_t)size));
+        file = tiny_bytes(&w, &bytes);
+        if (tfm_model_load(&model, file, bytes, NULL, &err) == TFM_OK) break;
+        at = strstr(err.text, " has ");
+        if (!at || !strstr(err.text, "pieces, its embedding")) break;
+        t.vs = t.vt = atoi(at + 5);
+    }
+    if (!model) fprintf(stderr, "%s: %s\n", path, err.text), exit(3);
+    free(data);
+    return model;
+}
+
+static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+static void put(const void *data, size_t size) {
+    if (size && fwrite(data, 1, size, stdout) != size) exit(2);
+}
+
+int main(int argc, char **argv) {
+    tfm_model *model;
+    tfm_error err;
+    char *in, *out = NULL;
+    int32_t *ids = NULL, count = 0;
+    void *memory = NULL;
+    size_t size, at, room = 0, largest = 0, out_size;
+    int pass, passes = argc > 2 ? atoi(argv[2]) : 0;
+    if (argc < 2) return 2;
+    model = load(argv[1]);
+    in = slurp(stdin, &size);
+    for (pass = 0; pass <= passes; pass++) {
+        double begin = seconds();
+        for (at = 0; at + 4 <= size;) {
+            uint32_t n;
+            tfm_arena scratch = tfm_arena_measuring();
+            const char *text = in + at + 4;
+            memcpy(&n, in + at, 4);
+            at += 4 + n;
+            if (pass == 0) { /* room for all, and the results */
+                if (tfm_tokenize(model, text, n, TFM_FORM_TEXT, NULL, 0, &count, &scratch, &err) !=
+                    TFM_OK)
+                    fprintf(stderr, "%s\n", err.text), exit(3);
+                if (scratch.peak > room || largest < scratch.peak / 17 + 2) {
+                    memory = realloc(memory, room = 2 * scratch.peak);
+                    ids = (int32_t *)realloc(ids, (largest = room / 17 + 2) * sizeof *ids);
+                    out = (char *)realloc(out, 256 * largest);
+                    if (!memory || !ids || !out) exit(2);
+                }
+            }
+            scratch = tfm_arena_make(memory, room);
+            if (tfm_tokenize(model, text, n, TFM_FORM_TEXT, ids, (int32_t)largest, &count, &scratch,
+                             &err) != TFM_OK)
+                fprintf(stderr, "%s\n", err.text), exit(3);
+            if (pass) continue;
+            if (tfm_detokenize(model, ids, count, TFM_FORM_TEXT, out, 256 * largest, &out_size,
+                               &err) != TFM_OK)
+                fprintf(stderr, "%s\n", err.text), exit(3);
+            n = (uint32_t)count, put(&n, 4), put(ids, 4 * (size_t)n);
+            n = (uint32_t)out_size, put(&n, 4), put(out, n);
+        }
+        if (pass) fprintf(stderr, "%.6f\n", seconds() - begin);
+    }
+    free(in), free(out), free(ids), free(memory);
+    tfm_free_model(model);
+    return 0;
+}

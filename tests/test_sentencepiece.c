@@ -1,0 +1,908 @@
+/* SentencePiece: ids and texts of the package on small models of each kind (made by
+   make_sentencepiece.py), the ways in which a model file can use them, and files that are not what
+   they should be. compare_sentencepiece.py does the first for large models and many scripts. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+static tfm_error err;
+
+#define SPACE "\xe2\x96\x81"
+static const char both[] = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
+
+/* ---- an allocator that counts ---- */
+
+typedef struct counting {
+    int calls, live, fail_at;
+    size_t bytes;
+} counting;
+static void *count_allocate(void *user, size_t bytes) {
+    counting *c = (counting *)user;
+    if (++c->calls == c->fail_at) return NULL;
+    c->live++, c->bytes += bytes;
+    return malloc(bytes);
+}
+static void count_release(void *user, void *pointer) {
+    ((counting *)user)->live--;
+    free(pointer);
+}
+
+/* ---- models ---- */
+
+typedef struct spm_file {
+    const void *src, *tgt; /* SentencePiece models, or NULL */
+    size_t src_size, tgt_size;
+    const char *src_words, *tgt_words; /* vocabularies, or NULL */
+    int vs, vt;                        /* rows of the embeddings */
+    const char *config;
+    const tfm_allocator *allocator;
+} spm_file;
+
+static tfm_model *load(spm_file f) {
+    tiny t = tiny_default();
+    tfm_model_options o;
+    tfm_model *model = NULL;
+    st_writer w;
+    size_t size;
+    void *data;
+    memset(&o, 0, sizeof o);
+    o.allocator = f.allocator;
+    t.config = f.config, t.src = f.src_words, t.tgt = f.tgt_words, t.vs = f.vs, t.vt = f.vt;
+    tiny_write(&w, t);
+    if (f.src)
+        st_add(&w, "src_sentencepiece", tfm_tensor_1d((void *)f.src, TFM_U8, (int64_t)f.src_size));
+    if (f.tgt)
+        st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)f.tgt, TFM_U8, (int64_t)f.tgt_size));
+    data = tiny_bytes(&w, &size);
+    err.text[0] = 0;
+    err.status = tfm_model_load(&model, data, size, &o, &err);
+    return model;
+}
+
+/* A file whose pieces are ids on both sides. */
+static spm_file plain_file(const void *bytes, size_t size, int pieces) {
+    spm_file f;
+    memset(&f, 0, sizeof f);
+    f.src = bytes, f.src_size = size, f.vs = f.vt = pieces, f.config = both;
+    return f;
+}
+
+/* ---- golden data ---- */
+
+static int32_t end_of(const tfm_tensor *ends, int64_t i) {
+    return i < 0 ? 0 : ((int32_t *)ends->data)[i];
+}
+
+/* tfm_tokenize with exactly the scratch that it says it needs. */
+static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, int32_t *ids,
+                           int32_t capacity, int32_t *count) {
+    tfm_arena arena = tfm_arena_measuring();
+    tfm_status status =
+        tfm_tokenize(m, text, size, TFM_FORM_TEXT, ids, capacity, count, &arena, &err);
+    void *memory;
+    if (status != TFM_OK) return status;
+    memory = malloc(arena.peak + 1);
+    if (!memory) exit(2);
+    arena = tfm_arena_make(memory, arena.peak);
+    status = tfm_tokenize(m, text, size, TFM_FORM_TEXT, ids, capacity, count, &arena, &err);
+    if (arena.used) printf("scratch not given back\n"), exit(2);
+    free(memory);
+    return status;
+}
+
+/* Whether the ids give that text, in a buffer of exactly its size. */
+static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char *text,
+                   size_t size) {
+    char *out = (char *)malloc(size + 1);
+    size_t got = 0;
+    tfm_status status;
+    int same;
+    if (!out) exit(2);
+    status = tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, size + 1, &got, &err);
+    same = status == TFM_OK && got == size && memcmp(out, text, size) == 0 && out[size] == 0;
+    if (status != TFM_OK) printf("    %s\n", err.text);
+    free(out);
+    return same;
+}
+
+static void golden(void) {
+    static const char *const cases[] = {
+        "unigram",        "bpe",        "unigram_bytes",  "bpe_bytes",     "unigram_bare",
+        "bpe_bare",       "bpe_unused", "unigram_spaces", "bpe_symbols",   "unigram_symbols",
+        "unigram_suffix", "bpe_suffix", "unigram_back",   "unigram_unused"};
+    tfm_safetensors *file = test_open("sentencepiece.safetensors");
+    tfm_tensor lines = test_get(file, "lines"), line_ends = test_get(file, "line_ends");
+    size_t i;
+    SECTION("ids and texts of the package");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const names[] = {"model", "ids",           "id_ends",    "decoded",
+                                            "mixed", "mixed_decoded", "mixed_ends", "decoded_ends"};
+        tfm_tensor t[8];
+        tfm_model *m;
+        int32_t got[512], count, wrong = 0, all = 0, k;
+        int64_t line, n_lines = test_count(&line_ends);
+        char name[64];
+        for (k = 0; k < 8; k++) {
+            snprintf(name, sizeof name, "%s.%s", cases[i], names[k]);
+            t[k] = test_get(file, name);
+        }
+        m = load(
+            plain_file(t[0].data, (size_t)t[0].dims[0], strstr(cases[i], "bytes") ? 420 : 260));
+        if (!m) {
+            CHECK(0, "%s: %s", cases[i], err.text);
+            continue;
+        }
+        for (line = 0; line < n_lines; line++) {
+            const char *text = (const char *)lines.data + end_of(&line_ends, line - 1);
+            int32_t begin = end_of(&t[2], line - 1), n = end_of(&t[2], line) - begin;
+            int32_t *ids = (int32_t *)t[1].data + begin, at = end_of(&t[7], line - 1);
+            int ok = tokenize(m, text,
+                              (size_t)(end_of(&line_ends, line) - end_of(&line_ends, line - 1)),
+                              got, 512, &count) == TFM_OK &&
+                     count == n && memcmp(got, ids, (size_t)n * 4) == 0;
+            all += n;
+            ok &= decodes(m, ids, n, (char *)t[3].data + at, (size_t)(end_of(&t[7], line) - at));
+            if (!ok) printf("    line %d of %s\n", (int)line, cases[i]);
+            wrong += !ok;
+        }
+        CHECK(wrong == 0, "%s: %d lines, %d ids", cases[i], (int)n_lines, (int)all);
+        for (wrong = 0, line = 0; line < t[4].dims[0]; line++) {
+            int32_t at = end_of(&t[6], line - 1), n = (int32_t)t[4].dims[1];
+            wrong += !decodes(m, (int32_t *)t[4].data + line * n, n, (char *)t[5].data + at,
+                              (size_t)(end_of(&t[6], line) - at));
+        }
+        CHECK(wrong == 0, "  %d rows of ids that no text gives", (int)line);
+        tfm_free_model(m);
+    }
+    tfm_free_safetensors(file);
+}
+
+/* ---- a model file by hand ---- */
+
+static unsigned char built[1 << 20];
+static size_t n_built;
+
+static void put_bytes(const void *data, size_t n) {
+    if (n > sizeof built - n_built) exit(2);
+    if (n) memcpy(built + n_built, data, n);
+    n_built += n;
+}
+static void put_varint(uint64_t n) {
+    unsigned char byte;
+    do {
+        byte = (unsigned char)((n & 127) | (n > 127 ? 128 : 0));
+        put_bytes(&byte, 1);
+    } while (n >>= 7);
+}
+static void put_field(unsigned number, const void *data, size_t n) {
+    put_varint(number << 3 | 2), put_varint(n), put_bytes(data, n);
+}
+static void put_number(unsigned number, uint64_t value) {
+    put_varint((uint64_t)number << 3), put_varint(value);
+}
+/* A message inside: what was put since begin becomes a field. */
+static void wrap(unsigned number, size_t begin) {
+    static unsigned char inner[sizeof built];
+    size_t n = n_built - begin;
+    memcpy(inner, built + begin, n);
+    n_built = begin;
+    put_field(number, inner, n);
+}
+static void put_piece_of(const void *text, size_t n, float score, unsigned type) {
+    size_t begin = n_built;
+    uint32_t bits;
+    unsigned char four[4];
+    int i;
+    put_field(1, text, n);
+    memcpy(&bits, &score, 4);
+    for (i = 0; i < 4; i++) four[i] = (unsigned char)(bits >> 8 * i & 0xFF);
+    put_varint(2 << 3 | 5), put_bytes(four, 4);
+    put_number(3, type);
+    wrap(1, begin);
+}
+static void put_piece(const char *text, float score, unsigned type) {
+    put_piece_of(text, strlen(text), score, type);
+}
+/* <unk>, <s>, </s>, a, b, ab, U+2581 and U+2581 a. */
+static void begin_file(void) {
+    n_built = 0;
+    put_piece("<unk>", 0, 2), put_piece("<s>", 0, 3), put_piece("</s>", 0, 3);
+    put_piece("a", -1, 1), put_piece("b", -2, 1), put_piece("ab", -2.5f, 1);
+    put_piece(SPACE, -3, 1), put_piece(SPACE "a", -1.5f, 1);
+}
+static void put_trainer(unsigned field, uint64_t value) {
+    size_t begin = n_built;
+    put_number(field, value);
+    wrap(2, begin);
+}
+
+/* Reads a file that lies in memory of exactly its size, and uses what comes out of it. */
+static tfm_status read_file(const void *bytes, size_t size) {
+    static const char text[] = "  the <0x41> \xc3\xa9\x65\xcc\x81 \xef\xbc\xa1 ab xabcab \xf0\x9f"
+                               "\x91\x8d\xe7\x8c\xab" SPACE " ing<sep> Z\xc3\xbcrich.  ";
+    unsigned char *copy = (unsigned char *)malloc(size + 1);
+    tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
+    tfm__spm_reader r;
+    tfm__pool pool, temporary;
+    tfm_status status;
+    if (!copy || !p) exit(2);
+    memcpy(copy, bytes, size);
+    (void)tfm__choose_allocator(&pool.allocator, NULL, NULL);
+    pool.blocks = NULL, temporary = pool;
+    memset(&r, 0, sizeof r);
+    r.name = "src_sentencepiece", r.pool = &pool, r.temporary = &temporary, r.err = &err;
+    err.text[0] = 0;
+    status = tfm__spm_read(&r, p, copy, (int64_t)size);
+    if (status == TFM_OK) {
+        static char scratch[1 << 20], out[1 << 20];
+        tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
+        tfm__spm_work work;
+        tfm__spm_target to;
+        memset(&to, 0, sizeof to);
+        to.v = &p->vocabulary;
+        if (tfm__spm_cut(p, text, sizeof text - 1, &arena, &work, &err) == TFM_OK) {
+            int64_t n = tfm__spm_emit(p, &work, &to, NULL), i;
+            int32_t *ids = (int32_t *)malloc((size_t)(n + 1) * 4);
+            int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
+            tfm__spm_decoder d;
+            size_t bytes_out, again;
+            if (!ids || !same) exit(2);
+            for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
+            if (tfm__spm_emit(p, &work, &to, ids) != n) exit(2);
+            for (i = 0; i < n; i++)
+                if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
+                    printf("an id out of range\n"), exit(2);
+            memset(&d, 0, sizeof d);
+            d.p = p, d.v = to.v, d.pieces = same, d.ids = ids, d.n = n;
+            bytes_out = tfm__spm_decode(&d, NULL);
+            memset(&d, 0, sizeof d);
+            d.p = p, d.v = to.v, d.pieces = same, d.ids = ids, d.n = n;
+            again = bytes_out < sizeof out ? tfm__spm_decode(&d, out) : bytes_out;
+            if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
+            free(ids), free(same);
+        }
+    } else if (!err.text[0]) {
+        printf("no message\n"), exit(2);
+    }
+    tfm__pool_free(&pool), tfm__pool_free(&temporary);
+    free(copy), free(p);
+    return status;
+}
+
+#define REFUSED(says)                                                                              \
+    do {                                                                                           \
+        tfm_status got = read_file(built, n_built);                                                \
+        CHECK(got != TFM_OK && strstr(err.text, says), "%s", err.text);                            \
+    } while (0)
+#define ACCEPTED(what) CHECK(read_file(built, n_built) == TFM_OK, "accepted: %s %s", what, err.text)
+
+static void wire(void) {
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *says; /* NULL: must be accepted */
+    } rows[] = {
+#define ROW(bytes, says) {bytes, sizeof bytes - 1, says}
+        ROW("", NULL),
+        ROW("\x50\x07\x59"
+            "12345678\x62\x02hi\x6d"
+            "1234",
+            NULL),
+        ROW("\x53\x5b\x10\x05\x5c\x54", NULL),                            /* groups 10 and 11 */
+        ROW("\x50\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL),        /* -1 */
+        ROW("\x50\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", NULL),        /* 0, the long way */
+        ROW("\x50\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "malformed"), /* 65 bits */
+        ROW("\x50\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "malformed"),
+        ROW("\x50", "malformed"),
+        ROW("\x50\x80", "malformed"),
+        ROW("\x00\x01", "malformed"),                     /* field 0 */
+        ROW("\x56", "malformed"),                         /* wire type 6 */
+        ROW("\x57", "malformed"),                         /* wire type 7 */
+        ROW("\x80\x80\x80\x80\x80\x01\x01", "malformed"), /* a tag over 32 bits */
+        ROW("\x59"
+            "1234567",
+            "malformed"),
+        ROW("\x5d"
+            "123",
+            "malformed"),
+        ROW("\x52\x03hi", "malformed"),
+        ROW("\x52\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "malformed"),
+        ROW("\x52\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "malformed"),
+        ROW("\x53", "malformed"),     /* a group without its end */
+        ROW("\x54", "malformed"),     /* an end without its group */
+        ROW("\x53\x5c", "malformed"), /* the end of another */
+        ROW("\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53", "malformed"),
+        ROW("\x0d"
+            "1234",
+            "field 1: wrong wire type"),
+        ROW("\x10\x01", "field 2: wrong wire type"),
+        ROW("\x0b\x0c", "field 1: wrong wire type"),
+        ROW("\x0a\x00", "piece 8: it is empty"),
+        ROW("\x0a\x05\x0a\x01q\x0a\x01", "malformed field of a piece"),
+        ROW("\x0a\x06\x0a\x01q\x0a\x01r", "piece 8: piece stands twice"),
+        ROW("\x0a\x05\x0a\x01q\x10\x01", "piece 8: score has the wrong wire type"),
+        ROW("\x0a\x05\x0a\x01q\x1a\x00", "piece 8: type has the wrong wire type"),
+        ROW("\x0a\x05\x0a\x01q\x18\x00", "piece 8: its type is unknown"),
+        ROW("\x0a\x05\x0a\x01q\x18\x07", "piece 8: its type is unknown"),
+        ROW("\x0a\x05\x0a\x01q\x18\x06", "piece 8: a byte that is not <0x00> to <0xFF>"),
+        ROW("\x0a\x03\x0a\x01q", NULL),
+        ROW("\x0a\x03\x0a\x01\xff", "piece 8: not UTF-8"),
+        ROW("\x0a\x04\x0a\x02q\x00", "piece 8: it has a NUL"),
+        ROW("\x0a\x03\x0a\x01\x61", "are the same"),
+        ROW("\x0a\x08\x0a\x01q\x15\x00\x00\xc0\x7f", "piece 8: its score is not finite"),
+        ROW("\x0a\x08\x0a\x01q\x15\x00\x00\x80\xff", "piece 8: its score is not finite"),
+        ROW("\x0a\x05\x0a\x01q\x18\x02", "piece 8: a second one of type unknown"),
+        ROW("\x12\x00\x12\x00", "trainer_spec: stands twice"),
+        ROW("\x1a\x00\x1a\x00", "normalizer_spec: stands twice"),
+        ROW("\x12\x02\x18\x03", "trainer_spec: model_type is word"),
+        ROW("\x12\x02\x18\x04", "trainer_spec: model_type is char"),
+        ROW("\x12\x02\x18\x63", "trainer_spec: model_type is unknown"),
+        ROW("\x12\x02\x18\x02", NULL), /* bpe */
+        ROW("\x12\x04\x18\x02\x18\x02", "trainer_spec: model_type stands twice"),
+        ROW("\x12\x01\x18", "malformed field of trainer_spec"),
+        ROW("\x12\x04\xe2\x02\x01\xff", "trainer_spec: unk_surface is not UTF-8"),
+        ROW("\x12\x03\x98\x02\x01", "none is byte 0"), /* byte_fallback, and no bytes */
+        ROW("\x1a\x03\x18\x01\x20", "malformed field of normalizer_spec"),
+        ROW("\x1a\x05\x12\x03"
+            "123",
+            "normalizer_spec: precompiled_charsmap: its size"),
+        ROW("\x2a\x08\x12\x06"
+            "123456",
+            "denormalizer_spec: add_dummy_prefix is true"),
+    };
+    char name[8];
+    size_t i, begin;
+    SECTION("the bytes of a file");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin_file();
+        put_bytes(rows[i].bytes, rows[i].size);
+        if (rows[i].says) REFUSED(rows[i].says);
+        else ACCEPTED("a row");
+    }
+    n_built = 0;
+    REFUSED("pieces: none");
+    put_piece("a", 0, 1);
+    REFUSED("pieces: none has the type unknown");
+    n_built = 0, put_piece("<unk>", 0, 2);
+    REFUSED("none is of the type normal");
+    begin_file();
+    begin = n_built;
+    {
+        static char large[8000];
+        memset(large, 'x', sizeof large);
+        put_piece_of(large, 7999, -1, 1);
+        ACCEPTED("a piece of 7999 bytes");
+        n_built = begin;
+        put_piece_of(large, 8000, -1, 1);
+        REFUSED("piece 8: it has over 7999 bytes");
+    }
+    begin_file();
+    put_piece("<0x41>", 0, 6);
+    REFUSED("piece 8: a byte, and byte_fallback is false");
+    for (i = 0; i < 4; i++) {
+        static const char *const bad[] = {"<0x-1>", "<0xZZ>", "<0xa0>", "<0x041>"};
+        begin_file();
+        put_trainer(35, 1), put_piece(bad[i], 0, 6);
+        REFUSED("piece 8: a byte that is not <0x00> to <0xFF>");
+    }
+    begin_file();
+    put_trainer(35, 1);
+    for (i = 0; i < 255; i++)
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)i), put_piece(name, 0, 6);
+    REFUSED("none is byte 255");
+    put_piece("<0xFF>", 0, 6);
+    ACCEPTED("all bytes");
+    put_piece_of("\0", 1, 0, 1);
+    ACCEPTED("a NUL as a piece, with bytes");
+}
+
+/* A charsmap: units of its trie (all that are not given are 0x100 + label: nobody's child), then
+   the strings. */
+typedef struct unit_row {
+    unsigned at, value;
+} unit_row;
+static void put_charsmap(const unit_row *rows, int n, const char *strings, size_t size) {
+    static unsigned char map[4 + 1024 + 4096];
+    size_t begin = n_built;
+    unsigned i, k;
+    map[0] = 0, map[1] = 4, map[2] = map[3] = 0;
+    for (i = 0; i < 256; i++) {
+        unsigned value = (i ^ 1) & 0xFF;
+        for (k = 0; k < (unsigned)n; k++)
+            if (rows[k].at == i) value = rows[k].value;
+        for (k = 0; k < 4; k++) map[4 + 4 * i + k] = (unsigned char)(value >> 8 * k & 0xFF);
+    }
+    memcpy(map + 1028, strings, size);
+    put_field(2, map, 1028 + size);
+    wrap(3, begin);
+}
+
+static void charsmaps(void) {
+    /* root's children at 0 ^ c; 'a' is 97, its children at 97 ^ 128 ^ c: value at 225 */
+    static const unit_row good[] = {{0, 0}, {97, 97 | 1 << 8 | 128u << 10}, {225, 0x80000000u}};
+    /* 'b' whose child by b is itself, for ever */
+    static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
+    static char large[4000];
+    unit_row bad[3];
+    tfm_model *m;
+    int32_t ids[64], count;
+    SECTION("normalization rules");
+    begin_file(), put_charsmap(good, 3, "b", 2);
+    ACCEPTED("a becomes b");
+    m = load(plain_file(built, n_built, 8));
+    CHECK(m && tokenize(m, "aab", 3, ids, 64, &count) == TFM_OK && count == 4 && ids[0] == 6 &&
+              ids[1] == 4 && ids[2] == 4 && ids[3] == 4,
+          "aab is " SPACE " b b b: %s", m ? "" : err.text);
+    tfm_free_model(m);
+    begin_file(), put_charsmap(ring, 2, "", 1);
+    ACCEPTED("a trie in a ring");
+    m = load(plain_file(built, n_built, 8));
+    {
+        int32_t n = 0, *many = (int32_t *)test_memory(4 * 200002);
+        char *text = (char *)test_memory(200000);
+        memset(text, 'b', 200000);
+        (void)tokenize(m, text, 200000, many, 200002, &n);
+        CHECK(n == 200001, "a ring and 200,000 letters: %d ids", (int)n);
+    }
+    tfm_free_model(m);
+    memcpy(bad, good, sizeof bad);
+    bad[1].value = 97 | 1 << 8 | 256u << 10;
+    begin_file(), put_charsmap(bad, 3, "b", 2);
+    REFUSED("its trie points outside");
+    bad[1].value = 97 | 1 << 8 | 0x1FFFFFu << 10 | 1 << 9;
+    begin_file(), put_charsmap(bad, 3, "b", 2);
+    REFUSED("its trie points outside");
+    memcpy(bad, good, sizeof bad), bad[0].value = 0x80000000u;
+    begin_file(), put_charsmap(bad, 3, "b", 2);
+    REFUSED("its trie points outside");
+    memcpy(bad, good, sizeof bad), bad[2].value = 0x80000002u;
+    begin_file(), put_charsmap(bad, 3, "b", 2);
+    REFUSED("its trie points outside its strings");
+    bad[2].value = 0xFFFFFFFFu;
+    begin_file(), put_charsmap(bad, 3, "b", 2);
+    REFUSED("its trie points outside its strings");
+    bad[2].value = 0x80000001u;
+    begin_file(), put_charsmap(bad, 3, "\xc3\xa9", 3);
+    REFUSED("its trie points outside its strings");
+    begin_file(), put_charsmap(good, 3, "b", 1);
+    REFUSED("its last string has no end");
+    begin_file(), put_charsmap(good, 3, "\xff", 2);
+    REFUSED("its strings are not UTF-8");
+    memset(large, 'x', 1025);
+    begin_file(), put_charsmap(good, 3, large, 1026);
+    REFUSED("a string has over 1024 bytes");
+    begin_file(), put_charsmap(good, 3, "", 0);
+    REFUSED("its size does not fit its trie");
+}
+
+/* Every length and every byte of whole files. */
+static void damaged(void) {
+    static const char *const names[] = {"unigram_symbols.model", "bpe_bytes.model",
+                                        "bpe_unused.model"};
+    tfm_safetensors *file = test_open("sentencepiece.safetensors");
+    unsigned seed = 1;
+    int i, k, good = 0, bad = 0;
+    SECTION("damaged files");
+    for (i = 0; i < 3; i++) {
+        tfm_tensor t = test_get(file, names[i]);
+        unsigned char *bytes = (unsigned char *)t.data;
+        int64_t n = t.dims[0], at;
+        for (at = 0; at < n; at++)
+            if (read_file(bytes, (size_t)at) == TFM_OK) good++;
+            else bad++;
+        CHECK(bad > 0, "%s cut at each of %d bytes: %d refused, %d of use", names[i], (int)n, bad,
+              good);
+        for (good = bad = 0, at = 0; at < n; at++) {
+            unsigned char was = bytes[at];
+            bytes[at] = (unsigned char)(was ^ 1u << (tiny_random(&seed) & 7));
+            if (read_file(bytes, (size_t)n) == TFM_OK) good++;
+            else bad++;
+            bytes[at] = was;
+        }
+        CHECK(bad > 0, "  a bit of each byte turned: %d refused, %d of use", bad, good);
+        for (good = bad = 0, at = 0; at < 500; at++) {
+            unsigned char *copy = (unsigned char *)malloc((size_t)n);
+            if (!copy) exit(2);
+            memcpy(copy, bytes, (size_t)n);
+            for (k = 0; k < 8; k++)
+                copy[tiny_random(&seed) % (unsigned)n] = (unsigned char)tiny_random(&seed);
+            if (read_file(copy, (size_t)n) == TFM_OK) good++;
+            else bad++;
+            free(copy);
+        }
+        CHECK(bad > 0, "  eight bytes at random: %d refused, %d of use", bad, good);
+        good = bad = 0;
+    }
+    tfm_free_safetensors(file);
+}
+
+/* ---- in a model file ---- */
+
+/* The ids of a text; *n is -1 where there is an error. */
+static const int32_t *ids_of(const tfm_model *m, const char *text, int32_t *n) {
+    static int32_t ids[64];
+    *n = -1;
+    err.text[0] = 0;
+    (void)tokenize(m, text, strlen(text), ids, 64, n);
+    return ids;
+}
+#define IDS_ARE(m, line, ...)                                                                      \
+    do {                                                                                           \
+        static const int32_t expected[] = {__VA_ARGS__};                                           \
+        int32_t n;                                                                                 \
+        const int32_t *got = ids_of(m, line, &n);                                                  \
+        CHECK(n == (int32_t)(sizeof expected / 4) && memcmp(got, expected, sizeof expected) == 0,  \
+              "ids of '%s' %s", line, err.text);                                                   \
+    } while (0)
+
+static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tfm_text_form form) {
+    static char text[256];
+    size_t size = 0;
+    if (tfm_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK) return err.text;
+    return text;
+}
+
+static void files(void) {
+    static const int32_t all[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    /* ids:                      0       1      2     3   4  5           6        7        8   9 */
+    static const char words[] = "<pad>\n</s>\n<unk>\nb\na\n" SPACE "a\nz" SPACE "y\n" SPACE
+                                "\n.\nx\n";
+    spm_file f;
+    tfm_model *m;
+    int32_t ids[4] = {-1, -1, -1, -1}, count = 77;
+    char scratch[4096];
+    tfm_arena arena = tfm_arena_make(scratch, sizeof scratch), small;
+    unsigned char bpe[512];
+    size_t n_bpe;
+    SECTION("pieces as ids");
+    begin_file(), put_trainer(3, 2);
+    memcpy(bpe, built, n_bpe = n_built);
+    begin_file();
+    f = plain_file(built, n_built, 10);
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", "
+               "\"src_start\": 1, \"src_end\": 2, \"start\": 1, \"end\": 4";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    IDS_ARE(m, "a bab", 1, 7, 6, 4, 5, 2);
+    IDS_ARE(m, "bqqa", 1, 6, 4, 0, 3, 2);
+    CHECK(tokenize(m, "  ", 2, ids, 4, &count) == TFM_OK && count == 0, "a blank text has no ids");
+    count = 77;
+    CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err), TFM_E_ARGUMENT,
+                "SentencePiece needs a scratch arena");
+    small = tfm_arena_make(scratch, 64);
+    CHECK_FAILS(tfm_tokenize(m, "a ab", 4, TFM_FORM_TEXT, ids, 4, &count, &small, &err),
+                TFM_E_ARENA, "scratch arena has");
+    CHECK_FAILS(tfm_tokenize(m, "a ab", 4, TFM_FORM_TEXT, ids, 4, &count, &arena, &err),
+                TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
+    CHECK_FAILS(tfm_tokenize(m, "a\xff", 2, TFM_FORM_TEXT, ids, 4, &count, &arena, &err),
+                TFM_E_UTF8, "text is not UTF-8 at byte 1");
+    CHECK(ids[0] == -1 && count == 77, "outputs untouched");
+    CHECK(tfm_tokenize(m, SPACE "a </s>", 9, TFM_FORM_TOKENS, ids, 4, &count, NULL, &err) ==
+                  TFM_OK &&
+              count == 4 && ids[1] == 7 && ids[2] == 2,
+          "tokens between spaces %s", err.text);
+    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 aab  a") == 0,
+          "control, start and end give no text: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TOKENS),
+                 "<unk> <s> </s> a b ab " SPACE " " SPACE "a") == 0,
+          "as tokens: '%s'", text_of(m, all, 10, TFM_FORM_TOKENS));
+    tfm_free_model(m);
+
+    SECTION("pieces and vocabularies");
+    f.src_words = words;
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", "
+               "\"src_unk\": 2, \"src_end\": 1, \"end\": 1, \"tgt_pad\": 0";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    IDS_ARE(m, "a b", 5, 7, 3, 1);
+    IDS_ARE(m, "bab", 7, 3, 2, 1);    /* 'ab' is no token */
+    IDS_ARE(m, "aqra", 5, 2, 4, 1);   /* unknown to both */
+    IDS_ARE(m, "bx.x", 7, 3, 2, 1);   /* x.x is one unknown run, and no token */
+    IDS_ARE(m, "bxb", 7, 3, 9, 3, 1); /* x is unknown to the pieces, and a token */
+    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 ba az y .x") == 0,
+          "tokens that are no pieces are plain: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
+    tfm_free_model(m);
+    f.config = both;
+    m = load(f);
+    CHECK_FAILS(tokenize(m, "bab", 3, ids, 4, &count), TFM_E_TOKEN,
+                "not in src_vocabulary, and the model has no src_unk");
+    tfm_free_model(m);
+    f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
+    CHECK(!load(f) && strstr(err.text, "'tgt_text' is not sentencepiece, but"), "%s", err.text);
+    f.tgt = NULL;
+    m = load(f);
+    CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
+    tfm_free_model(m);
+    f.src = NULL, f.tgt = bpe, f.tgt_words = NULL;
+    f.config = ", \"tgt_text\": \"sentencepiece\"";
+    m = load(f);
+    CHECK(m && strcmp(text_of(m, all + 5, 3, TFM_FORM_TEXT), "ab  a") == 0,
+          "words to SentencePiece %s", err.text);
+    tfm_free_model(m);
+
+    SECTION("faults of the model file");
+    f.tgt = NULL;
+    CHECK(!load(f) && strstr(err.text, "'tgt_sentencepiece' is missing"), "%s", err.text);
+    f = plain_file(built, n_built, 7);
+    CHECK(!load(f) && strstr(err.text, "src_sentencepiece has 8 pieces, its embedding 7 rows"),
+          "%s", err.text);
+    f.vs = 8;
+    CHECK(!load(f) && strstr(err.text, "tgt_sentencepiece has 8 pieces, its embedding 7 rows"),
+          "%s", err.text);
+    f.vt = 8, f.config = ", \"src_text\": \"sentencepiece\"";
+    CHECK(!load(f) && strstr(err.text, "'tgt_vocabulary' is missing"), "%s", err.text);
+    f.config = "";
+    CHECK(!load(f) && strstr(err.text, "'src_text' is not sentencepiece, but tensor"), "%s",
+          err.text);
+    f.config = ", \"src_text\": \"pieces\"";
+    CHECK(!load(f) && strstr(err.text, "'src_text' is pieces, which only tgt_text"), "%s",
+          err.text);
+    f.config = both, f.src_size--;
+    CHECK(!load(f) && strstr(err.text, "src_sentencepiece, byte"), "%s", err.text);
+    f.src = NULL;
+    CHECK(!load(f) && strstr(err.text, "'src_sentencepiece' is missing"), "%s", err.text);
+}
+
+/* ---- sessions ---- */
+
+static void sessions(void) {
+    static const char *const lines[] = {"ab ab b", "", "  \t ", "bbb aaa q", "a"};
+    counting c;
+    tfm_allocator a;
+    tfm_model *m;
+    tfm_session *s;
+    tfm_session_options o;
+    tfm_text in[5], out[5];
+    spm_file f;
+    size_t bytes = 0;
+    char buffer[4096], single[1024], *large;
+    int i, n, kind, same, calls, clean = 1;
+    memset(&o, 0, sizeof o);
+    memset(&c, 0, sizeof c);
+    a.allocate = count_allocate, a.release = count_release, a.user = &c;
+    o.max_batch = 5, o.max_source = 16, o.max_target = 12;
+    for (kind = 1; kind <= 2; kind++) {
+        SECTION(kind == 1 ? "sessions, unigram" : "sessions, bpe");
+        begin_file(), put_trainer(3, (uint64_t)kind);
+        f = plain_file(built, n_built, 8);
+        f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", "
+                   "\"start\": 1, \"end\": 2, \"src_end\": 2";
+        f.allocator = &a;
+        m = load(f);
+        if (!m || tfm_session_bytes(m, &o, &bytes, &err) != TFM_OK)
+            printf("%s\n", err.text), exit(2);
+        c.bytes = 0, calls = c.calls;
+        if (tfm_session_create(&s, m, &o, &err) != TFM_OK) printf("%s\n", err.text), exit(2);
+        CHECK(c.bytes == bytes && c.calls == calls + 1, "one allocation of %d bytes", (int)bytes);
+        calls = c.calls;
+        for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
+        CHECK(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK, "%s",
+              err.text);
+        for (i = 0, same = 1; i < 5; i++) {
+            same &= tfm_translate(s, lines[i], single, sizeof single, &err) == TFM_OK &&
+                    strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
+        }
+        CHECK(same && out[1].size == 0 && out[2].size == 0, "a batch and each line alone agree");
+        CHECK_FAILS(tfm_translate(s, "aabaabaabaabaabaabaabaab", single, sizeof single, &err),
+                    TFM_E_TOO_LONG, "tokens, there is room for 16");
+        large = (char *)test_memory(2001);
+        memset(large, 'q', 2000); /* one unknown piece */
+        CHECK_FAILS(tfm_translate(s, large, single, sizeof single, &err), TFM_E_TOO_LONG,
+                    "text has 2003 bytes after normalization, the session takes 1024 (64 for each");
+        large[1021] = 0;
+        CHECK(tfm_translate(s, large, single, sizeof single, &err) == TFM_OK, "1024 bytes %s",
+              err.text);
+        memset(large, ' ', 1021);
+        CHECK(tfm_translate(s, large, single, sizeof single, &err) == TFM_OK && !*single,
+              "spaces take no room");
+        CHECK(c.calls == calls, "nothing was allocated after creation");
+        tfm_free_session(s);
+        tfm_free_model(m);
+        CHECK(c.live == 0, "all is freed");
+        for (n = 1;; n++) {
+            c.calls = 0, c.fail_at = n;
+            m = load(f);
+            clean &= m ? 1 : err.status == TFM_E_MEMORY && c.live == 0;
+            if (m) break;
+        }
+        tfm_free_model(m);
+        c.fail_at = 0;
+        CHECK(clean && n > 20, "loading with each of %d allocations failing", n - 1);
+    }
+}
+
+/* ---- languages ---- */
+
+static void languages(void) {
+    static const char unk[] = " \xe2\x81\x87 ";
+    char out[1024], first[1024];
+    tfm_model *m;
+    tfm_session *s;
+    tfm_batch batch;
+    tfm_result r;
+    spm_file f;
+    int32_t ids[16], id = -1, running = 1;
+    static const int32_t wanted[] = {8, 7, 4, 2}, source[] = {7, 2};
+    SECTION("languages before the source");
+    begin_file();
+    f = plain_file(built, n_built, 12);
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
+               "\"end\": 2, \"src_end\": 2, \"src_language\": \"target\", \"languages\": "
+               "{\"fra\": 8, \"deu\": 9, \"frr\": 10, \"zho_Hant\": 11}";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    IDS_ARE(m, "ab", 7, 4, 2);
+    IDS_ARE(m, ">>fra<<ab", 8, 7, 4, 2);
+    IDS_ARE(m, "  >>zho_Hant<<  ab", 11, 7, 4, 2);
+    IDS_ARE(m, ">> fra<<", 6, 0, 6, 0, 3, 0, 2);
+    CHECK(tokenize(m, ">>deu<<  ", 9, ids, 16, &id) == TFM_OK && id == 0, "a code alone is blank");
+    CHECK_FAILS(tokenize(m, ">>fre<< ab", 10, ids, 16, &id), TFM_E_TOKEN,
+                "no language 'fre'; near it: fra frr deu");
+    CHECK_FAILS(tokenize(m, ">><<ab", 6, ids, 16, &id), TFM_E_TOKEN, "no language ''");
+    s = tiny_session(m, 2, 8, 12);
+    CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
+                "tfm_set_languages comes first");
+    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank is blank");
+    CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
+    CHECK_FAILS(tfm_set_languages(s, NULL, "frankish and more than thirty-one bytes", &err),
+                TFM_E_TOKEN, "near it");
+    CHECK_FAILS(tfm_set_languages(s, NULL, NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_set_languages(s, NULL, "fra", &err) == TFM_OK, "%s", err.text);
+    CHECK(tfm_translate(s, "ab", out, sizeof out, &err) == TFM_OK && strcmp(out, first) == 0,
+          "by the call and by the text: '%s'", out);
+    CHECK(s->src_lengths[0] == 4 && memcmp(s->src_ids, wanted, sizeof wanted) == 0,
+          "its token comes first");
+    CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 9,
+          "a text's own comes before the session's");
+    CHECK(tfm_find_language(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_find_language");
+    tfm_free_session(s), tfm_free_model(m);
+
+    SECTION("languages on both sides");
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
+               "\"end\": 2, \"src_end\": 2, \"src_language\": \"source\", \"tgt_language\": "
+               "\"forced\", \"languages\": {\"fra\": 8, \"deu\": 5}";
+    m = load(f);
+    if (!m) printf("%s\n", err.text), exit(2);
+    CHECK(strcmp(text_of(m, wanted, 4, TFM_FORM_TEXT), "ab") == 0 &&
+              strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0,
+          "language tokens give no text");
+    s = tiny_session(m, 1, 8, 12);
+    CHECK_FAILS(tfm_translate(s, "a", out, sizeof out, &err), TFM_E_STATE, "tfm_set_languages");
+    CHECK_FAILS(tfm_set_languages(s, NULL, "fra", &err), TFM_E_ARGUMENT, "source: the model needs");
+    CHECK_FAILS(tfm_set_languages(s, "fra", NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_set_languages(s, "fra", "deu", &err) == TFM_OK &&
+              tfm_translate(s, "a", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 8,
+          "the source's token %s", err.text);
+    CHECK(tfm_get_result(s, 0, 0, &r, &err) == TFM_OK && r.length > 0 && r.ids[0] == 5,
+          "the target's token");
+    CHECK(strncmp(out, "ab", 2) != 0 || r.ids[1] == 5, "is not in the text: '%s' %s", out, unk);
+    batch = tiny_batch(source, NULL, 1, 2);
+    CHECK(tfm_start(s, &batch, NULL, &err) == TFM_OK && tfm_step(s, &running, &err) == TFM_OK &&
+              tfm_get_result(s, 0, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
+          "tfm_start forces it too");
+    tfm_free_session(s), tfm_free_model(m);
+
+    SECTION("faults of languages");
+    f.config = ", \"src_language\": \"source\"";
+    f.src = NULL;
+    CHECK(!load(f) && strstr(err.text, "'languages' is missing"), "%s", err.text);
+    f.config = ", \"languages\": [1]";
+    CHECK(!load(f) && strstr(err.text, "'languages' is no object"), "%s", err.text);
+    f.config = ", \"languages\": {\"a\": \"b\"}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has no id for a"), "%s", err.text);
+    f.config = ", \"languages\": {\"a\": 1, \"a\": 2}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has twice the code a"), "%s", err.text);
+    f.config = ", \"languages\": {\"\": 1}";
+    CHECK(!load(f) && strstr(err.text, "has a code that is empty"), "%s", err.text);
+    f.config = ", \"languages\": {\"12345678901234567890123456789012\": 1}";
+    CHECK(!load(f) && strstr(err.text, "over 31 bytes"), "%s", err.text);
+    f.config = ", \"src_language\": \"target\", \"languages\": {\"a\": 12}";
+    CHECK(!load(f) && strstr(err.text, "'languages' has 12 for a"), "%s", err.text);
+}
+
+/* ---- large texts, large models ---- */
+
+static void large(void) {
+    int32_t *ids = (int32_t *)test_memory(4 * 3000010), count = 0, i, kind;
+    char *text = (char *)test_memory(3000001);
+    unsigned seed = 5;
+    SECTION("large texts");
+    for (kind = 1; kind <= 2; kind++) {
+        tfm_model *m;
+        begin_file(), put_trainer(3, (uint64_t)kind);
+        m = load(plain_file(built, n_built, 8));
+        if (!m) printf("%s\n", err.text), exit(2);
+        memset(text, ' ', 1000000);
+        CHECK(tokenize(m, text, 1000000, ids, 1, &count) == TFM_OK && count == 0,
+              "a million spaces are none");
+        memset(text, 'b', 1000000);
+        CHECK(tokenize(m, text, 1000000, ids, 3000000, &count) == TFM_OK && count == 1000001,
+              "a million letters without a space");
+        for (i = 0; i < 1000000; i++) text[i] = "ab q"[tiny_random(&seed) & 3];
+        count = 0;
+        (void)tokenize(m, text, 1000000, ids, 3000000, &count);
+        CHECK(count > 300000, "a million of both: %d ids", (int)count);
+        tfm_free_model(m);
+    }
+    SECTION("large models");
+    for (kind = 0; kind < 3; kind++) { /* what the trie makes of many pieces of few bytes */
+        static const char *const names[] = {"two bytes", "many children", "long chains"};
+        counting c;
+        tfm_allocator a;
+        tfm_model *m;
+        spm_file f;
+        int n = 8;
+        memset(&c, 0, sizeof c);
+        a.allocate = count_allocate, a.release = count_release, a.user = &c;
+        begin_file();
+        for (i = 0; i < 9000; i++, n++) {
+            char piece[64];
+            int k = kind == 0 ? i / 80 + 14 : kind == 1 ? i % 100 * 90 + i / 100 + 160 : i + 160;
+            int size =
+                (int)(tfm__utf8_put(piece, (uint32_t)(kind == 0 ? i % 80 + 0x100 : k)) - piece);
+            size += (int)(tfm__utf8_put(piece + size, (uint32_t)(kind == 0 ? k + 0x20 : k + 77)) -
+                          piece - size);
+            if (kind == 2) memset(piece + size, 'c', 40), size += 40;
+            put_piece_of(piece, (size_t)size, -1, 1);
+        }
+        f = plain_file(built, n_built, n);
+        f.allocator = &a;
+        m = load(f);
+        CHECK(m && c.bytes < n_built * 100, "%s: %d kB of pieces take %d kB %s", names[kind],
+              (int)(n_built / 1000), (int)(c.bytes / 1000), err.text);
+        tfm_free_model(m);
+    }
+}
+
+/* Damage to large files, where they are at hand; compare_sentencepiece.py compares their ids. */
+static void real_files(void) {
+    static const char *const names[] = {"sentencepiece/bergamot_vocab.csen.spm",
+                                        "sentencepiece/bergamot_vocab.deen.spm",
+                                        "sentencepiece/google_test_model.model",
+                                        "sentencepiece/mozilla_tests_vocab.spm",
+                                        "sentencepiece/opennmt_sp.model",
+                                        "opus-mt-en-mg/source.spm",
+                                        "opus-mt-en-mg/target.spm"};
+    unsigned seed = 3;
+    size_t i;
+    SECTION("files from elsewhere");
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        static unsigned char bytes[1 << 20];
+        char path[128];
+        FILE *stream;
+        size_t n;
+        int k, good = 0;
+        snprintf(path, sizeof path, "../shared/real/%s", names[i]);
+        stream = fopen(path, "rb");
+        if (!stream) {
+            printf("    skipped: no %s\n", path);
+            test_skipped++;
+            continue;
+        }
+        n = fread(bytes, 1, sizeof bytes, stream);
+        fclose(stream);
+        CHECK(read_file(bytes, n) == TFM_OK, "%s %s", names[i], err.text);
+        for (k = 0; k < 40; k++) {
+            size_t at = (size_t)tiny_random(&seed) % n;
+            unsigned char was = bytes[at];
+            bytes[at] = (unsigned char)tiny_random(&seed);
+            good += read_file(bytes, n) == TFM_OK;
+            bytes[at] = was;
+        }
+        CHECK(good <= 40, "  a byte changed 40 times: %d still of use", good);
+    }
+}
+
+int main(void) {
+    golden();
+    wire();
+    charsmaps();
+    damaged();
+    files();
+    sessions();
+    languages();
+    large();
+    real_files();
+    return test_done("test_sentencepiece");
+}
