@@ -4508,37 +4508,46 @@ typedef struct tfm__range {
     uint32_t slot;
 } tfm__range;
 
+/* Of the open blocks, which are the last ones: block b is at b % TFM__TRIE_OPEN. */
+typedef struct tfm__trie_blocks {
+    uint64_t slots[TFM__TRIE_OPEN][4], bases[TFM__TRIE_OPEN][4]; /* 256 bits, 1 = free */
+    int n_slots[TFM__TRIE_OPEN];                                 /* free ones */
+    uint32_t n;                                                  /* blocks */
+} tfm__trie_blocks;
+
 /* A base whose slots for these labels are free: in the oldest open block that has one, else in a
-   new block. Returns 0 where the blocks are used up. free_slots and bases: 256 bits of each open
-   block. What a node of k children does not fit has 256/k slots in use: so the units are at most 16
-   times the bytes of the spellings, and nearly always 1.1 times. */
-static uint32_t tfm__trie_base(uint64_t (*free_slots)[4], uint64_t (*bases)[4], uint32_t *n_blocks,
-                               const unsigned char *labels, int n) {
-    uint32_t block = *n_blocks > TFM__TRIE_OPEN + 1 ? *n_blocks - TFM__TRIE_OPEN : 1;
+   new block. Returns 0 where the blocks are used up. A block in which a node of k children has no
+   place has 256/k slots in use: so units are at most 16 times the bytes of the spellings, and
+   nearly always 1.1 times. */
+static uint32_t tfm__trie_base(tfm__trie_blocks *blocks, const unsigned char *labels, int n) {
+    uint32_t block = blocks->n > TFM__TRIE_OPEN + 1 ? blocks->n - TFM__TRIE_OPEN : 1;
     uint32_t base = 0, at;
-    int i, k;
-    for (; block < *n_blocks && !base; block++) {
-        const uint64_t *slots = free_slots[block % TFM__TRIE_OPEN];
+    int i, k, o;
+    for (; block < blocks->n && !base; block++) {
+        o = (int)(block % TFM__TRIE_OPEN);
+        if (blocks->n_slots[o] < (n == 1 ? 1 : 16)) continue; /* the last ones are hard to hit */
         for (k = 0; k < 4 && !base; k++) {
-            uint64_t fits = ~bases[block % TFM__TRIE_OPEN][k];
+            uint64_t fits = blocks->bases[o][k];
             for (i = 0; i < n && fits; i++)
-                fits &= tfm__permute(slots[k ^ (labels[i] >> 6)], labels[i] & 63u);
+                fits &= tfm__permute(blocks->slots[o][k ^ (labels[i] >> 6)], labels[i] & 63u);
             if (!fits) continue;
             for (base = block * 256 + (uint32_t)k * 64; !(fits & 1); base++) fits >>= 1;
         }
     }
     if (!base) {
-        if (*n_blocks == TFM__TRIE_BLOCKS) return 0;
-        block = (*n_blocks)++;
-        memset(free_slots[block % TFM__TRIE_OPEN], 0xFF, 4 * sizeof(uint64_t));
-        memset(bases[block % TFM__TRIE_OPEN], 0, 4 * sizeof(uint64_t));
-        base = block * 256;
+        if (blocks->n == TFM__TRIE_BLOCKS) return 0;
+        base = blocks->n++ * 256;
+        o = (int)(base / 256 % TFM__TRIE_OPEN);
+        memset(blocks->slots[o], 0xFF, sizeof blocks->slots[o]);
+        memset(blocks->bases[o], 0xFF, sizeof blocks->bases[o]);
+        blocks->n_slots[o] = 256;
     }
-    block = base / 256 % TFM__TRIE_OPEN;
-    bases[block][base >> 6 & 3] |= (uint64_t)1 << (base & 63);
+    o = (int)(base / 256 % TFM__TRIE_OPEN);
+    blocks->bases[o][base >> 6 & 3] &= ~((uint64_t)1 << (base & 63));
+    blocks->n_slots[o] -= n;
     for (i = 0; i < n; i++) {
         at = base ^ labels[i];
-        free_slots[block][at >> 6 & 3] &= ~((uint64_t)1 << (at & 63));
+        blocks->slots[o][at >> 6 & 3] &= ~((uint64_t)1 << (at & 63));
     }
     return base;
 }
@@ -4548,13 +4557,14 @@ static uint32_t tfm__trie_base(uint64_t (*free_slots)[4], uint64_t (*bases)[4], 
    range on it has a spelling of its own. */
 static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, int32_t n,
                                tfm__range *stack) {
-    uint64_t free_slots[TFM__TRIE_OPEN][4], bases[TFM__TRIE_OPEN][4];
+    tfm__trie_blocks blocks;
     unsigned char labels[256];
     tfm__range r, child;
-    uint32_t n_blocks = 1, base;
+    uint32_t base;
     int32_t top = 1, i;
     int n_labels, k;
-    memset(free_slots, 0, sizeof free_slots), memset(bases, 0, sizeof bases);
+    memset(&blocks, 0, sizeof blocks);
+    blocks.n = 1; /* the one without units */
     stack[0].first = 0, stack[0].last = n, stack[0].depth = 0, stack[0].slot = 0;
     while (top) {
         r = stack[--top];
@@ -4566,7 +4576,7 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
             unsigned char c = (unsigned char)keys[i]->text[r.depth];
             if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
         }
-        base = tfm__trie_base(free_slots, bases, &n_blocks, labels, n_labels);
+        base = tfm__trie_base(&blocks, labels, n_labels);
         if (!base) return 0;
         if (r.depth == 0) t->root = base;
         else if (t->units) t->units[r.slot].link |= base << 9;
@@ -4578,7 +4588,7 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
             stack[top++] = child;
         }
     }
-    return (int64_t)n_blocks * 256;
+    return (int64_t)blocks.n * 256;
 }
 
 /* A trie of the pieces whose type is one of types (bits). None leaves t empty. */
