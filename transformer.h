@@ -156,11 +156,11 @@
    max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows as the
    text, at worst times the longest piece.
 
-   LANGUAGES. A model of several has a token for each, which the file lists by code, and which
-   people never write into vocabularies of words: tfm_set_languages(session, "eng_Latn", "fra_Latn",
-   &err) is for all texts to come. src_language "source" with tgt_language "forced" is what M2M100
-   and NLLB want, src_language "target" what Marian wants: there ">>fra<< Good morning." chooses for
-   one text. A code that the model has not is an error which names the nearest.
+   LANGUAGES. A model of several has a token for each; its file lists them by code.
+   tfm_set_languages(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
+   NLLB want src_language "source" and tgt_language "forced" in the config, Marian src_language
+   "target": there ">>fra<< Good morning." chooses for one text. A code that the model has not is an
+   error, which names the nearest.
 
    THREADS. The library starts none and has no global state. Any number of sessions on one model
    may run at the same time, each in one thread.
@@ -3911,7 +3911,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
-    X(tgt_language, 4, "none|forced") X(src_text, 4, "words|characters|pieces|sentencepiece")                   \
+    X(tgt_language, 4, "none|forced")                                                              \
+    X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
     X(tgt_text, 4, "words|characters|pieces|sentencepiece")
 
 enum {
@@ -3993,7 +3994,8 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
     return TFM_OK;
 }
 
-enum { TFM__CODE = 32 }; /* bytes of a language's code, the zero counted */
+enum { TFM__CODE = 32 };        /* bytes of a language's code, the zero counted */
+enum { TFM__LANGUAGES = 4096 }; /* at most: they are looked up one by one */
 
 /* {"code": id, ...} into memory of the model. spare: room for any string of the config. */
 static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config *c, char *spare,
@@ -4005,6 +4007,7 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
     int64_t n = tfm__json_members(&ahead);
     int32_t i, k;
     if (n < 0) return tfm__config_fault("languages", "is no object", "", err);
+    if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", err);
     TFM__TRY(tfm__pool_take(pool, n, sizeof *languages, &memory, err));
     c->languages = languages = (tfm_language *)memory;
     TFM__TRY(tfm__pool_take(pool, n, TFM__CODE, &memory, err));
