@@ -25,7 +25,7 @@ build/%: examples/%.c transformer.h $(wildcard examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
 build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
-build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h) | build
+build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
 build/decode: tests/decode.c transformer.h | build
 	$(COMPILE) $< -o $@ $(LDLIBS)
