@@ -10,6 +10,7 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "heatmap.h"
+#include "sentences.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,6 +27,9 @@ static const char usage[] =
     "\n"
     "Translates standard input, a sentence a line, to standard output, a line each.\n"
     "\n"
+    "  --document        lines are paragraphs: each is split into sentences (by rules that know "
+    "many\n"
+    "                    languages), which are translated by themselves and joined again\n"
     "  --tokens          lines are space-separated tokens of the vocabularies, in and out\n"
     "  --from CODE, --to CODE   languages, for models of several (eng_Latn, fra ...)\n"
     "  --batch N         sentences translated together (default 16; 1 on a terminal, where each\n"
@@ -72,7 +76,7 @@ typedef struct options {
     const char *model;
     tfm_text_form form;
     int32_t batch, max_length, max_source;
-    int scores, align, per_token, sample;
+    int document, scores, align, per_token, sample;
     int32_t beam, n_best;
     const char *beside; /* the file of --prefix or --score: lines that go with those of the input */
     const char *prefix, *score, *attention;
@@ -92,9 +96,10 @@ typedef struct ids {
     size_t room;
 } ids;
 
-/* One line of input and what became of it. */
+/* One line of input, or one sentence of a line, and what became of it. */
 typedef struct line {
-    int64_t number; /* from 1 */
+    int64_t number;   /* from 1 */
+    int32_t sentence; /* from 1 in each line; 0 without --document */
     buffer text, beside;
     ids source, target; /* target: of the prefix or of the translation to score */
     buffer out;         /* without the last newline */
@@ -165,8 +170,16 @@ static void push(ids *list, int32_t id) {
     list->data[list->n++] = id;
 }
 
+/* Begins a message about a line. */
+static void name_line(const line *l) {
+    fprintf(stderr, "translate: line %ld", (long)l->number);
+    if (l->sentence) fprintf(stderr, ", sentence %d", (int)l->sentence);
+    fputs(": ", stderr);
+}
+
 static void report(translator *t, line *l, const char *cause) {
-    fprintf(stderr, "translate: line %ld: %s\n", (long)l->number, cause);
+    name_line(l);
+    fprintf(stderr, "%s\n", cause);
     l->faulty = t->any_faulty = 1;
 }
 
@@ -247,7 +260,15 @@ static const option *find_option(const option *table, const char *name) {
 /* Options that contradict each other, or do nothing without another. */
 static void check_together(const option *table) {
     const option *sample = find_option(table, "--sample"), *score = find_option(table, "--score");
+    static const char *const of_lines[] = {"--tokens", "--prefix", "--score", "--scores",
+                                           "--n-best", "--align",  NULL};
     const option *o;
+    int i;
+    for (i = 0; find_option(table, "--document")->given && of_lines[i]; i++)
+        if (find_option(table, of_lines[i])->given) {
+            fprintf(stderr, "translate: %s and --document do not go together\n", of_lines[i]);
+            exit(EXIT_USAGE);
+        }
     for (o = table; o->name; o++) {
         const option *needed = o->use == SAMPLING ? sample : o->use == SCORING ? score : NULL;
         const option *other = o->use == SEARCHING ? sample : NULL;
@@ -269,6 +290,7 @@ static options parse_options(int argc, char **argv) {
     tfm_decode_options *d = &o.decode;
     int tokens = 0, i;
     option table[] = {
+        {"--document", FLAG, &o.document, 0, 0, ANY_USE, 0},
         {"--tokens", FLAG, &tokens, 0, 0, ANY_USE, 0},
         {"--batch", COUNT, &o.batch, 1, 1000000, ANY_USE, 0},
         {"--max-source", COUNT, &o.max_source, 1, 1000000, ANY_USE, 0},
@@ -392,26 +414,16 @@ static int32_t find_token(const vocabulary *v, const char *text, size_t size) {
 
 /* Bytes of the UTF-8 character at text, 0 if there is none. */
 static size_t character_size(const char *text, size_t size) {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t n = 4, i;
-    if (!size) return 0;
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xC2 || p[0] > 0xF4) return 0;
-    if (p[0] < 0xF0) n = p[0] < 0xE0 ? 2 : 3;
-    if (n > size) return 0;
-    for (i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    if (n == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F))) return 0;
-    if (n == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))) return 0;
-    return n;
+    uint32_t c = 0;
+    size_t n = size ? sentence_char(text, size, &c) : 0;
+    return n == 1 && c == 0xFFFD ? 0 : n;
 }
 
-/* Bytes of the white space at text: ASCII's, no-break, U+2000 to U+200A, and the ideographic. */
+/* Bytes of the white space at text, 0 if there is none. */
 static size_t space_size(const char *text, size_t size) {
-    if (size && (*text == ' ' || (*text >= 9 && *text <= 13))) return 1;
-    if (size >= 2 && memcmp(text, "\xC2\xA0", 2) == 0) return 2;
-    if (size >= 3 && memcmp(text, "\xE3\x80\x80", 3) == 0) return 3;
-    return size >= 3 && memcmp(text, "\xE2\x80", 2) == 0 && (unsigned char)text[2] <= 0x8A ? 3 : 0;
+    uint32_t c = 0;
+    size_t n = size ? sentence_char(text, size, &c) : 0;
+    return sentence_is_space(c) ? n : 0;
 }
 
 /* An unknown stretch of the line's target: an unknown token if its likelihood is asked for, but
@@ -748,7 +760,8 @@ static void draw_attention(translator *t, line *l, const tfm_result *result) {
         if (tfm_get_attention(t->session, 0, 0, &tensor, &err) == TFM_OK)
             write_heat_map(t->picture, weights, down.text.data, down.n, across.text.data, across.n);
     } else {
-        fprintf(stderr, "translate: line %ld: %s\n", (long)l->number,
+        name_line(l);
+        fprintf(stderr, "%s\n",
                 down.n ? "too long to draw its attention: 400 tokens are the limit"
                        : "an empty translation has no attention to draw");
         t->any_faulty = 1;
@@ -817,12 +830,13 @@ static void finish_line(translator *t, line *l, int32_t row) {
             report(t, l, err.text);
             return;
         }
-        if (result.finish == TFM_HIT_LENGTH)
-            fprintf(stderr, "translate: line %ld: stopped at its limit of %d tokens\n",
-                    (long)l->number, (int)result.length);
-        else if (result.finish == TFM_STUCK)
-            fprintf(stderr, "translate: line %ld: no token was left to choose after %d\n",
-                    (long)l->number, (int)result.length);
+        if (result.finish == TFM_HIT_LENGTH) {
+            name_line(l);
+            fprintf(stderr, "stopped at its limit of %d tokens\n", (int)result.length);
+        } else if (result.finish == TFM_STUCK) {
+            name_line(l);
+            fprintf(stderr, "no token was left to choose after %d\n", (int)result.length);
+        }
         if (rank == 0 && t->attention && t->picture) draw_attention(t, l, &result);
     }
 }
@@ -928,9 +942,17 @@ static int by_length(const void *a, const void *b) {
     return p != q ? (p < q ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static void translate_window(translator *t, line *lines, int64_t n, int64_t *order) {
-    int64_t i, todo = 0, end;
-    for (i = 0; i < n; i++) {
+/* Lines that are read, translated and written together. */
+typedef struct window {
+    line *lines;
+    int64_t *order; /* of translation */
+    int64_t n, room;
+} window;
+
+static void translate_window(translator *t, window *w) {
+    line *lines = w->lines;
+    int64_t i, todo = 0, end, *order = w->order;
+    for (i = 0; i < w->n; i++) {
         tokenize(t, &lines[i]);
         if (!lines[i].faulty && lines[i].source.n) order[todo++] = i;
     }
@@ -968,28 +990,74 @@ static void show_progress(int64_t n_lines, time_t start, int done) {
     if (done && shown) fprintf(stderr, "\r%ld lines in %.0f seconds\n", (long)n_lines, seconds);
 }
 
-/* Reads line number of the input, and the one beside it; 0 at the end, or where a file has fewer
-   lines than the input, or more: *status says so. */
-static int read_lines(const translator *t, FILE *beside, line *l, int64_t number, int *status) {
-    int more = read_line(stdin, &l->text);
-    l->number = number;
-    if (beside && !*status && read_line(beside, &l->beside) != more) {
+/* The next line of a window, with the memory of an earlier one. */
+static line *add_line(window *w, int64_t number, int32_t sentence) {
+    line *l;
+    if (w->n == w->room) {
+        size_t room = 2 * (size_t)w->room + 16;
+        w->lines = (line *)grow(w->lines, room * sizeof *w->lines);
+        w->order = (int64_t *)grow(w->order, room * sizeof *w->order);
+        memset(w->lines + w->room, 0, (room - (size_t)w->room) * sizeof *w->lines);
+        w->room = (int64_t)room;
+    }
+    l = &w->lines[w->n++];
+    l->number = number, l->sentence = sentence;
+    l->text.size = l->beside.size = 0;
+    return l;
+}
+
+/* Reads line number of the input and the one beside it into the window, or a paragraph's sentences;
+   0 at the end, or where a file has fewer lines than the input, or more: *status says so. */
+static int read_lines(const translator *t, FILE *beside, window *w, int64_t number, int *status) {
+    static buffer text, other;
+    const char *sentence;
+    size_t at = 0, length;
+    int32_t n = 0;
+    int more = read_line(stdin, &text);
+    if (beside && read_line(beside, &other) != more) {
         fprintf(stderr, "translate: %s has %s lines than the input\n", t->opt.beside,
                 more ? "fewer" : "more");
         *status = EXIT_USAGE;
+        return 0;
     }
-    return more && !*status;
+    if (!more) return 0;
+    while (t->opt.document && next_sentence(text.data, text.size, &at, &sentence, &length))
+        append(&add_line(w, number, ++n)->text, sentence, length);
+    if (!n) { /* a blank paragraph is a line, too */
+        line *l = add_line(w, number, t->opt.document);
+        append(&l->text, text.data, text.size);
+        if (beside) append(&l->beside, other.data, other.size);
+    }
+    return 1;
+}
+
+/* Writes lines; sentences of a line stand in one, with a space between them where their language
+   has spaces. */
+static void write_window(const translator *t, window *w) {
+    static buffer out;
+    int64_t i;
+    for (i = 0; i < w->n; i++) {
+        line *l = &w->lines[i];
+        if (l->faulty || !l->source.n) l->out.size = 0, append_columns(t, l, 0);
+        if (l->sentence > 1 && out.size && l->out.size && sentence_space_after(out.data, out.size))
+            append(&out, " ", 1);
+        append(&out, l->out.data, l->out.size);
+        if (i + 1 < w->n && w->lines[i + 1].sentence > 1) continue;
+        append(&out, "\n", 1);
+        fwrite(out.data, 1, out.size, stdout);
+        out.size = 0;
+    }
 }
 
 int main(int argc, char **argv) {
     translator t;
     tfm_error err;
-    line *lines;
+    window w;
     FILE *beside = NULL;
-    int64_t window, n, i, *order, n_lines = 0;
+    int64_t i, most, n_lines = 0;
     time_t start = time(NULL);
     int more = 1, status = 0;
-    memset(&t, 0, sizeof t);
+    memset(&t, 0, sizeof t), memset(&w, 0, sizeof w);
     t.opt = parse_options(argc, argv);
     if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK ||
         (t.opt.beside && !read_target_vocabulary(&t, &err))) {
@@ -1005,24 +1073,15 @@ int main(int argc, char **argv) {
     if (t.opt.attention) t.picture = open_file(t.opt.attention, "wb");
     t.attention = t.opt.align;
     plan_memory(&t);
-    window = t.opt.batch == 1 ? 1 : (int64_t)t.opt.batch * WINDOW_BATCHES;
-    lines = (line *)grow(NULL, (size_t)window * sizeof *lines);
-    order = (int64_t *)grow(NULL, (size_t)window * sizeof *order);
-    memset(lines, 0, (size_t)window * sizeof *lines);
+    most = t.opt.batch == 1 ? 1 : (int64_t)t.opt.batch * WINDOW_BATCHES;
     while (more) {
-        for (n = 0; n < window; n++) {
-            more = read_lines(&t, beside, &lines[n], n_lines + n + 1, &status);
+        for (w.n = 0; w.n < most; n_lines++) {
+            more = read_lines(&t, beside, &w, n_lines + 1, &status);
             if (!more) break;
         }
-        translate_window(&t, lines, n, order);
-        for (i = 0; i < n; i++) {
-            if (lines[i].faulty || !lines[i].source.n)
-                lines[i].out.size = 0, append_columns(&t, &lines[i], 0);
-            append(&lines[i].out, "\n", 1);
-            fwrite(lines[i].out.data, 1, lines[i].out.size, stdout);
-        }
-        n_lines += n;
-        if ((window == 1 || isatty(1)) && fflush(stdout) != 0) break;
+        translate_window(&t, &w);
+        write_window(&t, &w);
+        if ((most == 1 || isatty(1)) && fflush(stdout) != 0) break;
         show_progress(n_lines, start, !more);
     }
     if (t.picture) {
@@ -1036,11 +1095,11 @@ int main(int argc, char **argv) {
                 strerror(errno));
         status = EXIT_USAGE;
     }
-    for (i = 0; i < window; i++) {
-        free(lines[i].text.data), free(lines[i].beside.data), free(lines[i].out.data);
-        free(lines[i].source.data), free(lines[i].target.data);
+    for (i = 0; i < w.room; i++) {
+        free(w.lines[i].text.data), free(w.lines[i].beside.data), free(w.lines[i].out.data);
+        free(w.lines[i].source.data), free(w.lines[i].target.data);
     }
-    free(lines), free(order), free(t.scratch.data);
+    free(w.lines), free(w.order), free(t.scratch.data);
     free(t.target.text.data), free(t.target.begins), free(t.target.sorted);
     if (beside) fclose(beside);
     tfm_free_session(t.session);

@@ -123,7 +123,13 @@ check "  has the tokens of both" 5 "$(grep -c -E '^<text.*>(男|生|am|boy|我)<
 check "  is the same again, and in any batch" "" "$(cp $dir/a.svg $dir/b.svg; run $toy --batch 1 --attention $dir/a.svg < $dir/in | grep -v 0; cmp $dir/a.svg $dir/b.svg 2>&1)"
 check "  nothing to draw" "1 translate: $dir/a.svg: no sentence to draw" "$(run $toy --attention $dir/a.svg < /dev/null) $(cat $dir/err)"
 
-for bad in "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
+printf '我是学生\n\n  我喜欢学习 \n' > $dir/in
+check "--document: paragraphs of one sentence are lines" "0 I am a student||I like learning|" "$(run $toy --document < $dir/in) $(tr '\n' '|' < $dir/out)"
+printf '\n我是男生 X。我是男生\n' > $dir/in
+check "  a faulty sentence is left out" "1 |I am a boy|" "$(run $toy --document < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "  and named" "translate: line 2, sentence 1: the token before byte 14 is not in src_vocabulary, and the model has no src_unk" "$(cat $dir/err)"
+
+for bad in "--document --tokens" "--document --scores" "--document --score $dir/beside" "--document --n-best 2" "--document --align" "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
     "--score $dir/beside --prefix $dir/beside" "--score $dir/beside --align" "--score $dir/beside --n-best 2" "--per-token" "--beam 0" "--beam 1.5" \
     "--sample --seed -1" "--sample --seed 99999999999999999999" "--sample --top-p 0" "--sample --top-p nan" "--length-penalty x" "--prefix" \
     "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
@@ -174,6 +180,12 @@ if [ -f $zh ]; then
     check "--prefix: translations begin with it" "0 0" "$(run $zh --prefix $dir/prefixes < examples/demo.txt) $(awk 'NR == FNR { want[NR] = $0; next }
         substr($0, 1, length(want[FNR])) != want[FNR] { n++ } END { print n + 0 }' $dir/prefixes $dir/out)"
     check "  and are free where it is blank" "$(sed -n 3p $dir/greedy)" "$(sed -n 3p $dir/out)"
+    # four paragraphs: two demos in a line each, a blank one, and the rest
+    awk '{ printf "%s%s", $0, (NR == 5 || NR == 9) ? "\n" : "" } NR == 7 { printf "\n \n" } END { print "" }' examples/demo.txt > $dir/in
+    awk '{ printf "%s%s", $0, (NR == 5 || NR == 9 || NR == 12) ? "\n" : NR == 7 ? "\n\n" : " " }' $dir/greedy > $dir/expected
+    check "--document: as its sentences by themselves, joined by spaces" 0 "$(run $zh --document < $dir/in)"
+    check "  paragraph by paragraph" "" "$(cmp $dir/expected $dir/out 2>&1)"
+    check "  one by one" "" "$(run $zh --document --batch 1 < $dir/in | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     echo '我<是>&"学"生。' > $dir/in
     check "--attention: what XML forbids in a text" "0 well-formed 1" "$(run $zh --attention $dir/a.svg < $dir/in) $(awk "$well_formed" $dir/a.svg) $(grep -c '^<text.*>&lt;</text>' $dir/a.svg)"
     check "hello" "$(echo '我是学生。' | "$translate" $zh)" "$(build/hello)"
