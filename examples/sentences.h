@@ -54,19 +54,18 @@ static const char sentence_abbreviations[] =
     /* Polish, Czech, Turkish */
     " dr mgr prof inż np tzn tzw tj ul św ks płk Doç Yrd Öğr např tzv ing arch"
     /* Russian, Ukrainian */
-    " см См ср Ср гр проф Проф акад Акад доц Доц ул Ул просп пер пл наб кв корп тел Тел напр Напр "
-    "св"
-    " Св гос инж ген полк англ нем фр лат греч рус вул"
+    " см См ср Ср гр проф Проф акад Акад доц Доц ул Ул просп пер пл наб кв корп тел Тел напр"
+    " Напр св Св гос инж ген полк англ нем фр лат греч рус вул"
     /* Greek, Hindi */
     " κ.κ βλ Βλ δηλ πχ Δρ डॉ प्रो ";
 
 /* A number follows, or the stop ends the sentence: No. 5; he said no. */
 static const char sentence_before_numbers[] =
-    " no No nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art Art eq Eq tab"
-    " Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov Dec Dez Abs Bd"
-    " Bde Kap Abb Str str Pos Ziff Anm pág págs núm Núm núms cap Cap tomo blz kl čís стр Стр рис "
-    "Рис"
-    " табл Табл гл Гл ст Ст разд изд илл ок σελ αρ ";
+    " no No N° n° Nº nº nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art"
+    " Art eq Eq tab Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov"
+    " Dec Dez janv févr avr juil sept oct nov déc Abs Bd Bde Kap Abb Str str Pos Ziff Anm pág págs"
+    " núm Núm núms cap Cap tomo blz kl čís стр Стр рис Рис табл Табл гл Гл ст Ст разд изд илл σελ"
+    " αρ ";
 
 /* Follow a number that means "the nth": 3. Mai, 19. Jahrhundert. */
 static const char sentence_after_ordinals[] =
@@ -301,7 +300,10 @@ static int sentence_ends_at(const char *text, size_t size, const sentence_stop *
     if (at >= size) return 1;
     n = sentence_char(text + at, size - at, &c);
     if (s->is_strong) {
-        if (sentence_one_of(text + at, n, sentence_no_begin)) return 0;
+        if (sentence_one_of(text + at, n, sentence_no_begin) ||
+            sentence_one_of(text + at, n, sentence_stops) ||
+            sentence_one_of(text + at, n, sentence_weak_stops))
+            return 0;
         return !(s->end > s->close && sentence_one_of(text + at, n, sentence_particles));
     }
     if (!sentence_is_space(c)) /* 你好!我来了 */

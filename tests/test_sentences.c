@@ -32,6 +32,8 @@ static const char *const english[] = {
     "Yes.| - No.| -- Why?| — Because.",
     "The end.| ",
     "   Leading space.| Trailing space.|   ",
+    "I work for the U.S. Government.| She lives in the E.U. |How about you?",
+    "She said, 'Great.' |It was (see p. 5.), fine . . . |Then. . . .| (Why?)",
     "No space.Here no end. e.g.this is none. |U.N. troops came.",
     "Is it 5? |6 is better.| In 1990. |People came.",
     "He works at Yahoo! and likes it.| Bye",
@@ -52,6 +54,7 @@ static const char *const french[] = {
     "« Viens ! » dit-il.| « Non. » |Elle part.| Quoi ?| Rien !",
     "« Vraiment\xC2\xA0? »| Oui.| C'est l'art. 5 du code, cf. p. 7.",
     "J.-P. Sartre écrit, p. ex. des livres, c.-à-d. beaucoup.| Écoute !",
+    "Le 3 janv. 2020, voir N°. 5.| « Où vas-tu ? dit-il. |— Nulle part. » |Elle sourit.",
     "Il a 3,5 ans.| À demain…| Élan.",
 };
 static const char *const spanish[] = {
@@ -72,10 +75,13 @@ static const char *const chinese[] = {
     "价格是3.5元。|网址是example.com。|你好!|我来了?|是的。",
     "他说。|\"我来了。\"|她笑了。|“走吧！”，他说。|真的吗？！|嗯。",
     "第一。　|第二。\n|第三",
+    "他笑了（真的！）。|“好。”|“不。”|《紅樓夢》。……|完",
 };
 static const char *const japanese[] = {
     "こんにちは。|元気ですか？|はい！|「はい。」と言った。|そうです。",
     "「行きます！」|彼は言った。",
+    "彼は「行く。」と言って、「帰る。」とは言わなかった。|本当？！|うそ！|そうですか。|おわり",
+    "「え？」|「うん。」",
 };
 static const char *const others[] = {
     /* Arabic */
