@@ -7829,12 +7829,15 @@ static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
     return n;
 }
 
-/* The longest token at text, and its bytes; without one -1 and the bytes of a character. */
-static int32_t tfm__longest_token(const tfm__vocabulary *v, const char *text, int64_t size,
+/* The longest token at text that is one of text, and its bytes; without one -1 and the bytes of a
+   character. */
+static int32_t tfm__longest_token(const tfm_model *m, const char *text, int64_t size,
                                   int64_t longest, int64_t *bytes) {
+    const tfm_config *c = &m->config;
     for (*bytes = tfm__min(size, longest); *bytes > 0; --*bytes) {
-        int32_t id = tfm__find_token(v, text, *bytes);
-        if (id >= 0) return id;
+        int32_t id = tfm__find_token(&m->tgt_vocabulary, text, *bytes);
+        if (id >= 0 && id != c->tgt_pad && id != c->tgt_unk && id != c->start && id != c->end)
+            return id;
     }
     *bytes = tfm__utf8_size((unsigned char)*text);
     return -1;
@@ -7848,7 +7851,7 @@ static int64_t tfm__match_pieces(const tfm_model *m, const char *text, int64_t s
     int known = 1;
     for (i = 0; i < v->n_spellings; i++) longest = tfm__max(longest, v->spellings[i].size);
     for (at = 0; at < size; at += bytes) {
-        int32_t id = tfm__longest_token(v, text + at, size - at, longest, &bytes);
+        int32_t id = tfm__longest_token(m, text + at, size - at, longest, &bytes);
         if (id >= 0 || known) {
             if (id < 0 && m->config.tgt_unk < 0) return -1;
             if (ids) ids[n] = id < 0 ? m->config.tgt_unk : id;
@@ -7915,7 +7918,8 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
         else n = tfm__match_tokens(model, kind, text, size, out);
         if (n < 0)
             return tfm__fail(err, TFM_E_TOKEN,
-                             "a token is not in tgt_vocabulary, and the model has no tgt_unk");
+                             "a token of the text is not in tgt_vocabulary, and the model has no "
+                             "tgt_unk");
         if (n > capacity)
             return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
                              (int64_t)capacity);

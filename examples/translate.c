@@ -61,9 +61,6 @@ static const char usage[] =
     "  --per-token             with --score: then a tab and each token's, the end token's last\n"
     "  --help, --version\n"
     "\n"
-    "Text in FILEs becomes target tokens by longest match, which need not be how the model was\n"
-    "trained; with --tokens they are taken as they are.\n"
-    "\n"
     "Exit status: 0 all lines translated; 1 some line could not be (its output is empty, standard\n"
     "error says why); 2 wrong usage, no model, or input or output failed.\n";
 
@@ -104,14 +101,6 @@ typedef struct line {
     int faulty;         /* reported already */
 } line;
 
-/* The target vocabulary, for text that is given as target. */
-typedef struct vocabulary {
-    buffer text;
-    size_t *begins; /* [n + 1]: token id is text[begins[id] .. begins[id + 1]) */
-    int32_t *sorted, n;
-    size_t longest;
-} vocabulary;
-
 /* What a session is made for. */
 typedef struct shape {
     int32_t source, target; /* tokens: of a source; of a prefix, or of a target to score */
@@ -122,7 +111,6 @@ typedef struct shape {
 typedef struct translator {
     options opt;
     tfm_model *model;
-    vocabulary target;
     buffer scratch;   /* of the tokenizer */
     int32_t language; /* token before each source; -1: none */
     tfm_session *session;
@@ -357,59 +345,6 @@ static options parse_options(int argc, char **argv) {
 
 /* ---- target text to target tokens ----------------------------------------------------------- */
 
-static const vocabulary *sort_vocabulary; /* qsort passes no context */
-
-static int compare_tokens(const vocabulary *v, int32_t id, const char *text, size_t size) {
-    size_t n = v->begins[id + 1] - v->begins[id], least = n < size ? n : size;
-    int order = memcmp(v->text.data + v->begins[id], text, least);
-    return order ? order : n < size ? -1 : n > size;
-}
-static int by_bytes(const void *a, const void *b) {
-    const vocabulary *v = sort_vocabulary;
-    int32_t y = *(const int32_t *)b;
-    return compare_tokens(v, *(const int32_t *)a, v->text.data + v->begins[y],
-                          v->begins[y + 1] - v->begins[y]);
-}
-
-/* The model's target tokens, asked for one by one. */
-static int read_target_vocabulary(translator *t, tfm_error *err) {
-    vocabulary *v = &t->target;
-    size_t size = 0;
-    int32_t id;
-    v->n = tfm_model_config(t->model)->tgt_vocab_size;
-    v->begins = (size_t *)grow(NULL, ((size_t)v->n + 1) * sizeof *v->begins);
-    v->sorted = (int32_t *)grow(NULL, (size_t)v->n * sizeof *v->sorted);
-    for (id = 0; id < v->n; id++) {
-        tfm_status status = TFM_E_TOO_SMALL;
-        size_t room;
-        for (room = 64; status == TFM_E_TOO_SMALL; room *= 2) {
-            reserve(&v->text, room);
-            status = tfm_detokenize(t->model, &id, 1, TFM_FORM_TOKENS, v->text.data + v->text.size,
-                                    room, &size, err);
-        }
-        if (status != TFM_OK) return 0;
-        v->begins[id] = v->text.size, v->sorted[id] = id;
-        v->begins[id + 1] = v->text.size += size;
-        if (size > v->longest) v->longest = size;
-    }
-    sort_vocabulary = v;
-    qsort(v->sorted, (size_t)v->n, sizeof *v->sorted, by_bytes);
-    return 1;
-}
-
-/* The id of a token, or -1. */
-static int32_t find_token(const vocabulary *v, const char *text, size_t size) {
-    int32_t low = 0, high = v->n;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        int order = compare_tokens(v, v->sorted[middle], text, size);
-        if (order == 0) return v->sorted[middle];
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
-}
-
 /* Bytes of the UTF-8 character at text, 0 if there is none. */
 static size_t character_size(const char *text, size_t size) {
     uint32_t c = 0;
@@ -424,104 +359,49 @@ static size_t space_size(const char *text, size_t size) {
     return sentence_is_space(c) ? n : 0;
 }
 
-/* An unknown stretch of the line's target: an unknown token if its likelihood is asked for, but
-   nobody wants a translation to begin with one. */
-static int take_unknown(translator *t, line *l, const char *text, size_t size) {
-    int32_t unknown = tfm_model_config(t->model)->tgt_unk;
-    char cause[160];
-    if (t->opt.score && unknown >= 0) {
-        push(&l->target, unknown);
-        return 1;
-    }
-    snprintf(cause, sizeof cause, "%s: '%.*s' is not in the target vocabulary",
-             t->opt.score ? "--score" : "--prefix", (int)(size < 80 ? size : 80), text);
-    report(t, l, cause);
-    return 0;
-}
-
-/* Words, each a token. */
-static int take_words(translator *t, line *l) {
-    const buffer *b = &l->beside;
-    size_t at, end, n;
-    for (at = 0; at < b->size; at = end) {
-        int32_t id;
-        if ((n = space_size(b->data + at, b->size - at)) != 0) {
-            end = at + n;
-            continue;
-        }
-        for (end = at; end < b->size && !space_size(b->data + end, b->size - end);)
-            end += character_size(b->data + end, b->size - end);
-        id = find_token(&t->target, b->data + at, end - at);
-        if (id >= 0) push(&l->target, id);
-        else if (!take_unknown(t, l, b->data + at, end - at)) return 0;
-    }
-    return 1;
-}
-
-/* Pieces or characters: U+2581 for a space, then at each place the longest token there. */
-static int take_pieces(translator *t, line *l) {
-    static const char space[] = "\xE2\x96\x81";
-    const tfm_config *c = tfm_model_config(t->model);
-    const buffer *b = &l->beside;
-    buffer text;
-    size_t at, n;
-    int blank = 1, known = 1, good = 1;
-    memset(&text, 0, sizeof text);
-    for (at = 0; at < b->size; at += n) {
-        if ((n = space_size(b->data + at, b->size - at)) != 0) {
-            blank = 1;
-            continue;
-        }
-        /* pieces mark the first word like the others */
-        if (blank && (text.size || c->tgt_text == TFM_TEXT_PIECES)) append(&text, space, 3);
-        n = character_size(b->data + at, b->size - at);
-        append(&text, b->data + at, n), blank = 0;
-    }
-    for (at = 0; good && at < text.size; at += n) {
-        int32_t id = -1;
-        n = text.size - at < t->target.longest ? text.size - at : t->target.longest;
-        for (; n; n--) {
-            id = find_token(&t->target, text.data + at, n);
-            if (id >= 0 && id != c->tgt_pad && id != c->tgt_unk && id != c->start && id != c->end)
-                break;
-        }
-        if (n) push(&l->target, id), known = 1;
-        else {
-            n = character_size(text.data + at, text.size - at);
-            if (known) good = take_unknown(t, l, text.data + at, n);
-            known = 0; /* a run of unknown characters is one token */
-        }
-    }
-    free(text.data);
-    return good;
-}
-
-/* The line's prefix, or the translation to score, in tokens; reports what cannot be. */
+/* The line's prefix, or the translation to score, in tokens; reports what cannot be. An unknown
+   token has a likelihood, but nobody wants a translation to begin with one. */
 static void tokenize_target(translator *t, line *l) {
     const tfm_config *c = tfm_model_config(t->model);
+    const char *what = t->opt.score ? "--score" : "--prefix";
     const buffer *b = &l->beside;
-    int64_t n, most;
-    size_t at;
-    char cause[128];
-    for (at = 0; at < b->size; at += character_size(b->data + at, b->size - at))
-        if (!character_size(b->data + at, b->size - at)) {
-            snprintf(cause, sizeof cause, "%s: not UTF-8 at byte %lu",
-                     t->opt.score ? "--score" : "--prefix", (unsigned long)at);
+    ids *s = &l->target;
+    tfm_arena scratch = tfm_arena_measuring();
+    int32_t n, i;
+    int64_t most;
+    tfm_error err;
+    char cause[320];
+    memset(&err, 0, sizeof err);
+    if (!b->size) return;
+    if (tfm_tokenize_target(t->model, b->data, b->size, t->opt.form, NULL, 0, &n, &scratch, &err) ==
+        TFM_OK) {
+        size_t room = 2 * b->size + scratch.peak / 17 + 1; /* marks may be tokens too */
+        if (room > s->room) s->data = (int32_t *)grow(s->data, (s->room = room) * sizeof *s->data);
+        reserve(&t->scratch, scratch.peak);
+        scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
+        err.status = tfm_tokenize_target(t->model, b->data, b->size, t->opt.form, s->data,
+                                         (int32_t)room, &s->n, &scratch, &err);
+    }
+    if (err.status != TFM_OK) {
+        snprintf(cause, sizeof cause, "%s: %s", what, err.text);
+        report(t, l, cause);
+        return;
+    }
+    for (i = 0; i < s->n && !t->opt.score; i++)
+        if (s->data[i] == c->tgt_unk) {
+            snprintf(cause, sizeof cause, "%s: token %d is not in the target vocabulary", what,
+                     (int)i + 1);
             report(t, l, cause);
             return;
         }
-    if (t->opt.form == TFM_FORM_TOKENS || c->tgt_text == TFM_TEXT_WORDS) {
-        if (!take_words(t, l)) return;
-    } else if (!take_pieces(t, l)) return;
-    n = l->target.n;
-    if (!n && !t->opt.score) return;
+    if (!s->n && !t->opt.score) return;
     /* what the library would refuse for the whole batch */
     most = c->max_positions ? c->max_positions : MOST_TOKENS;
     if (!t->opt.score && t->opt.max_length && t->opt.max_length < most) most = t->opt.max_length;
-    if (!t->opt.score) n += c->forced >= 0;
+    n = s->n + (!t->opt.score && c->forced >= 0);
     if (n >= most) {
         snprintf(cause, sizeof cause, "%s: %d tokens leave no room for another, the limit is %d",
-                 t->opt.score ? "--score" : "--prefix", (int)n, (int)most);
+                 what, (int)n, (int)most);
         report(t, l, cause);
     }
 }
@@ -1057,8 +937,7 @@ int main(int argc, char **argv) {
     int more = 1, status = 0;
     memset(&t, 0, sizeof t), memset(&w, 0, sizeof w);
     t.opt = parse_options(argc, argv);
-    if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK ||
-        (t.opt.beside && !read_target_vocabulary(&t, &err))) {
+    if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK) {
         fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
         return EXIT_USAGE;
     }
@@ -1098,7 +977,6 @@ int main(int argc, char **argv) {
         free(w.lines[i].source.data), free(w.lines[i].target.data);
     }
     free(w.lines), free(w.order), free(t.scratch.data);
-    free(t.target.text.data), free(t.target.begins), free(t.target.sorted);
     if (beside) fclose(beside);
     tfm_free_session(t.session);
     tfm_free_model(t.model);
