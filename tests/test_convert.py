@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import shutil
 import struct
 import subprocess
@@ -34,12 +35,18 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT.parent / "shared" / "reference"
 GOLDEN = ROOT.parent / "shared" / "golden"
 REAL = ROOT.parent / "shared" / "real"
-TRANSLATE = ROOT / "build" / "translate"
+FORWARD, TRANSLATE = ROOT / "build" / "forward", ROOT / "build" / "translate"
 
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 try:
     import ctranslate2
 except ImportError:
     ctranslate2 = None
+try:
+    import families
+except ImportError:
+    families = None
+needs_transformers = unittest.skipUnless(families, "the package transformers is not installed")
 needs_ctranslate2 = unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
 
 torch.manual_seed(7)
@@ -139,7 +146,7 @@ class ConvertTest(unittest.TestCase):
         """The command line, within this process: importing PyTorch takes longer than a test."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = convert.main([str(source), str(self.out), *arguments])
+            status = convert.main([str(source), str(self.out), "--no-check", *arguments])
         return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
     def save(self, state):
@@ -170,7 +177,9 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(raw[8:9], b"{")
         self.assertEqual((8 + length) % 64, 0)
         header = json.loads(raw[8:8 + length])
-        self.assertEqual(list(header.pop("__metadata__")), ["transformer.config"])
+        metadata = list(header.pop("__metadata__"))
+        self.assertEqual(metadata[0], "transformer.config")
+        self.assertLessEqual(set(metadata[1:]), {"license", "source", "revision"})
         entries = sorted(header.values(), key=lambda entry: entry["data_offsets"])
         ends = [entry["data_offsets"][1] for entry in entries]
         self.assertEqual([entry["data_offsets"][0] for entry in entries], [0] + ends[:-1])
@@ -378,7 +387,7 @@ class Errors(ConvertTest):
         state = Translator().state_dict()
         for setting, reason in (("depth=3", "embedding_scale"), ("norm=middle", "post, pre"),
                                 ("d_ff=41", "the shapes say 40"), ("tgt_pad=37", "tgt_vocab_size"),
-                                ("suppressed=1,99", "suppressed 99"), ("start=-1", "whole number"),
+                                ("suppressed=1,99", "suppressed 99"), ("start=-1", "an id or a token"),
                                 ("layer_norm_eps=nan", "a number above 0")):
             self.assertIn(reason, self.refuse(state, "--heads=4", "--set", setting))
 
@@ -857,6 +866,225 @@ class Aren(ConvertTest):
                 ct2_bytes(variables, version=2, spec="TransformerBase", revision=2))
             with self.subTest(weights):
                 self.check_rows(self.folder, weights)
+
+
+# ------------------------------------------------------------------------------ Hugging Face
+@needs_transformers
+class HuggingFace(ConvertTest):
+    """What a directory may look like; test_peers.py compares the numbers."""
+
+    def directory(self, family="bart", **options):
+        folder = self.folder / "hf"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.model = families.make(family, **options)
+        self.model.save_pretrained(folder)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def edit(self, folder, name, **changes):
+        path = folder / name
+        values = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**values, **changes}))
+        return folder
+
+    def state(self, folder):
+        with safe_open(folder / "model.safetensors", framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+
+    def logits(self, model, limit=1e-4):
+        src, lengths, tgt = families.sentences(self.model)
+        expected = families.reference(self.model, src, tgt)[1]
+        self.check_near("logits", model.forward(src, tgt), expected, limit)
+
+    def test_every_family(self):
+        for family, expected in {
+            "marian": {"norm": "post", "positions": "sinusoidal_halves", "activation": "swish",
+                       "start": 39, "end": 0, "src_end": 0, "src_pad": 39, "suppressed": [39],
+                       "embedding_scale": "sqrt_d", "position_divisor": None, "tgt_pad": None},
+            "bart": {"norm": "post", "positions": "learned", "position_offset": 2, "forced": 0,
+                     "start": 2, "end": 2, "src_start": 0, "src_end": 2, "src_pad": 1,
+                     "tgt_pad": 1, "embedding_scale": 1},
+            "mbart": {"norm": "pre", "positions": "learned", "position_offset": 2, "forced": 30},
+            "m2m_100": {"norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
+                        "position_divisor": "d/2-1", "pad_position": "zero", "forced": 31},
+            "pegasus": {"norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
+        }.items():
+            with self.subTest(family):
+                model = self.convert(self.directory(family))
+                self.assertEqual({key: model.config.get(key) for key in expected}, expected)
+                self.logits(model)
+
+    def test_shards_and_pickles(self):
+        folder = self.directory()
+        state = self.state(folder)
+        names = sorted(state)
+        whole = self.convert(folder).t
+        halves = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+        for shard, held in halves.items():
+            save_file({name: state[name] for name in held}, folder / shard)
+        index = {name: shard for shard, held in halves.items() for name in held}
+        (folder / "model.safetensors").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map=index)
+        shards = self.convert(folder).t
+        (folder / "model.safetensors.index.json").unlink()
+        torch.save(state, folder / "pytorch_model.bin")
+        pickled = self.convert(folder).t
+        for name, tensor in whole.items():
+            self.assertTrue(torch.equal(tensor, shards[name]) and torch.equal(tensor, pickled[name]))
+        self.out.unlink()
+        (folder / "pytorch_model.bin").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map={**index, "x": "a.safetensors"})
+        self.assertIn("lists x", self.refuse(folder))
+        self.edit(folder, "model.safetensors.index.json", weight_map={"x": "../a.safetensors"})
+        self.assertIn("no file of this directory", self.refuse(folder))
+
+    def test_tied_weights_may_be_there_twice(self):
+        folder = self.directory("m2m_100")
+        state = self.state(folder)
+        shared = state["model.shared.weight"]
+        for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
+                     "lm_head.weight"):
+            state[name] = shared.clone()
+        table = self.model.model.encoder.embed_positions.weights
+        state["model.encoder.embed_positions.weights"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        self.logits(self.convert(folder))
+        with safe_open(self.out, framework="pt") as file:
+            self.assertTrue({"tgt_embedding.weight", "generator.weight",
+                             "src_positions.weight"}.isdisjoint(file.keys()))
+        self.out.unlink()
+        state["lm_head.weight"] = shared + 1
+        state["model.encoder.embed_positions.weights"] = table + 1
+        save_file(state, folder / "model.safetensors")
+        self.edit(folder, "config.json", tie_word_embeddings=False)
+        self.assertIn("embed_positions.weights", self.refuse(folder))
+        state["extra.weight"] = shared[:3].clone()
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("extra.weight [3, 24]", self.refuse(folder))
+
+    def test_tables_of_marian(self):
+        folder = self.directory("marian")
+        state = self.state(folder)
+        table = self.model.model.encoder.embed_positions.weight
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "sinusoidal_halves")
+        self.logits(model)
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.flip(0)
+            getattr(self.model.model, side).embed_positions.weight.copy_(table.flip(0))
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "learned")
+        self.logits(model)
+
+    def test_what_decoding_needs(self):
+        folder = self.directory("marian")
+        self.edit(folder, "generation_config.json", bad_words_ids=[[39], [4, 5]], num_beams=6,
+                  suppress_tokens=[7], forced_bos_token_id=9, decoder_start_token_id=8)
+        model = self.convert(folder)
+        expected = {"suppressed": [7, 39], "forced": 9, "start": 8}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertIn("[4, 5]", self.done.stdout)
+        self.assertIn("num_beams 6", self.done.stdout)
+        self.out.unlink()
+        self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
+        self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
+
+    def test_what_is_not_computed_is_named(self):
+        for changes, reason in (({"model_type": "t5"}, "model_type t5"),
+                                ({"decoder_attention_heads": 2}, "[2, 3] heads"),
+                                ({"activation_function": "quick_gelu"}, "quick_gelu"),
+                                ({"encoder_layers": 3}, "n_encoder_layers is stated as 3")):
+            folder = self.edit(self.directory(), "config.json", **changes)
+            self.assertIn(reason, self.refuse(folder))
+        folder = self.directory()
+        state = self.state(folder)
+        del state["model.encoder.layernorm_embedding.weight"]
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("src_embedding_norm.weight is missing", self.refuse(folder))
+        (folder / "config.json").write_text("{}")
+        self.assertIn("no model_type", self.refuse(folder))
+
+    def test_where_it_comes_from(self):
+        folder = self.directory()
+        self.edit(folder, "config.json", _name_or_path="Helsinki-NLP/opus-mt-en-mg")
+        (folder / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\n# Model\n")
+        self.assertEqual(self.convert(folder).metadata["license"], "cc-by-4.0")
+        (folder / "README.md").unlink()
+        (folder / "LICENSE").write_text("   Apache License\n   Version 2.0, January 2004\n")
+        metadata = self.convert(folder, "--set", "revision=abc").metadata
+        self.assertEqual((metadata["license"], metadata["source"], metadata["revision"]),
+                         ("Apache-2.0", "Helsinki-NLP/opus-mt-en-mg", "abc"))
+        metadata = self.convert(folder, "--set", "license=MIT, see below").metadata
+        self.assertEqual(metadata["license"], "MIT, see below")
+        cache = self.folder / "models--org--name" / "snapshots" / "0123abcd"
+        shutil.copytree(folder, cache)
+        metadata = self.convert(cache).metadata
+        self.assertEqual((metadata["source"], metadata["revision"]), ("org/name", "0123abcd"))
+
+    def test_ids_by_token(self):
+        folder = self.directory("m2m_100")
+        vocabulary = self.folder / "vocabulary.txt"
+        vocabulary.write_text("".join(f"t{i}\n" for i in range(36)) + "eng\tenglish\nfra\ndeu\nx\n")
+        model = self.convert(folder, f"--src-vocab={vocabulary}", "--set=src_start=english",
+                             "--set=forced=fra")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (36, 37))
+        self.out.unlink()
+        self.assertIn("no such token", self.refuse(folder, f"--src-vocab={vocabulary}",
+                                                   "--set=forced=ita"))
+        self.assertIn("no vocabulary", self.refuse(folder, "--set=forced=ita"))
+
+
+class G2P(ConvertTest):
+    """A trained BART, English spelling to sounds, and what PyTorch made of 200 words."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not (REAL / "g2p-us").is_dir():
+            raise unittest.SkipTest(f"no model at {REAL / 'g2p-us'}")
+        if not TRANSLATE.exists() or not FORWARD.exists():
+            raise unittest.SkipTest(f"no {TRANSLATE} or {FORWARD}: make them first")
+
+    def setUp(self):
+        super().setUp()
+        self.t = self.convert(REAL / "g2p-us").t
+
+    def test_numbers(self):
+        with safe_open(REAL / "g2p-us" / "golden.safetensors", framework="pt") as file:
+            golden = {name: file.get_tensor(name) for name in file.keys()}
+        save_file({name: golden[name].int() for name in ("src", "tgt", "src_lengths",
+                                                         "tgt_lengths")}, self.folder / "in")
+        subprocess.run([FORWARD, self.out, self.folder / "in", self.folder / "result"], check=True)
+        with safe_open(self.folder / "result", framework="pt") as file:
+            for name, lengths in (("memory", golden["src_lengths"]),
+                                  ("logits", golden["tgt_lengths"])):
+                inside = torch.arange(golden[name].shape[1]) < lengths[:, None]
+                self.check_near(name, file.get_tensor(name)[inside], golden[name][inside], 1e-4)
+
+    def test_words(self):
+        text = (REAL / "g2p-us" / "golden.jsonl").read_text()
+        rows = [json.loads(line) for line in text.splitlines()]
+        source, target = (bytes(self.t[f"{side}_vocabulary"]).decode().split("\n")
+                          for side in ("src", "tgt"))
+        lines = "".join(" ".join(source[i] for i in row["src"][1:-1]) + "\n" for row in rows)
+        run = {"capture_output": True, "text": True, "encoding": "utf-8"}
+        done = subprocess.run([TRANSLATE, self.out, "--tokens", "--scores"], input=lines, **run)
+        self.assertEqual(done.stderr, "")
+        worst = 0
+        for row, line in zip(rows, done.stdout.splitlines(), strict=True):
+            score, tokens = line.split("\t")
+            ids = [1, *(target.index(token) for token in tokens.split(" ")), 2]
+            self.assertEqual(ids, row["tgt"])
+            worst = max(worst, abs(float(score) - row["log_prob"]))
+        print(f"test_words: {len(rows)} words equal, log-probabilities differ by {worst:.2g}")
+        self.assertLess(worst, 1e-3)
+        words = "".join(row["word"] + "\n" for row in rows)
+        done = subprocess.run([TRANSLATE, self.out], input=words, **run)
+        self.assertEqual([line.removeprefix("<s>") for line in done.stdout.splitlines()],
+                         [row["phonemes"] for row in rows])
 
 
 if __name__ == "__main__":

@@ -371,8 +371,9 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
     if tokens["decoder_start_token"] is not None:
         config["start"] = id_of("tgt", "decoder_start_token")
     else:
-        model.notes.append("config.json names no start token (its user gives one with each target, "
-                           "a language's for instance): --set start=ID, or nothing can be decoded")
+        model.warnings.append("config.json names no start token (its user gives one with each "
+                              "target, a language's for instance): --set start=TOKEN, or nothing "
+                              "can be decoded")
     if tokens.get("layer_norm_epsilon") is not None:
         config["layer_norm_eps"] = tokens["layer_norm_epsilon"]
     return config
@@ -404,9 +405,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
                                f"scales")
         if (folder / "vmap.txt").is_file():
             model.notes.append("vmap.txt: left out, transformer.h always scores every token")
-        if "src_end" not in model.facts and "src_end" not in stated:
-            model.notes.append("nothing is added at the end of a source; where the tokenizer added "
-                               "an end token (Marian's and fairseq's do), --set src_end=ID")
+        if not {"src_end", "src_start"} & {*model.facts, *stated}:
+            model.warnings.append("nothing is added at the end of a source; where the tokenizer "
+                                  "added an end token (Marian's and fairseq's do), "
+                                  "--set src_end=TOKEN")
         return place(chosen, stated, model)
 
     return Checkpoint(tensors, place_all)

@@ -69,10 +69,12 @@ from pathlib import Path
 import torch
 
 import checkpoints_ctranslate2
+import checkpoints_huggingface
 import checkpoints_torch
-from modelfile import (TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config, ConvertError, Model, Tensors,
-                       build_config, check_config, describe, measure, missing_tensors, omit_tied,
-                       parse_settings, read_vocabulary, shape_of, to_type, write_model)
+from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
+                       ConvertError, Model, Tensors, build_config, check_config, describe, measure,
+                       missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
+                       shape_of, to_type, write_model)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -80,8 +82,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return checkpoints_torch.read_checkpoint(path)
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
-    raise ConvertError(f"{path}: a directory without model.bin (CTranslate2); for PyTorch name the "
-                       f"checkpoint file")
+    if checkpoints_huggingface.is_huggingface(path):
+        return checkpoints_huggingface.read_checkpoint(path)
+    raise ConvertError(f"{path}: a directory without model.bin (CTranslate2) and without config.json "
+                       f"and its weights (Hugging Face); for PyTorch name the checkpoint file")
 
 
 def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> Tensors:
@@ -158,11 +162,15 @@ def convert(options: argparse.Namespace) -> None:
     checkpoint = read_checkpoint(options.input)
     stated = checkpoint.stated
     settings = options.set + ([f"n_heads={options.heads}"] if options.heads is not None else [])
-    stated.update(parse_settings(settings))
+    config, about = parse_settings(settings)
+    stated.update(config)
 
-    model = Model()
+    model = Model(about=read_about(options.input))
+    model.about.update(about)
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
+    choose_texts(model, options)
+    name_ids(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     config, assumed = build_config(model, stated, core)
     if "n_heads" not in config:
@@ -179,26 +187,44 @@ def convert(options: argparse.Namespace) -> None:
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
-    add_texts(model, sizes, options)
-    size = write_model(options.output, model.tensors, config)
+    add_texts(model, sizes, str(options.src_vocab or options.input))
+    size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
     warn(model, assumed, core)
 
 
-def add_texts(model: Model, sizes: Config, options: argparse.Namespace) -> None:
-    """The vocabularies as U8 tensors; --src-vocab and --tgt-vocab replace the checkpoint's."""
-    texts = {name: (text, str(options.input)) for name, text in model.texts.items()}
+def choose_texts(model: Model, options: argparse.Namespace) -> None:
+    """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
     if options.tgt_vocab and not options.src_vocab:
         raise ConvertError("--tgt-vocab without --src-vocab: give one, which serves both, or two")
     if options.src_vocab:
-        texts.pop("tgt_vocabulary", None)
+        model.texts.pop("tgt_vocabulary", None)
     for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
         if path:
-            texts[f"{side}_vocabulary"] = read_vocabulary(path), str(path)
-    if texts.get("tgt_vocabulary", ("",))[0] == texts.get("src_vocabulary", ("?",))[0]:
-        del texts["tgt_vocabulary"]
-    for name, (text, origin) in texts.items():
-        sides = ("src", "tgt") if "tgt_vocabulary" not in texts else (name[:3],)
+            model.texts[f"{side}_vocabulary"] = read_vocabulary(path)
+    if model.texts.get("tgt_vocabulary", 0) == model.texts.get("src_vocabulary", 1):
+        del model.texts["tgt_vocabulary"]
+
+
+def name_ids(stated: Config, model: Model) -> None:
+    """--set forced=TOKEN: the token's id, as the vocabulary of its side has it."""
+    for key, value in stated.items():
+        if key not in SOURCE_IDS + TARGET_IDS or not isinstance(value, str):
+            continue
+        source = model.texts.get("src_vocabulary", b"")
+        text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
+        lines = text.decode().split("\n")[:-1]
+        ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+        if value not in ids:
+            raise ConvertError(f"--set {key}={value}: " + (
+                "the vocabulary has no such token" if ids else "there is no vocabulary; give the id"))
+        stated[key] = ids[value]
+
+
+def add_texts(model: Model, sizes: Config, origin: str) -> None:
+    """The texts as U8 tensors, vocabularies of as many lines as there are rows."""
+    for name, text in model.texts.items():
+        sides = ("src", "tgt") if "tgt_vocabulary" not in model.texts else (name[:3],)
         for key in (f"{side}_vocab_size" for side in sides):
             lines = text.count(b"\n")
             if name.endswith("_vocabulary") and sizes.get(key) != lines:
@@ -219,11 +245,13 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
         print(note)
     print("sizes: " + ", ".join(f"{key} {value}" for key, value in sizes.items()))
     print("config: " + json.dumps(config, ensure_ascii=False))
+    for key, value in model.about.items():
+        print(f"{key}: {value}")
     print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
 def warn(model: Model, assumed: Config, core: bool) -> None:
-    lines = []
+    lines = list(model.warnings)
     if "norm" in assumed and "encoder.norm.weight" in model.tensors:
         lines.append("the final norms fit norm=post and norm=pre alike, and the weights do not "
                      "tell which; post is written, as nn.Transformer does by default; if the model "
@@ -253,6 +281,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--prefix", metavar="P", default="")
     parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))
     parser.add_argument("--core", action="store_true")
+    parser.add_argument("--no-check", action="store_true")
     return parser.parse_args(arguments)
 
 
