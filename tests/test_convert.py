@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -136,6 +137,8 @@ SET = [f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pa
 
 
 class ConvertTest(unittest.TestCase):
+    check = False  # with the engine that the checkpoint is of
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -146,7 +149,8 @@ class ConvertTest(unittest.TestCase):
         """The command line, within this process: importing PyTorch takes longer than a test."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = convert.main([str(source), str(self.out), "--no-check", *arguments])
+            check = [] if self.check else ["--no-check"]
+            status = convert.main([str(source), str(self.out), *check, *arguments])
         return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
     def save(self, state):
@@ -793,12 +797,11 @@ class CTranslate2(ConvertTest):
         lacking = ct2_random()
         del lacking["decoder/layer_1/ffn/linear_0/weight"]
         self.assertIn("decoder.layers.1.linear1.weight", self.refuse_directory(lacking))
-        self.assertIn("start", self.convert_notes(ct2_random(),
-                                                  config={"decoder_start_token": None}))
-
-    def convert_notes(self, variables, **form):
-        self.convert(self.directory(variables, **form))
-        return self.done.stdout
+        folder = self.directory(ct2_random(), config={"decoder_start_token": None})
+        self.convert(folder)
+        self.assertIn("--set start=TOKEN", self.done.stderr)
+        model = self.convert(folder, "--set=start=b7", "--set=src_end=</s>")
+        self.assertEqual((self.done.stderr, model.config["start"]), ("", 7))
 
     def test_broken_files(self):
         folder = self.directory(ct2_random())
@@ -913,6 +916,15 @@ class HuggingFace(ConvertTest):
                 model = self.convert(self.directory(family))
                 self.assertEqual({key: model.config.get(key) for key in expected}, expected)
                 self.logits(model)
+
+    def test_check(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        self.check = True
+        self.convert(self.directory("m2m_100"))
+        found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
+        self.assertLess(max(map(float, found.groups())), 1e-4)
+        self.convert(REAL / "aren") if (REAL / "aren").is_dir() and ctranslate2 else None
 
     def test_shards_and_pickles(self):
         folder = self.directory()

@@ -26,8 +26,8 @@ from safetensors import SafetensorError, safe_open
 
 import tokenizer_files
 from checkpoints_torch import read_pickle
-from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe, name_positions,
-                       position_table, read_json)
+from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
+                       describe, name_positions, position_table, read_json)
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
 LEARNED = {"positions": "learned", "position_offset": 2}
@@ -260,8 +260,8 @@ def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
             f"{key} {value}" for key, value in asked.items())
             + ": that is said where it decodes, not in the model file")
     if "start" not in facts:
-        model.warnings.append("no decoder_start_token_id: --set start=TOKEN, or nothing can be "
-                              "decoded")
+        model.warn("no decoder_start_token_id: --set start=TOKEN, or nothing can be decoded",
+                   "start")
     return facts
 
 
@@ -284,7 +284,37 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         return rest
 
-    return Checkpoint(tensors, place_all)
+    return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
+
+
+def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> str:
+    """Random sentences through both."""
+    try:
+        import transformers
+    except ImportError:
+        raise NoComparison("the package transformers is not installed") from None
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+        folder, local_files_only=True, dtype=torch.float32).eval()
+    config, generator = model.config, torch.Generator().manual_seed(1)
+    end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
+    target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    lengths = torch.tensor([9, 7, 5])
+    src = torch.randint(config.vocab_size, (3, 9), generator=generator)
+    src = torch.where(src == pad, end, src)  # pads stand at the end of a row only
+    src[torch.arange(3), lengths - 1] = end
+    src[torch.arange(9) >= lengths[:, None]] = pad
+    tgt = torch.randint(target_size, (3, 8), generator=generator)
+    tgt = torch.where(tgt == pad, end, tgt)
+    tgt[:, 0] = config.decoder_start_token_id or 0
+    with torch.no_grad():
+        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt)
+    found = forward(src, lengths, tgt)
+    inside = torch.arange(9) < lengths[:, None]
+    memory = (found["memory"] - expected.encoder_last_hidden_state)[inside].abs().max().item()
+    logits = (found["logits"] - expected.logits).abs().max().item()
+    return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
+            f"logits by {logits:.2g}")
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:

@@ -63,18 +63,22 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Callable
 
 import torch
+from safetensors.torch import load_file, save_file
 
 import checkpoints_ctranslate2
 import checkpoints_huggingface
 import checkpoints_torch
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
-                       ConvertError, Model, Tensors, build_config, check_config, describe, measure,
-                       missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
-                       shape_of, to_type, write_model)
+                       ConvertError, Forward, Model, NoComparison, Tensors, build_config,
+                       check_config, describe, measure, missing_tensors, omit_tied, parse_settings,
+                       read_about, read_vocabulary, shape_of, to_type, write_model)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -190,7 +194,9 @@ def convert(options: argparse.Namespace) -> None:
     add_texts(model, sizes, str(options.src_vocab or options.input))
     size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
-    warn(model, assumed, core)
+    warn(model, stated, assumed, core)
+    if checkpoint.compare and not options.no_check:
+        print(compare(checkpoint.compare, options.output))
 
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
@@ -233,6 +239,27 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
         model.put(name, origin, torch.frombuffer(bytearray(text), dtype=torch.uint8))
 
 
+def compare(with_engine: Callable[[Forward], str], path: Path) -> str:
+    """The file through build/forward, the checkpoint through its own engine."""
+    program = Path(__file__).resolve().parent.parent / "build" / "forward"
+
+    def forward(src: torch.Tensor, lengths: torch.Tensor, tgt: torch.Tensor) -> Tensors:
+        if not program.is_file():
+            raise NoComparison(f"{program} is not there (make builds it)")
+        with tempfile.TemporaryDirectory() as folder:
+            ids, result = Path(folder) / "ids", Path(folder) / "result"
+            save_file({"src": src.int(), "src_lengths": lengths.int(), "tgt": tgt.int()}, ids)
+            done = subprocess.run([program, path, ids, result], capture_output=True, text=True)
+            if done.returncode:
+                raise NoComparison(done.stderr.strip())
+            return load_file(result)
+
+    try:
+        return "check: " + with_engine(forward)
+    except NoComparison as reason:
+        return f"check: not made: {reason}"
+
+
 def report(options: argparse.Namespace, model: Model, config: Config, sizes: Config,
            size: int) -> None:
     rows = [(model.origin[new], new, str(list(tensor.shape)), TYPE_NAMES[tensor.dtype])
@@ -250,8 +277,8 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
     print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
-def warn(model: Model, assumed: Config, core: bool) -> None:
-    lines = list(model.warnings)
+def warn(model: Model, stated: Config, assumed: Config, core: bool) -> None:
+    lines = [text for text, key in model.warnings if key not in stated]
     if "norm" in assumed and "encoder.norm.weight" in model.tensors:
         lines.append("the final norms fit norm=post and norm=pre alike, and the weights do not "
                      "tell which; post is written, as nn.Transformer does by default; if the model "

@@ -260,7 +260,7 @@ class Model:
     texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
     about: dict[str, str] = field(default_factory=dict)  # licence, source: free text
     notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it
     problems: list[str] = field(default_factory=list)
 
     def put(self, new: str, old: str, tensor: torch.Tensor) -> None:
@@ -273,10 +273,21 @@ class Model:
         else:
             self.notes.append(f"{old}: the same as {self.origin[new]}")
 
+    def warn(self, text: str, key: str = "") -> None:
+        self.warnings.append((text, key))
+
     def width(self) -> int:
         """d_model as the first layer has it; 0 where there is none."""
         first = self.tensors.get("encoder.layers.0.linear1.weight")
         return first.shape[1] if first is not None and first.dim() == 2 else 0
+
+
+class NoComparison(Exception):
+    """Something that a comparison needs is not there; the text says what."""
+
+
+# Source rows, their lengths and targets to "memory" and "logits" of the model file.
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tensors]
 
 
 @dataclass
@@ -287,6 +298,7 @@ class Checkpoint:
     tensors: Tensors
     place: Callable[[Tensors, Config, Model], Tensors]
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
+    compare: Callable[[Forward], str] | None = None  # with the engine that the checkpoint is of
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -390,14 +390,14 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         try:
             source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
         except NotPieces as error:
-            model.warnings.append(f"tokenizer.json has {error}, which a SentencePiece model has "
-                                  f"not; texts are tokens with spaces between them")
+            model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
+                       f"are tokens with spaces between them")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what the package "
                                f"tokenizers writes: {error!r}") from None
     elif not source:
-        model.warnings.append("no SentencePiece model: texts are tokens of vocab.json with spaces "
-                              "between them, as another program may cut them")
+        model.warn("no SentencePiece model: texts are tokens of vocab.json with spaces between "
+                   "them, as another program may cut them")
     rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
     beyond = sorted(at for at in ids if at >= max(sizes.values()))
     if beyond:
@@ -435,19 +435,18 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
     before, after = files.around()
     for key, tokens in (("src_start", before), ("src_end", after)):
         if len(tokens) > 1:
-            model.warnings.append(f"a source has {' '.join(tokens)} "
-                                  f"{'before' if key == 'src_start' else 'after'} its text, and "
-                                  f"{key} holds one id: the texts will not be what the model was "
-                                  f"trained with; give ids")
+            model.warn(f"a source has {' '.join(tokens)} "
+                       f"{'before' if key == 'src_start' else 'after'} its text, and {key} holds "
+                       f"one id: texts will not be cut as the model was trained; give it ids")
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
     if files.family in ("mbart", "m2m_100"):
         languages = [one for one in files.additional() if one != "<mask>"]
         some = f" (for instance {languages[0]}, {languages[-1]})" if languages else ""
         if not before and len(after) < 2:
-            model.warnings.append(f"a source begins with its language's token{some}: "
-                                  f"--set src_start=TOKEN")
+            model.warn(f"a source begins with its language's token{some}: --set src_start=TOKEN",
+                       "src_start")
         if "forced" not in model.facts:
-            model.warnings.append(f"a target begins with its language's token{some}: "
-                                  f"--set forced=TOKEN")
+            model.warn(f"a target begins with its language's token{some}: --set forced=TOKEN",
+                       "forced")
     return facts
