@@ -45,6 +45,7 @@ except ImportError:
     ctranslate2 = None
 try:
     import families
+    import transformers
 except ImportError:
     families = None
 needs_transformers = unittest.skipUnless(families, "the package transformers is not installed")
@@ -123,6 +124,10 @@ class TwoTables(Translator):
         causal = torch.ones(n, n, dtype=torch.bool).triu(1)
         y = self.transformer(self.embedding_norm(x), self.embedding_norm(y), tgt_mask=causal)
         return self.linear_out(y)
+
+
+def raw(tensor):
+    return tensor.numpy().tobytes()
 
 
 def sentences(vs=31, vt=37, pad=1):
@@ -335,8 +340,8 @@ class Layouts(ConvertTest):
         source.write_bytes("<pad>\r\n學\t学\r\nx\r\ny\r\nz\r\n".encode())
         target.write_bytes("a\nb\nc".encode())
         model = self.convert(state, "--heads=4", f"--src-vocab={source}", f"--tgt-vocab={target}")
-        self.assertEqual(bytes(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
-        self.assertEqual(bytes(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
+        self.assertEqual(raw(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
         self.out.unlink()
         self.assertIn("tgt_vocab_size is 3", self.refuse(state, "--heads=4",
                                                          f"--src-vocab={source}"))
@@ -627,7 +632,7 @@ class CTranslate2(ConvertTest):
         lines = {}
         for side in ("src", "tgt"):
             text = model.t.get(f"{side}_vocabulary", model.t["src_vocabulary"])
-            lines[side] = bytes(text).decode().splitlines()
+            lines[side] = raw(text).decode().splitlines()
         config, worst = model.config, 0
         for _ in range(4):
             src, tgt = (list(np.random.randint(3, n, 6)) for n in (vs, vt))
@@ -760,10 +765,10 @@ class CTranslate2(ConvertTest):
         (folder / "target_vocabulary.txt").unlink()
         (folder / "target_vocabulary.json").write_text(json.dumps(tokens))
         model = self.convert(folder)
-        source = bytes(model.t["src_vocabulary"]).decode().split("\n")
+        source = raw(model.t["src_vocabulary"]).decode().split("\n")
         self.assertEqual((source[21], source[22], len(source)), ("a19", "<unk>", 24))
         self.assertEqual(model.config["src_unk"], 22)
-        target = bytes(model.t["tgt_vocabulary"]).decode().split("\n")
+        target = raw(model.t["tgt_vocabulary"]).decode().split("\n")
         self.assertEqual(target[3:6], ["<id 3>", "c", "<id 5>"])
         (folder / "target_vocabulary.json").write_text(json.dumps(tokens[:-1]))
         self.out.unlink()
@@ -1050,6 +1055,213 @@ class HuggingFace(ConvertTest):
         self.assertIn("no vocabulary", self.refuse(folder, "--set=forced=ita"))
 
 
+TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
+         "我是学生。", "1234567890 99.5%", "emoji 😀 and ﷺ", "don't", "", "▁literal", "e\u0301",
+         "a very long antidisestablishmentarianism", "Ĥéļļõ", "tab\u00a0nbsp\u3000wide"]
+
+
+@needs_transformers
+class TokenizerFiles(ConvertTest):
+    """Text to ids by the tokenizer of a directory, and by what is embedded in the model file: the
+    SentencePiece model cuts, the vocabulary beside it, if any, turns spellings into ids."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            import sentencepiece
+            import tokenizers
+        except ImportError as error:
+            raise unittest.SkipTest(f"the package {error.name} is not installed") from None
+        if not REAL.is_dir():
+            raise unittest.SkipTest(f"no tokenizers at {REAL}")
+        cls.processor, cls.tokenizers = sentencepiece.SentencePieceProcessor, tokenizers
+
+    def directory(self, family, rows, *files, **settings):
+        """A model of that many ids, and files of a tokenizer: (from, to)."""
+        folder = self.folder / family
+        shutil.rmtree(folder, ignore_errors=True)
+        special = {"marian": {"pad_token_id": rows - 1, "decoder_start_token_id": rows - 1}}
+        model = families.make(family, vocab_size=rows, d_model=4, encoder_attention_heads=1,
+                              decoder_attention_heads=1, encoder_layers=1, decoder_layers=1,
+                              forced_bos_token_id=None, **special.get(family, {}))
+        model.save_pretrained(folder)
+        for old, new in files:
+            shutil.copyfile(REAL / old, folder / new)
+        if settings:
+            (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def cut(self, model, text, side="src"):
+        t, config = model.t, model.config
+        own = t.get(f"{side}_sentencepiece", t.get("src_sentencepiece"))
+        processor = self.processor(model_proto=raw(own))
+        ids = processor.encode(text)
+        lines = t.get(f"{side}_vocabulary", t.get("src_vocabulary"))
+        if lines is not None:
+            lines = raw(lines).decode().split("\n")[:-1]
+            known = {line: at for at, line in enumerate(lines)}
+            ids = [known.get(processor.id_to_piece(at), config["src_unk"]) for at in ids]
+        around = [[config[key]] if key in config else [] for key in ("src_start", "src_end")]
+        return around[0] + ids + around[1]
+
+    def check_texts(self, model, encode, texts=TEXTS):
+        for text in texts:
+            if text.strip():
+                self.assertEqual(self.cut(model, text), encode(text), text)
+
+    def test_marian(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
+                                                              "vocab.json")]
+        folder = self.directory("marian", 54688, *names)
+        model = self.convert(folder)
+        self.assertEqual(model.config["src_text"], "sentencepiece")
+        self.assertEqual({name for name in model.t if "_" in name and "." not in name},
+                         {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary"})
+        self.assertEqual(model.config["src_end"], 0)
+        self.assertEqual(model.config["src_unk"], 1)
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+        text = "Faly mahita anao aho"
+        pieces = tokenizer(text_target=text).input_ids
+        self.assertEqual(self.cut(model, text, "tgt"), pieces)
+
+    def test_two_vocabularies(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
+                                                              "vocab.json")]
+        folder = self.directory("marian", 54688, *names)
+        vocabulary = json.loads((folder / "vocab.json").read_text())
+        (folder / "target_vocab.json").write_text(json.dumps(
+            {token: 54687 - at for token, at in vocabulary.items()}))
+        model = self.convert(folder)
+        lines = raw(model.t["tgt_vocabulary"]).decode().split("\n")
+        self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
+
+    def test_fairseq_ids(self):
+        """NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        languages = ["ar_AR", "cs_CZ", "en_XX"]
+        folder = self.directory("mbart", 8006, source, tokenizer_class="MBart50Tokenizer",
+                                additional_special_tokens=languages)
+        model = self.convert(folder, "--set=src_start=en_XX", "--set=forced=cs_CZ")
+        self.assertEqual(self.done.stderr, "")
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[:5], ["<s>", "<pad>", "</s>", "<unk>", pieces.id_to_piece(3)])
+        self.assertEqual(lines[8000:8005], [pieces.id_to_piece(7999), *languages, "<mask>"])
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
+        self.check_texts(model, lambda text: [8003, *(
+            3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
+        self.convert(folder)
+        self.assertIn("--set forced=TOKEN", self.done.stderr)
+        self.assertIn("--set src_start=TOKEN", self.done.stderr)
+        folder = self.directory("mbart", 8005, source, tokenizer_class="MBartTokenizer",
+                                additional_special_tokens=languages, src_lang="cs_CZ")
+        self.convert(folder)
+        self.assertIn("</s> cs_CZ after its text", self.done.stderr)
+
+    def test_m2m_100(self):
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        vocabulary = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(at)
+                                                         for at in range(3, 7000)]
+        folder = self.directory("m2m_100", 7110, source)
+        (folder / "vocab.json").write_text(json.dumps({one: at for at, one
+                                                       in enumerate(vocabulary)}))
+        languages = [f"__{one}__" for one in ("af", "am", "en")]
+        (folder / "special_tokens_map.json").write_text(json.dumps(
+            {"additional_special_tokens": languages}))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
+        model = self.convert(folder, "--set=forced=__en__")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
+        tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+
+    def test_pegasus(self):
+        source = "sentencepiece/opennmt_sp.model", "spiece.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        model = self.convert(self.directory("pegasus", 8104, source))
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[:5], ["<pad>", "</s>", "<mask_1>", "<mask_2>", "<unk_2>"])
+        self.assertEqual((lines[104], lines[106]), ("<unk_102>", pieces.id_to_piece(3)))
+        self.assertEqual(model.config["src_end"], 1)
+
+    def save_tokenizer(self, folder, data, merges=None, charsmap=True, added=()):
+        """A tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
+        from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+        files = convert.checkpoints_huggingface.tokenizer_files
+        scored, table = [], b""
+        for field, value in files.fields(data, "data"):
+            if field == 1:
+                piece = dict(files.fields(value, "data"))
+                scored.append((piece[1].decode(), struct.unpack("<f", piece[2])[0]))
+            elif field == 3:
+                table = dict(files.fields(value, "data")).get(2, b"")
+        if merges is None:
+            unk = [piece for piece, _ in scored].index("<unk>")
+            tokenizer = Tokenizer(models.Unigram(scored, unk, False))
+        else:
+            tokenizer = Tokenizer(models.BPE({piece: at for at, (piece, _) in enumerate(scored)},
+                                             merges, unk_token="<unk>", fuse_unk=True))
+        steps = [normalizers.Precompiled(table)] if charsmap else []
+        tokenizer.normalizer = normalizers.Sequence(
+            steps + [normalizers.Strip(), normalizers.Replace(self.tokenizers.Regex(" {2,}"), " ")])
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+        tokenizer.add_special_tokens([AddedToken(one, special=True)
+                                      for one in ("<unk>", "</s>", *added)])
+        tokenizer.save(str(folder / "tokenizer.json"))
+        return tokenizer
+
+    def test_tokenizer_json_unigram(self):
+        folder = self.directory("marian", 32010)
+        data = (REAL / "sentencepiece" / "bergamot_vocab.deen.spm").read_bytes()
+        tokenizer = self.save_tokenizer(folder, data, added=["<mask>"])
+        model = self.convert(folder)
+        self.assertEqual({name for name in model.t if "_" in name and "." not in name},
+                         {"src_sentencepiece"})
+        self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
+        processor = self.processor(model_proto=raw(model.t["src_sentencepiece"]))
+        self.assertTrue(processor.is_control(32000))
+        self.assertEqual((processor.id_to_piece(32000), processor.unk_id()), ("<mask>", 1))
+
+    def test_tokenizer_json_bpe(self):
+        folder = self.directory("marian", 32010)
+        data = (REAL / "sentencepiece" / "bergamot_vocab.csen.spm").read_bytes()
+        pieces = convert.checkpoints_huggingface.tokenizer_files.read_pieces(data, "data")
+        known = {piece: at for at, piece in enumerate(pieces) if at > 1}
+        merges = [(piece[:at], piece[at:]) for piece in known for at in range(1, len(piece))
+                  if piece[:at] in known and piece[at:] in known]
+        tokenizer = self.save_tokenizer(folder, data, merges)
+        model = self.convert(folder)
+        self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
+        self.save_tokenizer(folder, data, merges[:-1000:2])
+        self.convert(folder)
+        self.assertIn("BPE merges without", self.done.stderr)
+        self.assertEqual(self.convert(folder).config["src_text"], "words")
+
+    def test_tokenizer_json_of_other_kinds(self):
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+        folder = self.directory("bart", 40)
+        tokenizer = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        model = self.convert(folder)
+        self.assertIn("the pre-tokenizer ByteLevel", self.done.stderr)
+        self.assertEqual(model.config["src_text"], "words")
+        self.assertTrue(raw(model.t["src_vocabulary"]).startswith(b"a\nb\nab\n<id 3>\n"))
+        self.out.unlink()
+        (folder / "tokenizer.json").write_text('{"model": {"vocab": 3}}')
+        self.assertIn("not what transformers and tokenizers write", self.refuse(folder))
+
+    def test_broken_files(self):
+        source = "sentencepiece/opennmt_sp.model", "spiece.model"
+        folder = self.directory("pegasus", 8104, source)
+        whole = (folder / "spiece.model").read_bytes()
+        for broken in (b"", b"\n", whole[:1000], b"\x0f" + whole):
+            (folder / "spiece.model").write_bytes(broken)
+            self.assertIn("not a SentencePiece model", self.refuse(folder))
+
+
 class G2P(ConvertTest):
     """A trained BART, English spelling to sounds, and what PyTorch made of 200 words."""
 
@@ -1079,7 +1291,7 @@ class G2P(ConvertTest):
     def test_words(self):
         text = (REAL / "g2p-us" / "golden.jsonl").read_text()
         rows = [json.loads(line) for line in text.splitlines()]
-        source, target = (bytes(self.t[f"{side}_vocabulary"]).decode().split("\n")
+        source, target = (raw(self.t[f"{side}_vocabulary"]).decode().split("\n")
                           for side in ("src", "tgt"))
         lines = "".join(" ".join(source[i] for i in row["src"][1:-1]) + "\n" for row in rows)
         run = {"capture_output": True, "text": True, "encoding": "utf-8"}

@@ -268,7 +268,9 @@ class Files:
     def pieces(self, *names: str) -> bytes:
         for name in names:
             if (self.folder / name).is_file():
-                return (self.folder / name).read_bytes()
+                data = (self.folder / name).read_bytes()
+                read_pieces(data, str(self.folder / name))
+                return data
         return b""
 
     def setting(self, key: str) -> Any:
@@ -323,9 +325,9 @@ class Files:
         if offset:
             names += [self.setting("mask_token_sent") or "<mask_1>",
                       self.setting("mask_token") or "<mask_2>"]
-            names += [f"<unk_{i}>" for i in range(2, offset - 1)]
+            names += [f"<unk_{i}>" for i in range(2, offset)]
         ids = dict(enumerate(names))
-        # the pad and the end of the pieces are the first two ids
+        # the pieces' own pad and end are the first two ids
         ids.update({at + offset: piece for at, piece in enumerate(pieces) if at >= 2})
         return ids
 
@@ -373,7 +375,11 @@ def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
                 "src_end": end, "src_unk": 3}
     files = Files(folder, hf)
-    ids = files.spelled()
+    try:
+        ids = files.spelled()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConvertError(f"{folder}: a tokenizer's file is not what transformers and tokenizers "
+                           f"write: {error!r}") from None
     if not ids:
         model.notes.append("no tokenizer files: the model takes and gives ids "
                            "(--src-vocab FILE adds a vocabulary)")
@@ -393,8 +399,8 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
             model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
                        f"are tokens with spaces between them")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what the package "
-                               f"tokenizers writes: {error!r}") from None
+            raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
+                               f"{error!r}") from None
     elif not source:
         model.warn("no SentencePiece model: texts are tokens of vocab.json with spaces between "
                    "them, as another program may cut them")
