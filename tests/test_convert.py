@@ -1055,6 +1055,192 @@ class HuggingFace(ConvertTest):
         self.assertIn("no vocabulary", self.refuse(folder, "--set=forced=ita"))
 
 
+# ----------------------------------------------------------------------------------- Marian
+@needs_transformers
+class Marian(ConvertTest):
+    """A random Marian of transformers, written with Marian's names: its matrices [in, out], its
+    vectors [1, n], without the pad that transformers added. There is no Marian here to compare
+    with: the tensors have to be those of the direct conversion, and the numbers those of
+    transformers, once the config has its positions and its eps."""
+
+    OPTIONS = {"type": "transformer", "transformer-heads": 3, "enc-depth": 2, "dec-depth": 2,
+               "transformer-ffn-activation": "swish", "transformer-preprocess": "",
+               "transformer-postprocess": "dan", "transformer-postprocess-emb": "d",
+               "transformer-postprocess-top": "", "transformer-decoder-autoreg": "self-attention",
+               "transformer-no-projection": False, "transformer-guided-alignment-layer": "last",
+               "tied-embeddings-all": True, "dim-emb": 24}
+    LIKE_OTHERS = ("--set=position_divisor=d", "--set=layer_norm_eps=1e-5")
+
+    def setUp(self):
+        super().setUp()
+        np.random.seed(5)
+        self.model = families.make("marian")
+        self.model.model.shared.weight[39] = 0  # what transformers puts in the place of zeros
+
+    def arrays(self, suffix=""):
+        state = self.model.state_dict()
+        out = {"Wemb": state["model.shared.weight"][:39].numpy(),
+               "decoder_ff_logit_out_b": state["final_logits_bias"][:, :39].numpy()}
+        for side in ("encoder", "decoder"):
+            for i in range(2):
+                old, new = f"model.{side}.layers.{i}", f"{side}_l{i + 1}"
+                pairs = [(f"self_attn.{one}_proj", f"self_{{}}{one[0]}") for one in
+                         ("q", "k", "v", "out")]
+                pairs += [(f"fc{one}", f"ffn_{{}}{one}") for one in (1, 2)]
+                norms = [("self_attn_layer_norm", "self_Wo"), ("final_layer_norm", "ffn_ffn")]
+                if side == "decoder":
+                    pairs += [(f"encoder_attn.{one}_proj", f"context_{{}}{one[0]}") for one in
+                              ("q", "k", "v", "out")]
+                    norms.append(("encoder_attn_layer_norm", "context_Wo"))
+                for name, to in pairs:
+                    out[f"{new}_{to.format('W')}"] = state[f"{old}.{name}.weight"].T.numpy()
+                    out[f"{new}_{to.format('b')}"] = state[f"{old}.{name}.bias"][None].numpy()
+                for name, to in norms:
+                    for leaf, kind in (("weight", "scale"), ("bias", "bias")):
+                        out[f"{new}_{to}_ln_{kind}{suffix}"] = (
+                            state[f"{old}.{name}.{leaf}"][None].numpy())
+        return out
+
+    def directory(self, arrays, **options):
+        folder = self.folder / "marian"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        options = "".join(f"{key}: {json.dumps(value)}\n"
+                          for key, value in {**self.OPTIONS, **options}.items())
+        np.savez(folder / "model.npz", **arrays, **{
+            "special:model.yml": np.frombuffer(options.encode() + b"\0", np.int8)})
+        tokens = ["</s>", "<unk>", ",", ".", "'", '"', ":", "a: b", "-", "? x", "\\"]
+        tokens += [f"t{i}" for i in range(len(tokens), 39)]
+        lines = [f"{json.dumps(token)}: {i}" for i, token in enumerate(tokens)]
+        lines[4], lines[12], lines[13] = "''" + "'': 4", "t12: 12", "? t13\n: 13"
+        (folder / "vocab.yml").write_text("\n".join(lines) + "\n")
+        (folder / "decoder.yml").write_text(
+            "relative-paths: true\nmodels:\n  - model.npz\nvocabs:\n  - vocab.yml\n  - vocab.yml\n")
+        self.out.unlink(missing_ok=True)
+        return folder, tokens
+
+    def test_tensors_and_logits(self):
+        folder, tokens = self.directory(self.arrays())
+        model = self.convert(folder, *self.LIKE_OTHERS)
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode().split("\n")[:-1], tokens)
+        expected = {"src_end": 0, "end": 0, "src_unk": 1, "suppressed": [1], "norm": "post",
+                    "activation": "swish", "start_embedding": "zero", "embedding_scale": "sqrt_d",
+                    "positions": "sinusoidal_halves", "src_text": "words"}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        src, lengths, tgt = families.sentences(self.model)
+        logits = families.reference(self.model, src, tgt)[1][..., :39]
+        src = torch.where(src == 39, 0, src)
+        tgt = torch.where(tgt == 39, 0, tgt)
+        self.check_near("logits", model.forward(src, tgt, lengths), logits)
+        self.model.save_pretrained(self.folder / "hf")
+        self.out.unlink()
+        direct = self.convert(self.folder / "hf")
+        for name, tensor in direct.t.items():
+            rows = 39 if name.endswith("embedding.weight") or name.startswith("generator") else None
+            self.assertTrue(torch.equal(tensor[:rows], model.t[name]), name)
+
+    def test_its_own_numbers(self):
+        config = self.convert(self.directory(self.arrays())[0]).config
+        self.assertEqual((config["position_divisor"], config["layer_norm_eps"]), ("d/2-1", 1e-6))
+        config = self.convert(self.directory(self.arrays(), **{"allow-unk": True})[0]).config
+        self.assertNotIn("suppressed", config)
+
+    @needs_ctranslate2
+    def test_another_reader(self):
+        """CTranslate2's converter reads the same .npz; its engine scores the same."""
+        from ctranslate2.converters import MarianConverter
+        for pre in (False, True):
+            arrays, options, top = self.arrays("_pre" if pre else ""), {}, {}
+            if pre:
+                options = {"transformer-preprocess": "n", "transformer-postprocess": "da",
+                           "transformer-postprocess-top": "n", "transformer-ffn-activation": "relu",
+                           "transformer-postprocess-emb": "nd"}
+                for name in (f"{side}_{where}_{leaf}" for side in ("encoder", "decoder")
+                             for where in ("top_ln", "emb_ln") for leaf in ("scale", "bias")):
+                    value = np.random.randn(1, 24).astype("f4")
+                    arrays[f"{name}_pre" if "emb" in name else name] = value
+                    top[name] = value
+            folder, tokens = self.directory(arrays, **options)
+            engine = self.folder / f"engine_{pre}"
+            MarianConverter(str(folder / "model.npz"), [str(folder / "vocab.yml")] * 2).convert(
+                str(engine))
+            model = self.convert(folder, *self.LIKE_OTHERS)
+            translator = ctranslate2.Translator(str(engine), compute_type="float32")
+            worst = 0
+            for _ in range(4):
+                src, tgt = (np.random.randint(2, 39, 6).tolist() for _ in range(2))
+                scores = translator.score_batch([[tokens[i] for i in src]],
+                                                [[tokens[i] for i in tgt]])[0].log_probs
+                logits = model.forward(torch.tensor([src + [0]]), torch.tensor([[0] + tgt]))[0]
+                found = logits.log_softmax(-1)[range(7), tgt + [0]]
+                worst = max(worst, (found - torch.tensor(scores)).abs().max().item())
+            print(f"test_another_reader: log-probabilities differ by {worst:.2g}")
+            self.assertLess(worst, 1e-4)
+
+    def test_forms_of_embeddings(self):
+        arrays = self.arrays()
+        arrays["encoder_Wemb"] = arrays["Wemb"][:20]
+        arrays["decoder_Wemb"] = arrays.pop("Wemb")
+        arrays["decoder_ff_logit_out_W"] = np.random.randn(24, 39).astype("f4")
+        arrays["Wpos"] = np.random.randn(60, 24).astype("f4")
+        folder, _ = self.directory(arrays, **{"tied-embeddings-all": False})
+        (folder / "vocab.src.yml").write_text("".join(f"s{i}: {i}\n" for i in range(19))
+                                              + "</s>: 19\n")
+        (folder / "decoder.yml").write_text("models: [model.npz]\n"
+                                            "vocabs: [vocab.src.yml, vocab.yml]\n")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "learned")
+        self.assertEqual((model.config["embedding_scale"], model.config["src_end"]), (1, 19))
+        self.assertTrue(np.array_equal(model.t["generator.weight"].numpy(),
+                                       arrays["decoder_ff_logit_out_W"].T))
+        self.assertEqual(len(model.t["src_embedding.weight"]), 20)
+        self.assertIn("tgt_vocabulary", model.t)
+
+    def test_one_file_and_pieces(self):
+        folder, _ = self.directory(self.arrays())
+        for name in ("decoder.yml", "vocab.yml"):
+            (folder / name).unlink()
+        model = self.convert(folder / "model.npz", "--set=end=0")
+        self.assertNotIn("src_vocabulary", model.t)
+        if (REAL / "sentencepiece").is_dir():
+            arrays = self.arrays()
+            for name in ("Wemb", "decoder_ff_logit_out_b"):
+                shape = (1000, 24) if name == "Wemb" else (1, 1000)
+                arrays[name] = np.random.randn(*shape).astype("f4")
+            folder, _ = self.directory(arrays)
+            shutil.copyfile(REAL / "sentencepiece" / "mozilla_tests_vocab.spm",
+                            folder / "vocab.spm")
+            (folder / "decoder.yml").write_text("models: [model.npz]\n"
+                                                "vocabs: [vocab.spm, vocab.spm]\n")
+            model = self.convert(folder)
+            self.assertEqual(model.config["src_text"], "sentencepiece")
+            self.assertIn("src_sentencepiece", model.t)
+            self.assertTrue({"src_vocabulary", "tgt_sentencepiece"}.isdisjoint(model.t))
+
+    def test_what_is_not_computed_is_named(self):
+        arrays = self.arrays()
+        for options, reason in (({"type": "s2s"}, "type is 's2s'"),
+                                ({"transformer-decoder-autoreg": "rnn"}, "autoreg is 'rnn'"),
+                                ({"transformer-ffn-activation": "gelu"}, "sigmoid(1.702 x)"),
+                                ({"transformer-postprocess": "dhn"}, "postprocess"),
+                                ({"transformer-tied-layers": [1, 1]}, "tied-layers"),
+                                ({"transformer-heads": 5}, "n_heads 5"),
+                                ({"dec-depth": 3}, "n_decoder_layers is stated as 3")):
+            self.assertIn(reason, self.refuse(self.directory(arrays, **options)[0]))
+        folder, _ = self.directory({**arrays, "decoder_l1_rnn_W": arrays["Wemb"]})
+        self.assertIn("decoder_l1_rnn_W [39, 24]", self.refuse(folder))
+        folder, _ = self.directory({**arrays, "Wemb": arrays["Wemb"].astype("i1")})
+        self.assertIn("Wemb is int8", self.refuse(folder))
+        folder, _ = self.directory(arrays)
+        (folder / "vocab.yml").write_text("a: 0\nb\n")
+        self.assertIn("line 2", self.refuse(folder))
+        (folder / "vocab.yml").unlink()
+        self.assertIn("vocab.yml: not there", self.refuse(folder))
+        folder, _ = self.directory(arrays)
+        (folder / "model.npz").write_bytes(b"PK\3\4 not really")
+        self.assertIn("not an .npz", self.refuse(folder / "model.npz"))
+
+
 TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
          "我是学生。", "1234567890 99.5%", "emoji 😀 and ﷺ", "don't", "", "▁literal", "e\u0301",
          "a very long antidisestablishmentarianism", "Ĥéļļõ", "tab\u00a0nbsp\u3000wide"]
@@ -1125,6 +1311,31 @@ class TokenizerFiles(ConvertTest):
         text = "Faly mahita anao aho"
         pieces = tokenizer(text_target=text).input_ids
         self.assertEqual(self.cut(model, text, "tgt"), pieces)
+
+    def test_marian_of_many_languages(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm")]
+        folder = self.directory("marian", 40, *names)
+        (folder / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, ">>fra<<": 2,
+                                                       ">>ita<<": 3, "▁the": 4, "<pad>": 39}))
+        self.convert(folder)
+        self.assertIn("one of 2 (>>fra<< ... >>ita<<): --set src_start=TOKEN", self.done.stderr)
+        model = self.convert(folder, "--set=src_start=>>ita<<")
+        self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.assertEqual(self.cut(model, "the thing"), tokenizer(">>ita<<the thing").input_ids)
+
+    @needs_ctranslate2
+    def test_beside_ctranslate2(self):
+        folder = self.folder / "ct2"
+        folder.mkdir()
+        (folder / "model.bin").write_bytes(ct2_bytes(ct2_random(vt=23)))
+        tokens = ["<unk>", "<s>", "</s>", ".", ",", "▁the"] + [f"x{i}" for i in range(17)]
+        (folder / "shared_vocabulary.json").write_text(json.dumps(tokens))
+        shutil.copyfile(REAL / "sentencepiece" / "opennmt_sp.model",
+                        folder / "sentencepiece.bpe.model")
+        model = self.convert(folder)
+        self.assertEqual(model.config["tgt_text"], "sentencepiece")
+        self.assertEqual(self.cut(model, ",."), [4, 3])
 
     def test_two_vocabularies(self):
         names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",

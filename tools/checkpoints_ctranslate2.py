@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import tokenizer_files
 from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
                        describe, name_positions, read_json, vocabulary_text)
 
@@ -364,6 +365,13 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
 
     config: Config = {"src_unk": id_of("src", "unk_token"), "tgt_unk": id_of("tgt", "unk_token"),
                       "end": id_of("tgt", "eos_token"), "src_text": "words", "tgt_text": "words"}
+    source, target = tokenizer_files.piece_files(folder)
+    if source:
+        model.texts["src_sentencepiece"] = source
+        config["src_text"] = config["tgt_text"] = "sentencepiece"
+        if target and target != source:
+            model.texts["tgt_sentencepiece"] = target
+    tokenizer_files.warn_of_languages(ids["src"], model)
     if tokens.get("add_source_bos"):
         config["src_start"] = id_of("src", "bos_token")
     if tokens.get("add_source_eos"):

@@ -3,7 +3,7 @@
 
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
                [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
-               [--prefix P] [--dtype f32|f16|bf16] [--core]
+               [--prefix P] [--dtype f32|f16|bf16] [--core] [--no-check]
 
 Do this, once, where the model was trained:
 
@@ -12,15 +12,34 @@ Do this, once, where the model was trained:
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
-or, from a directory, which says by itself what it is:
+or with a directory, which says by itself what it is:
 
-    python convert.py opus-mt-en-de-ct2/ model.safetensors
+    python convert.py opus-mt-en-mg/ model.safetensors
+    python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
+        --set src_start=eng_Latn --set forced=fra_Latn
 
-IN is what torch.save wrote (a state dict, or a dictionary that holds one as "state_dict", "model"
-or "model_state_dict"), a safetensors file, or the directory of a CTranslate2 model. Pickles are
-read with weights_only=True: a checkpoint that would run code is refused.
+IN is one of
 
-What is found by itself, behind any prefix ("module.", "model.transformer." ...):
+    Hugging Face       a directory of config.json, its weights (model.safetensors or
+                       pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
+                       BART, mBART, M2M100 and NLLB, PEGASUS.
+    CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
+                       config.json. int8 and int16 weights become f32 by their scales.
+    Marian             model.npz or its directory, with decoder.yml and vocabularies.
+    PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
+                       "state_dict", "model" or "model_state_dict"), or a safetensors file.
+
+Pickles are read with weights_only=True: a checkpoint that would run code is refused.
+
+A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
+pieces as one, beside it a vocabulary where ids are not the pieces' own; else tokens with spaces
+between them. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
+source= and revision= say them. What the family does not compute as transformer.h does is refused by
+name. Where the engine of the checkpoint is installed and build/forward is there, some random
+sentences go through both and the largest difference is printed; --no-check leaves that out.
+
+A checkpoint of PyTorch has no names to rely on. What is found by itself in it, behind any prefix
+("module.", "model.transformer." ...):
 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
                        have multihead_attn is the decoder, the other one is the encoder.
@@ -35,10 +54,6 @@ What is found by itself, behind any prefix ("module.", "model.transformer." ...)
                        is left out and the formula goes into the config; any other table is
                        written as learned positions.
 
-    CTranslate2        model.bin of binary versions 2 to 6 with its vocabularies and config.json:
-                       everything is known. int8 and int16 weights become f32 by their scales.
-                       The config's texts are words: tokens with spaces between them.
-
 Nothing is guessed beyond that. A tensor without a place is listed and nothing is written until it
 is mapped or dropped. The names to use are those that the listing shows:
 
@@ -48,9 +63,10 @@ is mapped or dropped. The names to use are those that the listing shows:
     --prefix ema.                          only the names behind it
 
 What weights cannot tell, --set says (the number of heads above all, and norm=pre); the listing
-ends with what was assumed. --heads N is short for --set n_heads=N. A vocabulary is UTF-8 text:
-line i is token i, further spellings of it follow after tabs. Without --tgt-vocab the source's
-serves both sides. Every tensor keeps its type unless --dtype says otherwise; float64 becomes f32.
+ends with what was assumed. An id may be given as a token of its vocabulary. --heads N is short for
+--set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of it follow after
+tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
+says otherwise; float64 becomes f32.
 
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
@@ -74,6 +90,7 @@ from safetensors.torch import load_file, save_file
 
 import checkpoints_ctranslate2
 import checkpoints_huggingface
+import checkpoints_marian
 import checkpoints_torch
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, build_config,
@@ -82,14 +99,18 @@ from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpo
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    if not path.is_dir():
-        return checkpoints_torch.read_checkpoint(path)
+    """By what the path is: a directory says itself which program wrote it."""
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
     if checkpoints_huggingface.is_huggingface(path):
         return checkpoints_huggingface.read_checkpoint(path)
-    raise ConvertError(f"{path}: a directory without model.bin (CTranslate2) and without config.json "
-                       f"and its weights (Hugging Face); for PyTorch name the checkpoint file")
+    if checkpoints_marian.is_marian(path):
+        return checkpoints_marian.read_checkpoint(path)
+    if path.is_dir():
+        raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), without "
+                           f"config.json and its weights (Hugging Face), and without .npz "
+                           f"(Marian); for PyTorch name the checkpoint file")
+    return checkpoints_torch.read_checkpoint(path)
 
 
 def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> Tensors:

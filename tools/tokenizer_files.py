@@ -15,7 +15,7 @@ import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 from modelfile import Config, ConvertError, Model, read_json, vocabulary_text
 
@@ -243,6 +243,26 @@ def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
 
 
 # ------------------------------------------------------------------------------------ the spellings
+def piece_files(folder: Path) -> tuple[bytes, bytes]:
+    """The SentencePiece models of source and target in the directory; empty where there is none,
+    or where the target has none of its own."""
+    found: list[bytes] = []
+    for names in (("source.spm", *PIECE_FILES), ("target.spm",)):
+        path = next((folder / name for name in names if (folder / name).is_file()), None)
+        found.append(path.read_bytes() if path else b"")
+        if path:
+            read_pieces(found[-1], str(path))
+    return found[0], found[1]
+
+
+def warn_of_languages(tokens: Iterable[str], model: Model) -> None:
+    """Marian's models of several target languages want the language's token before a source."""
+    languages = sorted(one for one in tokens if re.fullmatch(r">>.+<<", one))
+    if languages:
+        model.warn(f"a source begins with its target's language, one of {len(languages)} "
+                   f"({languages[0]} ... {languages[-1]}): --set src_start=TOKEN", "src_start")
+
+
 class Files:
     """What the directory has of a tokenizer."""
 
@@ -254,8 +274,7 @@ class Files:
         self.tokenizer = self.object("tokenizer.json")
         self.vocab = self.object("vocab.json")
         self.target_vocab = self.object("target_vocab.json")
-        self.source = self.pieces("source.spm", *PIECE_FILES)
-        self.target = self.pieces("target.spm")
+        self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
 
     def object(self, name: str) -> dict[str, Any]:
@@ -264,14 +283,6 @@ class Files:
         if not isinstance(value, dict):
             raise ConvertError(f"{path}: not an object")
         return value
-
-    def pieces(self, *names: str) -> bytes:
-        for name in names:
-            if (self.folder / name).is_file():
-                data = (self.folder / name).read_bytes()
-                read_pieces(data, str(self.folder / name))
-                return data
-        return b""
 
     def setting(self, key: str) -> Any:
         """A token may be an object with a content."""
@@ -361,8 +372,8 @@ def character_vocabulary(chars: str, rows: int) -> list[str]:
     return lines + [""] * (rows - len(lines))
 
 
-def lines_of(ids: dict[int, str], rows: int) -> list[str]:
-    return [ids.get(at, "") for at in range(rows)]
+def lines_of(ids: dict[int, str], rows: int = 0) -> list[str]:
+    return [ids.get(at, "") for at in range(rows or max(ids) + 1)]
 
 
 def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
@@ -446,6 +457,8 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
                        f"one id: texts will not be cut as the model was trained; give it ids")
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
+    if files.family == "marian":
+        warn_of_languages(ids.values(), model)
     if files.family in ("mbart", "m2m_100"):
         languages = [one for one in files.additional() if one != "<mask>"]
         some = f" (for instance {languages[0]}, {languages[-1]})" if languages else ""
