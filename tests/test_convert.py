@@ -7,6 +7,7 @@ defined, and has to give the numbers of PyTorch or of the engine that it came fr
 installed, or not at hand beside this checkout, is skipped with a message.
 """
 
+import argparse
 import contextlib
 import io
 import json
@@ -1239,6 +1240,90 @@ class Marian(ConvertTest):
         folder, _ = self.directory(arrays)
         (folder / "model.npz").write_bytes(b"PK\3\4 not really")
         self.assertIn("not an .npz", self.refuse(folder / "model.npz"))
+
+
+# ------------------------------------------------------------------------------- OpenNMT-py
+class OpenNMT(ConvertTest):
+    """Random weights under OpenNMT-py's names, which CTranslate2's converter reads as well."""
+
+    def checkpoint(self, d=24, f=40, vs=23, vt=29, **options):
+        torch.manual_seed(3)
+        model = {}
+
+        def linear(name, rows, columns):
+            model[f"{name}.weight"] = torch.randn(rows, columns) * 0.3
+            model[f"{name}.bias"] = torch.randn(rows) * 0.5
+
+        def norm(name):
+            model[f"{name}.weight"] = 1 + 0.2 * torch.randn(d)
+            model[f"{name}.bias"] = 0.2 * torch.randn(d)
+
+        for side, layers, rows in (("encoder", "transformer", vs),
+                                   ("decoder", "transformer_layers", vt)):
+            make = f"{side}.embeddings.make_embedding"
+            model[f"{make}.emb_luts.0.weight"] = torch.randn(rows, d) * 0.3
+            model[f"{make}.pe.pe"] = PositionalEncoding(d).pe.clone()
+            norm(f"{side}.layer_norm")
+            for layer in (f"{side}.{layers}.{i}" for i in range(2)):
+                names = ["self_attn"] + ["context_attn"] * (side == "decoder")
+                for name in (f"{layer}.{attention}.{part}" for attention in names for part in
+                             ("linear_query", "linear_keys", "linear_values", "final_linear")):
+                    linear(name, d, d)
+                linear(f"{layer}.feed_forward.w_1", f, d)
+                linear(f"{layer}.feed_forward.w_2", d, f)
+                norm(f"{layer}.feed_forward.layer_norm")
+                for name in ("_1", "_2") if side == "decoder" else ("",):
+                    norm(f"{layer}.layer_norm{name}")
+        special = ["<unk>", "<blank>", "<s>", "</s>"]
+        options = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 4,
+                   "enc_layers": 2, "dec_layers": 2, "position_encoding": True,
+                   "max_relative_positions": 0, "self_attn_type": "scaled-dot",
+                   "pos_ffn_activation_fn": "relu", "norm_eps": 1e-6, **options}
+        return {"model": model, "opt": argparse.Namespace(**options),
+                "generator": {"weight": torch.randn(vt, d) * 0.3, "bias": torch.randn(vt)},
+                "vocab": {"src": special + [f"a{i}" for i in range(4, vs)],
+                          "tgt": special + [f"b{i}" for i in range(4, vt)]},
+                "optim": {"param_groups": [{"lr": 0.1}]}}
+
+    def test_config(self):
+        model = self.convert(self.checkpoint(pos_ffn_activation_fn="gelu",
+                                             decoder_start_token="</s>"))
+        expected = {"norm": "pre", "layer_norm_eps": 1e-6, "activation": "gelu", "n_heads": 4,
+                    "positions": "sinusoidal", "embedding_scale": "sqrt_d", "src_pad": 1,
+                    "start": 3, "end": 3, "src_unk": 0}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertEqual(self.done.stderr, "")
+        self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")
+
+    @needs_ctranslate2
+    def test_another_reader(self):
+        """CTranslate2's engine has an eps of 1e-5 where OpenNMT-py has 1e-6."""
+        from ctranslate2.converters import OpenNMTPyConverter
+        for activation in ("relu", "gelu"):
+            checkpoint = self.checkpoint(pos_ffn_activation_fn=activation)
+            model = self.convert(checkpoint, "--set=layer_norm_eps=1e-5")
+            engine = self.folder / activation
+            OpenNMTPyConverter(str(self.folder / "in.pt"), True).convert(str(engine))
+            translator = ctranslate2.Translator(str(engine), compute_type="float32")
+            for seed in range(3):
+                np.random.seed(seed)
+                src, tgt = (np.random.randint(4, n, 6).tolist() for n in (23, 29))
+                scores = translator.score_batch([[f"a{i}" for i in src]],
+                                                [[f"b{i}" for i in tgt]])[0].log_probs
+                logits = model.forward(torch.tensor([src]), torch.tensor([[2] + tgt]))[0]
+                found = logits.log_softmax(-1)[range(7), tgt + [3]]
+                self.check_near(activation, found, torch.tensor(scores))
+
+    def test_what_is_not_computed_is_named(self):
+        for options, reason in (({"max_relative_positions": 20}, "max_relative_positions is 20"),
+                                ({"decoder_type": "rnn"}, "decoder_type is 'rnn'"),
+                                ({"pos_ffn_activation_fn": "silu"}, "silu"),
+                                ({"layer_norm": "rms"}, "layer_norm is 'rms'")):
+            self.assertIn(reason, self.refuse(self.checkpoint(**options)))
+        checkpoint = self.checkpoint()
+        checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
+        self.assertIn("decoder.copy.weight [2, 3]", self.refuse(checkpoint))
+        self.assertIn("no list of tokens", self.refuse({**self.checkpoint(), "vocab": [1, 2]}))
 
 
 TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
