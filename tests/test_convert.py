@@ -1402,10 +1402,13 @@ class TokenizerFiles(ConvertTest):
         folder = self.directory("marian", 40, *names)
         (folder / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, ">>fra<<": 2,
                                                        ">>ita<<": 3, "▁the": 4, "<pad>": 39}))
-        self.convert(folder)
-        self.assertIn("one of 2 (>>fra<< ... >>ita<<): --set src_start=TOKEN", self.done.stderr)
+        model = self.convert(folder)
+        self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
+        self.assertEqual(model.config["src_language"], "target")
+        self.assertNotIn("tgt_language", model.config)
         model = self.convert(folder, "--set=src_start=>>ita<<")
         self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
+        self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
         tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
         self.assertEqual(self.cut(model, "the thing"), tokenizer(">>ita<<the thing").input_ids)
 
@@ -1448,9 +1451,14 @@ class TokenizerFiles(ConvertTest):
         self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
         self.check_texts(model, lambda text: [8003, *(
             3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
-        self.convert(folder)
-        self.assertIn("--set forced=TOKEN", self.done.stderr)
-        self.assertIn("--set src_start=TOKEN", self.done.stderr)
+        config = self.convert(folder).config
+        expected = {"languages": {"ar_AR": 8001, "cs_CZ": 8002, "en_XX": 8003},
+                    "src_language": "source", "tgt_language": "forced", "src_end": 2}
+        self.assertEqual({key: config[key] for key in expected}, expected)
+        self.assertTrue({"src_start", "forced"}.isdisjoint(config))
+        config = self.convert(folder, "--set=forced=cs_CZ").config
+        self.assertEqual((config["src_language"], config["forced"]), ("source", 8002))
+        self.assertNotIn("tgt_language", config)
         folder = self.directory("mbart", 8005, source, tokenizer_class="MBartTokenizer",
                                 additional_special_tokens=languages, src_lang="cs_CZ")
         self.convert(folder)
@@ -1468,7 +1476,9 @@ class TokenizerFiles(ConvertTest):
         (folder / "special_tokens_map.json").write_text(json.dumps(
             {"additional_special_tokens": languages}))
         (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
-        model = self.convert(folder, "--set=forced=__en__")
+        config = self.convert(folder).config
+        self.assertEqual(config["languages"], {"af": 7001, "am": 7002, "en": 7003})
+        model = self.convert(folder, "--set=forced=__en__", "--set=src_start=__am__")
         self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
         tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
         self.check_texts(model, lambda text: tokenizer(text).input_ids)

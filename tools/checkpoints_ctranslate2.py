@@ -371,7 +371,8 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
         config["src_text"] = config["tgt_text"] = "sentencepiece"
         if target and target != source:
             model.texts["tgt_sentencepiece"] = target
-    tokenizer_files.warn_of_languages(ids["src"], model)
+    config.update(tokenizer_files.find_languages({at: token for token, at in ids["src"].items()},
+                                                 model))
     if tokens.get("add_source_bos"):
         config["src_start"] = id_of("src", "bos_token")
     if tokens.get("add_source_eos"):

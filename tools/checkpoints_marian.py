@@ -255,7 +255,6 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
             pieces[side] = data
     if "src" in pieces:
         pieces.setdefault("tgt", pieces["src"])
-    tokenizer_files.warn_of_languages(lines["src"], model)
     config: Config = {f"{side}_text": "sentencepiece" if side in pieces else "words"
                       for side in ("src", "tgt")}
     own = files.vocabularies[0].suffix == files.vocabularies[-1].suffix == ".spm"
@@ -271,6 +270,7 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
         for key, token in zip(keys, ("</s>", "<unk>")):
             if token in lines[side]:
                 config[key] = lines[side].index(token)
+    config.update(tokenizer_files.find_languages(dict(enumerate(lines["src"])), model))
     allowed = files.options.get("allow-unk", options.get("allow-unk", False))
     if "tgt_unk" in config and not allowed:
         config["suppressed"] = [config["tgt_unk"]]

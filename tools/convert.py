@@ -197,6 +197,7 @@ def convert(options: argparse.Namespace) -> None:
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
     choose_texts(model, options)
     name_ids(stated, model)
+    settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     config, assumed = build_config(model, stated, core)
     if "n_heads" not in config:
@@ -247,6 +248,15 @@ def name_ids(stated: Config, model: Model) -> None:
             raise ConvertError(f"--set {key}={value}: " + (
                 "the vocabulary has no such token" if ids else "there is no vocabulary; give the id"))
         stated[key] = ids[value]
+
+
+def settle_languages(stated: Config, model: Model) -> None:
+    """--set src_start and forced choose for good; a language that is chosen is not asked for."""
+    for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
+        if key in stated:
+            model.facts.pop(language, None)
+    if not {"src_language", "tgt_language"} & set(model.facts):
+        model.facts.pop("languages", None)
 
 
 def add_texts(model: Model, sizes: Config, origin: str) -> None:

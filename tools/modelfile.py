@@ -84,6 +84,13 @@ def id_list(text: str) -> list[int]:
     return [int(one) for one in text.split(",")]
 
 
+def language_list(text: str) -> dict[str, int]:
+    found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
+    if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
+        raise ValueError("codes and ids, as in fra:5,deu:6")
+    return {code: int(at) for code, at in found.items()}
+
+
 SIZES = ("d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
          "src_vocab_size", "tgt_vocab_size")
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
@@ -107,6 +114,9 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "attention_scale": number,
     **{key: token_or_id for key in SOURCE_IDS + TARGET_IDS},
     "suppressed": id_list,
+    "languages": language_list,
+    "src_language": one_of("none", "source", "target"),
+    "tgt_language": one_of("none", "forced"),
     "start_embedding": one_of("token", "zero"),
     "src_text": one_of("words", "characters", "sentencepiece"),
     "tgt_text": one_of("words", "characters", "pieces", "sentencepiece"),

@@ -15,7 +15,7 @@ import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterator
 
 from modelfile import Config, ConvertError, Model, read_json, vocabulary_text
 
@@ -255,12 +255,30 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-def warn_of_languages(tokens: Iterable[str], model: Model) -> None:
-    """Marian's models of several target languages want the language's token before a source."""
-    languages = sorted(one for one in tokens if re.fullmatch(r">>.+<<", one))
-    if languages:
-        model.warn(f"a source begins with its target's language, one of {len(languages)} "
-                   f"({languages[0]} ... {languages[-1]}): --set src_start=TOKEN", "src_start")
+# How families spell the token of a language.
+LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|"
+                      r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+
+
+def find_languages(ids: dict[int, str], model: Model) -> Config:
+    """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
+    a source names the target; the others stand before source and target, each its own."""
+    found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
+    kinds = [match.lastgroup for match in found.values() if match]
+    if len(kinds) < 2:
+        return {}
+    kind = max(set(kinds), key=kinds.count)
+    codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
+    model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
+                       f"where texts are translated; one for good: --set "
+                       + ("src_start=TOKEN" if kind == "marian" else
+                          "src_start=TOKEN --set forced=TOKEN"))
+    config: Config = {"languages": {code: at for code, at in codes.items()
+                                    if 0 < len(code.encode()) < 32}}
+    config["src_language"] = "target" if kind == "marian" else "source"
+    if kind != "marian" and "forced" not in model.facts:
+        config["tgt_language"] = "forced"
+    return config
 
 
 class Files:
@@ -457,15 +475,15 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
                        f"one id: texts will not be cut as the model was trained; give it ids")
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
-    if files.family == "marian":
-        warn_of_languages(ids.values(), model)
-    if files.family in ("mbart", "m2m_100"):
-        languages = [one for one in files.additional() if one != "<mask>"]
-        some = f" (for instance {languages[0]}, {languages[-1]})" if languages else ""
-        if not before and len(after) < 2:
-            model.warn(f"a source begins with its language's token{some}: --set src_start=TOKEN",
+    suffixed = len(after) > 1
+    languages = {} if suffixed else find_languages(
+        {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
+    if languages:
+        facts.pop("src_start", None)  # the one that the files happen to name
+    elif files.family in ("mbart", "m2m_100"):
+        if not before and not suffixed:
+            model.warn("a source begins with its language's token: --set src_start=TOKEN",
                        "src_start")
         if "forced" not in model.facts:
-            model.warn(f"a target begins with its language's token{some}: --set forced=TOKEN",
-                       "forced")
-    return facts
+            model.warn("a target begins with its language's token: --set forced=TOKEN", "forced")
+    return {**facts, **languages}
