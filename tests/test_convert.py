@@ -1053,7 +1053,7 @@ class HuggingFace(ConvertTest):
         self.out.unlink()
         self.assertIn("no such token", self.refuse(folder, f"--src-vocab={vocabulary}",
                                                    "--set=forced=ita"))
-        self.assertIn("no vocabulary", self.refuse(folder, "--set=forced=ita"))
+        self.assertIn("no vocabulary here", self.refuse(folder, "--set=forced=ita"))
 
 
 # ----------------------------------------------------------------------------------- Marian

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What others compute of the same weights: make test-peers, or python tests/test_peers.py
 
-Hugging Face transformers builds each family with a small random config and saves it, tools/convert.py
-makes a model file of the directory, and the C programs compute it: encoder memory and teacher-forced
-logits agree within 1e-4, greedy targets token for token, and so do those of a beam of 4
-(early_stopping=True, length_penalty=1) where build/translate has one. Needs what tools/requirements.txt lists, and make first.
+Hugging Face transformers builds each family with a small random config and saves it,
+tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory
+and teacher-forced logits agree within 1e-4, greedy targets token for token, and so do those of a
+beam of 4 (early_stopping=True, length_penalty=1) where build/translate has one. Needs what
+tools/requirements.txt lists, and make first.
 """
 
 import contextlib

@@ -127,7 +127,8 @@ class Reader:
         try:
             return raw.split(b"\0")[0].decode()
         except UnicodeDecodeError:
-            raise ConvertError(f"{self.path}: the name before byte {self.at} is not UTF-8") from None
+            raise ConvertError(f"{self.path}: before byte {self.at}: a name that is not "
+                               f"UTF-8") from None
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -441,7 +442,7 @@ def compare(folder: Path, forward: Forward) -> str:
     random = np.random.default_rng(1)
     worst, rows, length = 0.0, 4, 8
     for _ in range(rows):
-        src, tgt = (random.integers(0, len(lines[side]), length).tolist() for side in ("src", "tgt"))
+        src, tgt = (random.integers(0, len(lines[side]), length).tolist() for side in lines)
         scored = engine.score_batch([[lines["src"][i] for i in src]],
                                     [[lines["tgt"][i] for i in tgt]])[0].log_probs
         ids = ([facts["src_start"]] if "src_start" in facts else []) + src

@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 import tokenizer_files
 from checkpoints_torch import read_pickle
 from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
-                       describe, name_positions, position_table, read_json)
+                       describe, name_positions, position_table, read_json, shape_of)
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
 LEARNED = {"positions": "learned", "position_offset": 2}
@@ -69,10 +69,6 @@ SPELLING = (
     (r"^lm_head\.", "generator."),
     (r"^final_logits_bias$", "generator.bias"),
 )
-PLACED = re.compile(
-    r"(encoder|decoder)\.layers\.\d+\.((self|multihead)_attn\.(out|[qkv])_proj|linear[12]|norm[123])"
-    r"\.(weight|bias)|(encoder|decoder)\.norm\.(weight|bias)|(src|tgt)_embedding_norm\.(weight|bias)"
-    r"|(src|tgt)_embedding\.weight|generator\.(weight|bias)")
 
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                 "pytorch_model.bin.index.json")
@@ -132,7 +128,7 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             tables[name] = tensor
         elif new == "generator.bias" and not tensor.any():
             model.notes.append(f"{name}: all zeros, left out")
-        elif PLACED.fullmatch(new):
+        elif shape_of(new):
             model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
         else:
             rest[name] = tensor
@@ -236,8 +232,9 @@ def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
         value = one_id(hf, name)
         if value is not None:
             facts[key] = value
-    if "start" not in facts and hf["model_type"] == "bart" and one_id(hf, "bos_token_id") is not None:
-        facts["start"] = one_id(hf, "bos_token_id")
+    first = one_id(hf, "bos_token_id")
+    if "start" not in facts and hf["model_type"] == "bart" and first is not None:
+        facts["start"] = first
     if facts.get("src_pad", facts.get("start")) != facts.get("start"):
         facts["tgt_pad"] = facts["src_pad"]  # a start token that is the pad is no pad there
     suppressed = set(hf.get("suppress_tokens") or [])

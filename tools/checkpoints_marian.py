@@ -1,7 +1,7 @@
 """checkpoints_marian.py: model.npz of Marian, with its vocabularies.
 
-IN is the .npz, or the directory that holds it with decoder.yml (models, vocabs) or with one .npz and
-vocab.yml or vocab.spm; source.spm and target.spm beside them cut the texts. The options of the
+IN is the .npz, or the directory that holds it with decoder.yml (models, vocabs), or with one .npz
+and vocab.yml or vocab.spm; source.spm and target.spm beside them cut the texts. The options of the
 training stand inside, as special:model.yml. Matrices are [in, out]; a bias or norm is [1, n].
 
 What Marian computes, and what its conversions to other engines changed: positions are sines before
@@ -126,7 +126,7 @@ def read_npz(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     text = arrays.pop(CONFIG).tobytes().rstrip(b"\0").decode("utf-8", "replace")
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float16):
-            raise ConvertError(f"{path}: {name} is {array.dtype}; only models in floats can be read")
+            raise ConvertError(f"{path}: {name} is {array.dtype}; only floats can be read")
     return arrays, load_yaml(text, f"{path}: {CONFIG}")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions,
+from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of,
                        vocabulary_text)
 
 SPELLING = (
@@ -37,10 +37,6 @@ SPELLING = (
     (r"^decoder\.embeddings\.make_embedding\.emb_luts\.0\.", "tgt_embedding."),
     (r"^generator\.0\.", "generator."),
 )
-PLACED = re.compile(
-    r"(encoder|decoder)\.layers\.\d+\.((self|multihead)_attn\.(out|[qkv])_proj|linear[12]|norm[123])"
-    r"\.(weight|bias)|(encoder|decoder)\.norm\.(weight|bias)|(src|tgt)_embedding\.weight"
-    r"|generator\.(weight|bias)")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
 # Options with another value make another network; absence means the first.
 ASSUMED = {"encoder_type": ("transformer",), "decoder_type": ("transformer",),
@@ -113,7 +109,7 @@ def checkpoint_of(found: dict[str, Any]) -> Checkpoint:
             new = spell(name)
             if re.fullmatch(r"(encoder|decoder)\.embeddings\.make_embedding\.pe\.pe", name):
                 tables[name] = tensor.reshape(-1, tensor.shape[-1])
-            elif PLACED.fullmatch(new):
+            elif shape_of(new):
                 model.put(new, name, tensor)
             else:
                 rest[name] = tensor

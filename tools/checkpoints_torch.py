@@ -1,5 +1,5 @@
-"""checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of nn.Transformer
-and its relatives."""
+"""checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of
+nn.Transformer and its relatives."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def name_ids(stated: Config, model: Model) -> None:
         ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
         if value not in ids:
             raise ConvertError(f"--set {key}={value}: " + (
-                "the vocabulary has no such token" if ids else "there is no vocabulary; give the id"))
+                "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
         stated[key] = ids[value]
 
 

@@ -1,8 +1,8 @@
 """modelfile.py: the model file that transformer.h reads, from the side that writes it.
 
 Its config keys, the names and shapes of its tensors, the position formulas, what has to agree, and
-the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model; convert.py
-checks and writes it.
+the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model;
+convert.py checks and writes it.
 """
 
 from __future__ import annotations
@@ -515,8 +515,8 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
         lines.append(token)
     if replaced:
         shown = ", ".join(map(str, replaced[:8])) + (" ..." if len(replaced) > 8 else "")
-        model.notes.append(f"{source}: {len(replaced)} ids have no spelling, that of another, or one "
-                           f"with a tab or newline; here it is <id N>: ids {shown}")
+        model.notes.append(f"{source}: {len(replaced)} ids have no spelling, another's, or one with a "
+                           f"tab or newline; here it is <id N>: ids {shown}")
     return ("\n".join(lines) + "\n").encode()
 
 
