@@ -930,7 +930,13 @@ class HuggingFace(ConvertTest):
         self.convert(self.directory("m2m_100"))
         found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
         self.assertLess(max(map(float, found.groups())), 1e-4)
-        self.convert(REAL / "aren") if (REAL / "aren").is_dir() and ctranslate2 else None
+        self.assertEqual(self.done.stderr, "")
+        self.convert(self.directory("marian"), "--set=embedding_scale=1")
+        self.assertIn("more than rounding makes", self.done.stderr)
+        if ctranslate2 and (REAL / "aren").is_dir():
+            self.convert(REAL / "aren")
+            self.assertIn("log-probabilities differ by at most", self.done.stdout)
+            self.assertEqual(self.done.stderr, "")
 
     def test_shards_and_pickles(self):
         folder = self.directory()

@@ -425,7 +425,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, forward))
 
 
-def compare(folder: Path, forward: Forward) -> str:
+def compare(folder: Path, forward: Forward) -> tuple[str, float]:
     """The log-probabilities of random targets, by the engine and by the file."""
     try:
         import ctranslate2
@@ -452,4 +452,4 @@ def compare(folder: Path, forward: Forward) -> str:
         logs = logits.double().log_softmax(-1)[range(length + 1), tgt + [facts["end"]]]
         worst = max(worst, (logs - torch.tensor(scored)).abs().max().item())
     return (f"{rows} random targets through CTranslate2: log-probabilities differ by at most "
-            f"{worst:.2g}")
+            f"{worst:.2g}"), worst

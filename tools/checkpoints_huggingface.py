@@ -284,7 +284,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
 
 
-def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> str:
+def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
     """Random sentences through both."""
     try:
         import transformers
@@ -311,7 +311,7 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> str:
     memory = (found["memory"] - expected.encoder_last_hidden_state)[inside].abs().max().item()
     logits = (found["logits"] - expected.logits).abs().max().item()
     return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
-            f"logits by {logits:.2g}")
+            f"logits by {logits:.2g}"), max(memory, logits)
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:

@@ -219,7 +219,7 @@ def convert(options: argparse.Namespace) -> None:
     report(options, model, config, sizes, size)
     warn(model, stated, assumed, core)
     if checkpoint.compare and not options.no_check:
-        print(compare(checkpoint.compare, options.output))
+        compare(checkpoint.compare, options)
 
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
@@ -271,7 +271,8 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
         model.put(name, origin, torch.frombuffer(bytearray(text), dtype=torch.uint8))
 
 
-def compare(with_engine: Callable[[Forward], str], path: Path) -> str:
+def compare(with_engine: Callable[[Forward], tuple[str, float]],
+            options: argparse.Namespace) -> None:
     """The file through build/forward, the checkpoint through its own engine."""
     program = Path(__file__).resolve().parent.parent / "build" / "forward"
 
@@ -281,15 +282,21 @@ def compare(with_engine: Callable[[Forward], str], path: Path) -> str:
         with tempfile.TemporaryDirectory() as folder:
             ids, result = Path(folder) / "ids", Path(folder) / "result"
             save_file({"src": src.int(), "src_lengths": lengths.int(), "tgt": tgt.int()}, ids)
-            done = subprocess.run([program, path, ids, result], capture_output=True, text=True)
+            done = subprocess.run([program, options.output, ids, result], capture_output=True,
+                                  text=True)
             if done.returncode:
                 raise NoComparison(done.stderr.strip())
             return load_file(result)
 
     try:
-        return "check: " + with_engine(forward)
+        text, worst = with_engine(forward)
     except NoComparison as reason:
-        return f"check: not made: {reason}"
+        print(f"check: not made: {reason}")
+        return
+    print(f"check: {text}")
+    if not worst < 1e-3 and options.dtype in (None, "f32"):
+        print("convert.py: warning: that is more than rounding makes: something in the file is not "
+              "what the checkpoint says, a --set perhaps", file=sys.stderr)
 
 
 def report(options: argparse.Namespace, model: Model, config: Config, sizes: Config,

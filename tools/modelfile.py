@@ -308,7 +308,8 @@ class Checkpoint:
     tensors: Tensors
     place: Callable[[Tensors, Config, Model], Tensors]
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
-    compare: Callable[[Forward], str] | None = None  # with the engine that the checkpoint is of
+    # With the engine that the checkpoint is of: what was compared, and the largest difference.
+    compare: Callable[[Forward], tuple[str, float]] | None = None
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
