@@ -82,7 +82,7 @@ def is_huggingface(path: Path) -> bool:
 def read_weights(folder: Path) -> Tensors:
     path = next(folder / one for one in WEIGHT_FILES if (folder / one).is_file())
     if not path.name.endswith(".index.json"):
-        return read_file(path)
+        return read_tensors(path)
     index = read_json(path)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
@@ -91,14 +91,14 @@ def read_weights(folder: Path) -> Tensors:
     for name in sorted(set(shards.values())):
         if Path(name).name != name:
             raise ConvertError(f"{path}: {name} is no file of this directory")
-        tensors.update(read_file(folder / name))
+        tensors.update(read_tensors(folder / name))
     missing = sorted(set(shards) - set(tensors))
     if missing:
         raise ConvertError(f"{path} lists {missing[0]}, which {shards[missing[0]]} does not hold")
     return tensors
 
 
-def read_file(path: Path) -> Tensors:
+def read_tensors(path: Path) -> Tensors:
     try:
         if path.suffix != ".safetensors":
             return read_pickle(path)
