@@ -2,6 +2,7 @@
 # make demo      translate Chinese sentences    make test     all tests that need only cc and make
 # make toy       train, export and run a three-sentence translator (Python)
 # make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
+# make test-peers    what others compute of the same weights (Python)
 CC = cc
 CFLAGS = -O2
 WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
@@ -51,6 +52,8 @@ toy: build/translate $(PYTHON)
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 test-python: all build/decode $(PYTHON)
 	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py && $(PYTHON) tests/test_search.py
+test-peers: all $(PYTHON)
+	$(PYTHON) tests/test_peers.py
 
 install: transformer.h build/translate
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
@@ -59,4 +62,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test toy test-python install clean
+.PHONY: all demo test toy test-python test-peers install clean

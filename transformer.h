@@ -236,9 +236,10 @@
        src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
                                            is; absent tgt: shared
 
-   A bias or norm weight that is absent is none; any other tensor is an error. The metadata key
-   transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
-   the shapes, and what is stated as well must agree:
+   A bias or norm weight that is absent is none; any other tensor is an error. The metadata keys
+   license, source and revision may hold any text. The key transformer.config holds JSON; n_heads is
+   required, the rest has defaults (first) or comes from the shapes, and what is stated as well must
+   agree:
 
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
        tgt_vocab_size
@@ -6000,14 +6001,15 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
     memset(values, 0, sizeof values);
-    /* the metadata: one key of ours, and the one that PyTorch's writer adds */
+    /* the metadata: our key, the one that PyTorch's writer adds, and where the weights come from */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "metadata has no 'transformer.config': not a model "
                          "file (tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
-        if (strcmp(key, "transformer.config") != 0 && strcmp(key, "format") != 0)
+        if (strcmp(key, "transformer.config") != 0 &&
+            tfm__choice("format|license|source|revision", key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config before the tensors: it says how many heads, which positions */

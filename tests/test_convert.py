@@ -7,10 +7,13 @@ defined, and has to give the numbers of PyTorch or of the engine that it came fr
 installed, or not at hand beside this checkout, is skipped with a message.
 """
 
+import argparse
 import contextlib
 import io
 import json
 import math
+import os
+import re
 import shutil
 import struct
 import subprocess
@@ -34,12 +37,19 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT.parent / "shared" / "reference"
 GOLDEN = ROOT.parent / "shared" / "golden"
 REAL = ROOT.parent / "shared" / "real"
-TRANSLATE = ROOT / "build" / "translate"
+FORWARD, TRANSLATE = ROOT / "build" / "forward", ROOT / "build" / "translate"
 
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 try:
     import ctranslate2
 except ImportError:
     ctranslate2 = None
+try:
+    import families
+    import transformers
+except ImportError:
+    families = None
+needs_transformers = unittest.skipUnless(families, "the package transformers is not installed")
 needs_ctranslate2 = unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
 
 torch.manual_seed(7)
@@ -117,6 +127,10 @@ class TwoTables(Translator):
         return self.linear_out(y)
 
 
+def raw(tensor):
+    return tensor.numpy().tobytes()
+
+
 def sentences(vs=31, vt=37, pad=1):
     """Ids with pads at the end of the second row of each side."""
     src, tgt = torch.randint(4, vs, (3, 9)), torch.randint(4, vt, (3, 11))
@@ -129,6 +143,8 @@ SET = [f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pa
 
 
 class ConvertTest(unittest.TestCase):
+    check = False  # with the engine that the checkpoint is of
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -139,7 +155,8 @@ class ConvertTest(unittest.TestCase):
         """The command line, within this process: importing PyTorch takes longer than a test."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = convert.main([str(source), str(self.out), *arguments])
+            check = [] if self.check else ["--no-check"]
+            status = convert.main([str(source), str(self.out), *check, *arguments])
         return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
     def save(self, state):
@@ -170,7 +187,9 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(raw[8:9], b"{")
         self.assertEqual((8 + length) % 64, 0)
         header = json.loads(raw[8:8 + length])
-        self.assertEqual(list(header.pop("__metadata__")), ["transformer.config"])
+        metadata = list(header.pop("__metadata__"))
+        self.assertEqual(metadata[0], "transformer.config")
+        self.assertLessEqual(set(metadata[1:]), {"license", "source", "revision"})
         entries = sorted(header.values(), key=lambda entry: entry["data_offsets"])
         ends = [entry["data_offsets"][1] for entry in entries]
         self.assertEqual([entry["data_offsets"][0] for entry in entries], [0] + ends[:-1])
@@ -322,8 +341,8 @@ class Layouts(ConvertTest):
         source.write_bytes("<pad>\r\n學\t学\r\nx\r\ny\r\nz\r\n".encode())
         target.write_bytes("a\nb\nc".encode())
         model = self.convert(state, "--heads=4", f"--src-vocab={source}", f"--tgt-vocab={target}")
-        self.assertEqual(bytes(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
-        self.assertEqual(bytes(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
+        self.assertEqual(raw(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
         self.out.unlink()
         self.assertIn("tgt_vocab_size is 3", self.refuse(state, "--heads=4",
                                                          f"--src-vocab={source}"))
@@ -378,7 +397,7 @@ class Errors(ConvertTest):
         state = Translator().state_dict()
         for setting, reason in (("depth=3", "embedding_scale"), ("norm=middle", "post, pre"),
                                 ("d_ff=41", "the shapes say 40"), ("tgt_pad=37", "tgt_vocab_size"),
-                                ("suppressed=1,99", "suppressed 99"), ("start=-1", "whole number"),
+                                ("suppressed=1,99", "suppressed 99"), ("start=-1", "an id or a token"),
                                 ("layer_norm_eps=nan", "a number above 0")):
             self.assertIn(reason, self.refuse(state, "--heads=4", "--set", setting))
 
@@ -614,7 +633,7 @@ class CTranslate2(ConvertTest):
         lines = {}
         for side in ("src", "tgt"):
             text = model.t.get(f"{side}_vocabulary", model.t["src_vocabulary"])
-            lines[side] = bytes(text).decode().splitlines()
+            lines[side] = raw(text).decode().splitlines()
         config, worst = model.config, 0
         for _ in range(4):
             src, tgt = (list(np.random.randint(3, n, 6)) for n in (vs, vt))
@@ -747,10 +766,10 @@ class CTranslate2(ConvertTest):
         (folder / "target_vocabulary.txt").unlink()
         (folder / "target_vocabulary.json").write_text(json.dumps(tokens))
         model = self.convert(folder)
-        source = bytes(model.t["src_vocabulary"]).decode().split("\n")
+        source = raw(model.t["src_vocabulary"]).decode().split("\n")
         self.assertEqual((source[21], source[22], len(source)), ("a19", "<unk>", 24))
         self.assertEqual(model.config["src_unk"], 22)
-        target = bytes(model.t["tgt_vocabulary"]).decode().split("\n")
+        target = raw(model.t["tgt_vocabulary"]).decode().split("\n")
         self.assertEqual(target[3:6], ["<id 3>", "c", "<id 5>"])
         (folder / "target_vocabulary.json").write_text(json.dumps(tokens[:-1]))
         self.out.unlink()
@@ -784,12 +803,11 @@ class CTranslate2(ConvertTest):
         lacking = ct2_random()
         del lacking["decoder/layer_1/ffn/linear_0/weight"]
         self.assertIn("decoder.layers.1.linear1.weight", self.refuse_directory(lacking))
-        self.assertIn("start", self.convert_notes(ct2_random(),
-                                                  config={"decoder_start_token": None}))
-
-    def convert_notes(self, variables, **form):
-        self.convert(self.directory(variables, **form))
-        return self.done.stdout
+        folder = self.directory(ct2_random(), config={"decoder_start_token": None})
+        self.convert(folder)
+        self.assertIn("--set start=TOKEN", self.done.stderr)
+        model = self.convert(folder, "--set=start=b7", "--set=src_end=</s>")
+        self.assertEqual((self.done.stderr, model.config["start"]), ("", 7))
 
     def test_broken_files(self):
         folder = self.directory(ct2_random())
@@ -857,6 +875,752 @@ class Aren(ConvertTest):
                 ct2_bytes(variables, version=2, spec="TransformerBase", revision=2))
             with self.subTest(weights):
                 self.check_rows(self.folder, weights)
+
+
+# ------------------------------------------------------------------------------ Hugging Face
+@needs_transformers
+class HuggingFace(ConvertTest):
+    """What a directory may look like; test_peers.py compares the numbers."""
+
+    def directory(self, family="bart", **options):
+        folder = self.folder / "hf"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.model = families.make(family, **options)
+        self.model.save_pretrained(folder)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def edit(self, folder, name, **changes):
+        path = folder / name
+        values = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**values, **changes}))
+        return folder
+
+    def state(self, folder):
+        with safe_open(folder / "model.safetensors", framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+
+    def logits(self, model, limit=1e-4):
+        src, lengths, tgt = families.sentences(self.model)
+        expected = families.reference(self.model, src, tgt)[1]
+        self.check_near("logits", model.forward(src, tgt), expected, limit)
+
+    def test_every_family(self):
+        for family, expected in {
+            "marian": {"norm": "post", "positions": "sinusoidal_halves", "activation": "swish",
+                       "start": 39, "end": 0, "src_end": 0, "src_pad": 39, "suppressed": [39],
+                       "embedding_scale": "sqrt_d", "position_divisor": None, "tgt_pad": None},
+            "bart": {"norm": "post", "positions": "learned", "position_offset": 2, "forced": 0,
+                     "start": 2, "end": 2, "src_start": 0, "src_end": 2, "src_pad": 1,
+                     "tgt_pad": 1, "embedding_scale": 1},
+            "mbart": {"norm": "pre", "positions": "learned", "position_offset": 2, "forced": 30},
+            "m2m_100": {"norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
+                        "position_divisor": "d/2-1", "pad_position": "zero", "forced": 31},
+            "pegasus": {"norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
+        }.items():
+            with self.subTest(family):
+                model = self.convert(self.directory(family))
+                self.assertEqual({key: model.config.get(key) for key in expected}, expected)
+                self.logits(model)
+
+    def test_check(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        self.check = True
+        self.convert(self.directory("m2m_100"))
+        found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
+        self.assertLess(max(map(float, found.groups())), 1e-4)
+        self.assertEqual(self.done.stderr, "")
+        self.convert(self.directory("marian"), "--set=embedding_scale=1")
+        self.assertIn("more than rounding makes", self.done.stderr)
+        if ctranslate2 and (REAL / "aren").is_dir():
+            self.convert(REAL / "aren")
+            self.assertIn("log-probabilities differ by at most", self.done.stdout)
+            self.assertEqual(self.done.stderr, "")
+
+    def test_shards_and_pickles(self):
+        folder = self.directory()
+        state = self.state(folder)
+        names = sorted(state)
+        whole = self.convert(folder).t
+        halves = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+        for shard, held in halves.items():
+            save_file({name: state[name] for name in held}, folder / shard)
+        index = {name: shard for shard, held in halves.items() for name in held}
+        (folder / "model.safetensors").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map=index)
+        shards = self.convert(folder).t
+        (folder / "model.safetensors.index.json").unlink()
+        torch.save(state, folder / "pytorch_model.bin")
+        pickled = self.convert(folder).t
+        for name, tensor in whole.items():
+            self.assertTrue(torch.equal(tensor, shards[name]) and torch.equal(tensor, pickled[name]))
+        self.out.unlink()
+        (folder / "pytorch_model.bin").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map={**index, "x": "a.safetensors"})
+        self.assertIn("lists x", self.refuse(folder))
+        self.edit(folder, "model.safetensors.index.json", weight_map={"x": "../a.safetensors"})
+        self.assertIn("no file of this directory", self.refuse(folder))
+
+    def test_tied_weights_may_be_there_twice(self):
+        folder = self.directory("m2m_100")
+        state = self.state(folder)
+        shared = state["model.shared.weight"]
+        for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
+                     "lm_head.weight"):
+            state[name] = shared.clone()
+        table = self.model.model.encoder.embed_positions.weights
+        state["model.encoder.embed_positions.weights"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        self.logits(self.convert(folder))
+        with safe_open(self.out, framework="pt") as file:
+            self.assertTrue({"tgt_embedding.weight", "generator.weight",
+                             "src_positions.weight"}.isdisjoint(file.keys()))
+        self.out.unlink()
+        state["lm_head.weight"] = shared + 1
+        state["model.encoder.embed_positions.weights"] = table + 1
+        save_file(state, folder / "model.safetensors")
+        self.edit(folder, "config.json", tie_word_embeddings=False)
+        self.assertIn("embed_positions.weights", self.refuse(folder))
+        state["extra.weight"] = shared[:3].clone()
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("extra.weight [3, 24]", self.refuse(folder))
+
+    def test_tables_of_marian(self):
+        folder = self.directory("marian")
+        state = self.state(folder)
+        table = self.model.model.encoder.embed_positions.weight
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "sinusoidal_halves")
+        self.logits(model)
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.flip(0)
+            getattr(self.model.model, side).embed_positions.weight.copy_(table.flip(0))
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "learned")
+        self.logits(model)
+
+    def test_what_decoding_needs(self):
+        folder = self.directory("marian")
+        self.edit(folder, "generation_config.json", bad_words_ids=[[39], [4, 5]], num_beams=6,
+                  suppress_tokens=[7], forced_bos_token_id=9, decoder_start_token_id=8)
+        model = self.convert(folder)
+        expected = {"suppressed": [7, 39], "forced": 9, "start": 8}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertIn("[4, 5]", self.done.stdout)
+        self.assertIn("num_beams 6", self.done.stdout)
+        self.out.unlink()
+        self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
+        self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
+
+    def test_what_is_not_computed_is_named(self):
+        for changes, reason in (({"model_type": "t5"}, "model_type t5"),
+                                ({"decoder_attention_heads": 2}, "[2, 3] heads"),
+                                ({"activation_function": "quick_gelu"}, "quick_gelu"),
+                                ({"encoder_layers": 3}, "n_encoder_layers is stated as 3")):
+            folder = self.edit(self.directory(), "config.json", **changes)
+            self.assertIn(reason, self.refuse(folder))
+        folder = self.directory()
+        state = self.state(folder)
+        del state["model.encoder.layernorm_embedding.weight"]
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("src_embedding_norm.weight is missing", self.refuse(folder))
+        (folder / "config.json").write_text("{}")
+        self.assertIn("no model_type", self.refuse(folder))
+
+    def test_where_it_comes_from(self):
+        folder = self.directory()
+        self.edit(folder, "config.json", _name_or_path="Helsinki-NLP/opus-mt-en-mg")
+        (folder / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\n# Model\n")
+        self.assertEqual(self.convert(folder).metadata["license"], "cc-by-4.0")
+        (folder / "README.md").unlink()
+        (folder / "LICENSE").write_text("   Apache License\n   Version 2.0, January 2004\n")
+        metadata = self.convert(folder, "--set", "revision=abc").metadata
+        self.assertEqual((metadata["license"], metadata["source"], metadata["revision"]),
+                         ("Apache-2.0", "Helsinki-NLP/opus-mt-en-mg", "abc"))
+        metadata = self.convert(folder, "--set", "license=MIT, see below").metadata
+        self.assertEqual(metadata["license"], "MIT, see below")
+        cache = self.folder / "models--org--name" / "snapshots" / "0123abcd"
+        shutil.copytree(folder, cache)
+        metadata = self.convert(cache).metadata
+        self.assertEqual((metadata["source"], metadata["revision"]), ("org/name", "0123abcd"))
+
+    def test_ids_by_token(self):
+        folder = self.directory("m2m_100")
+        vocabulary = self.folder / "vocabulary.txt"
+        vocabulary.write_text("".join(f"t{i}\n" for i in range(36)) + "eng\tenglish\nfra\ndeu\nx\n")
+        model = self.convert(folder, f"--src-vocab={vocabulary}", "--set=src_start=english",
+                             "--set=forced=fra")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (36, 37))
+        self.out.unlink()
+        self.assertIn("no such token", self.refuse(folder, f"--src-vocab={vocabulary}",
+                                                   "--set=forced=ita"))
+        self.assertIn("no vocabulary here", self.refuse(folder, "--set=forced=ita"))
+
+
+# ----------------------------------------------------------------------------------- Marian
+@needs_transformers
+class Marian(ConvertTest):
+    """A random Marian of transformers, written with Marian's names: its matrices [in, out], its
+    vectors [1, n], without the pad that transformers added. There is no Marian here to compare
+    with: the tensors have to be those of the direct conversion, and the numbers those of
+    transformers, once the config has its positions and its eps."""
+
+    OPTIONS = {"type": "transformer", "transformer-heads": 3, "enc-depth": 2, "dec-depth": 2,
+               "transformer-ffn-activation": "swish", "transformer-preprocess": "",
+               "transformer-postprocess": "dan", "transformer-postprocess-emb": "d",
+               "transformer-postprocess-top": "", "transformer-decoder-autoreg": "self-attention",
+               "transformer-no-projection": False, "transformer-guided-alignment-layer": "last",
+               "tied-embeddings-all": True, "dim-emb": 24}
+    LIKE_OTHERS = ("--set=position_divisor=d", "--set=layer_norm_eps=1e-5")
+
+    def setUp(self):
+        super().setUp()
+        np.random.seed(5)
+        self.model = families.make("marian")
+        self.model.model.shared.weight[39] = 0  # what transformers puts in the place of zeros
+
+    def arrays(self, suffix=""):
+        state = self.model.state_dict()
+        out = {"Wemb": state["model.shared.weight"][:39].numpy(),
+               "decoder_ff_logit_out_b": state["final_logits_bias"][:, :39].numpy()}
+        for side in ("encoder", "decoder"):
+            for i in range(2):
+                old, new = f"model.{side}.layers.{i}", f"{side}_l{i + 1}"
+                pairs = [(f"self_attn.{one}_proj", f"self_{{}}{one[0]}") for one in
+                         ("q", "k", "v", "out")]
+                pairs += [(f"fc{one}", f"ffn_{{}}{one}") for one in (1, 2)]
+                norms = [("self_attn_layer_norm", "self_Wo"), ("final_layer_norm", "ffn_ffn")]
+                if side == "decoder":
+                    pairs += [(f"encoder_attn.{one}_proj", f"context_{{}}{one[0]}") for one in
+                              ("q", "k", "v", "out")]
+                    norms.append(("encoder_attn_layer_norm", "context_Wo"))
+                for name, to in pairs:
+                    out[f"{new}_{to.format('W')}"] = state[f"{old}.{name}.weight"].T.numpy()
+                    out[f"{new}_{to.format('b')}"] = state[f"{old}.{name}.bias"][None].numpy()
+                for name, to in norms:
+                    for leaf, kind in (("weight", "scale"), ("bias", "bias")):
+                        out[f"{new}_{to}_ln_{kind}{suffix}"] = (
+                            state[f"{old}.{name}.{leaf}"][None].numpy())
+        return out
+
+    def directory(self, arrays, **options):
+        folder = self.folder / "marian"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        options = "".join(f"{key}: {json.dumps(value)}\n"
+                          for key, value in {**self.OPTIONS, **options}.items())
+        np.savez(folder / "model.npz", **arrays, **{
+            "special:model.yml": np.frombuffer(options.encode() + b"\0", np.int8)})
+        tokens = ["</s>", "<unk>", ",", ".", "'", '"', ":", "a: b", "-", "? x", "\\"]
+        tokens += [f"t{i}" for i in range(len(tokens), 39)]
+        lines = [f"{json.dumps(token)}: {i}" for i, token in enumerate(tokens)]
+        lines[4], lines[12], lines[13] = "''" + "'': 4", "t12: 12", "? t13\n: 13"
+        (folder / "vocab.yml").write_text("\n".join(lines) + "\n")
+        (folder / "decoder.yml").write_text(
+            "relative-paths: true\nmodels:\n  - model.npz\nvocabs:\n  - vocab.yml\n  - vocab.yml\n")
+        self.out.unlink(missing_ok=True)
+        return folder, tokens
+
+    def test_tensors_and_logits(self):
+        folder, tokens = self.directory(self.arrays())
+        model = self.convert(folder, *self.LIKE_OTHERS)
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode().split("\n")[:-1], tokens)
+        expected = {"src_end": 0, "end": 0, "src_unk": 1, "suppressed": [1], "norm": "post",
+                    "activation": "swish", "start_embedding": "zero", "embedding_scale": "sqrt_d",
+                    "positions": "sinusoidal_halves", "src_text": "words"}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        src, lengths, tgt = families.sentences(self.model)
+        logits = families.reference(self.model, src, tgt)[1][..., :39]
+        src = torch.where(src == 39, 0, src)
+        tgt = torch.where(tgt == 39, 0, tgt)
+        self.check_near("logits", model.forward(src, tgt, lengths), logits)
+        self.model.save_pretrained(self.folder / "hf")
+        self.out.unlink()
+        direct = self.convert(self.folder / "hf")
+        for name, tensor in direct.t.items():
+            rows = 39 if name.endswith("embedding.weight") or name.startswith("generator") else None
+            self.assertTrue(torch.equal(tensor[:rows], model.t[name]), name)
+
+    def test_its_own_numbers(self):
+        config = self.convert(self.directory(self.arrays())[0]).config
+        self.assertEqual((config["position_divisor"], config["layer_norm_eps"]), ("d/2-1", 1e-6))
+        config = self.convert(self.directory(self.arrays(), **{"allow-unk": True})[0]).config
+        self.assertNotIn("suppressed", config)
+
+    @needs_ctranslate2
+    def test_another_reader(self):
+        """CTranslate2's converter reads the same .npz; its engine scores the same."""
+        from ctranslate2.converters import MarianConverter
+        for pre in (False, True):
+            arrays, options, top = self.arrays("_pre" if pre else ""), {}, {}
+            if pre:
+                options = {"transformer-preprocess": "n", "transformer-postprocess": "da",
+                           "transformer-postprocess-top": "n", "transformer-ffn-activation": "relu",
+                           "transformer-postprocess-emb": "nd"}
+                for name in (f"{side}_{where}_{leaf}" for side in ("encoder", "decoder")
+                             for where in ("top_ln", "emb_ln") for leaf in ("scale", "bias")):
+                    value = np.random.randn(1, 24).astype("f4")
+                    arrays[f"{name}_pre" if "emb" in name else name] = value
+                    top[name] = value
+            folder, tokens = self.directory(arrays, **options)
+            engine = self.folder / f"engine_{pre}"
+            MarianConverter(str(folder / "model.npz"), [str(folder / "vocab.yml")] * 2).convert(
+                str(engine))
+            model = self.convert(folder, *self.LIKE_OTHERS)
+            translator = ctranslate2.Translator(str(engine), compute_type="float32")
+            worst = 0
+            for _ in range(4):
+                src, tgt = (np.random.randint(2, 39, 6).tolist() for _ in range(2))
+                scores = translator.score_batch([[tokens[i] for i in src]],
+                                                [[tokens[i] for i in tgt]])[0].log_probs
+                logits = model.forward(torch.tensor([src + [0]]), torch.tensor([[0] + tgt]))[0]
+                found = logits.log_softmax(-1)[range(7), tgt + [0]]
+                worst = max(worst, (found - torch.tensor(scores)).abs().max().item())
+            print(f"test_another_reader: log-probabilities differ by {worst:.2g}")
+            self.assertLess(worst, 1e-4)
+
+    def test_forms_of_embeddings(self):
+        arrays = self.arrays()
+        arrays["encoder_Wemb"] = arrays["Wemb"][:20]
+        arrays["decoder_Wemb"] = arrays.pop("Wemb")
+        arrays["decoder_ff_logit_out_W"] = np.random.randn(24, 39).astype("f4")
+        arrays["Wpos"] = np.random.randn(60, 24).astype("f4")
+        folder, _ = self.directory(arrays, **{"tied-embeddings-all": False})
+        (folder / "vocab.src.yml").write_text("".join(f"s{i}: {i}\n" for i in range(19))
+                                              + "</s>: 19\n")
+        (folder / "decoder.yml").write_text("models: [model.npz]\n"
+                                            "vocabs: [vocab.src.yml, vocab.yml]\n")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "learned")
+        self.assertEqual((model.config["embedding_scale"], model.config["src_end"]), (1, 19))
+        self.assertTrue(np.array_equal(model.t["generator.weight"].numpy(),
+                                       arrays["decoder_ff_logit_out_W"].T))
+        self.assertEqual(len(model.t["src_embedding.weight"]), 20)
+        self.assertIn("tgt_vocabulary", model.t)
+
+    def test_one_file_and_pieces(self):
+        folder, _ = self.directory(self.arrays())
+        for name in ("decoder.yml", "vocab.yml"):
+            (folder / name).unlink()
+        model = self.convert(folder / "model.npz", "--set=end=0")
+        self.assertNotIn("src_vocabulary", model.t)
+        if (REAL / "sentencepiece").is_dir():
+            arrays = self.arrays()
+            for name in ("Wemb", "decoder_ff_logit_out_b"):
+                shape = (1000, 24) if name == "Wemb" else (1, 1000)
+                arrays[name] = np.random.randn(*shape).astype("f4")
+            folder, _ = self.directory(arrays)
+            shutil.copyfile(REAL / "sentencepiece" / "mozilla_tests_vocab.spm",
+                            folder / "vocab.spm")
+            (folder / "decoder.yml").write_text("models: [model.npz]\n"
+                                                "vocabs: [vocab.spm, vocab.spm]\n")
+            model = self.convert(folder)
+            self.assertEqual(model.config["src_text"], "sentencepiece")
+            self.assertIn("src_sentencepiece", model.t)
+            self.assertTrue({"src_vocabulary", "tgt_sentencepiece"}.isdisjoint(model.t))
+
+    def test_what_is_not_computed_is_named(self):
+        arrays = self.arrays()
+        for options, reason in (({"type": "s2s"}, "type is 's2s'"),
+                                ({"transformer-decoder-autoreg": "rnn"}, "autoreg is 'rnn'"),
+                                ({"transformer-ffn-activation": "gelu"}, "sigmoid(1.702 x)"),
+                                ({"transformer-postprocess": "dhn"}, "postprocess"),
+                                ({"transformer-tied-layers": [1, 1]}, "tied-layers"),
+                                ({"transformer-heads": 5}, "n_heads 5"),
+                                ({"dec-depth": 3}, "n_decoder_layers is stated as 3")):
+            self.assertIn(reason, self.refuse(self.directory(arrays, **options)[0]))
+        folder, _ = self.directory({**arrays, "decoder_l1_rnn_W": arrays["Wemb"]})
+        self.assertIn("decoder_l1_rnn_W [39, 24]", self.refuse(folder))
+        folder, _ = self.directory({**arrays, "Wemb": arrays["Wemb"].astype("i1")})
+        self.assertIn("Wemb is int8", self.refuse(folder))
+        folder, _ = self.directory(arrays)
+        (folder / "vocab.yml").write_text("a: 0\nb\n")
+        self.assertIn("line 2", self.refuse(folder))
+        (folder / "vocab.yml").unlink()
+        self.assertIn("vocab.yml: not there", self.refuse(folder))
+        folder, _ = self.directory(arrays)
+        (folder / "model.npz").write_bytes(b"PK\3\4 not really")
+        self.assertIn("not an .npz", self.refuse(folder / "model.npz"))
+
+
+# ------------------------------------------------------------------------------- OpenNMT-py
+class OpenNMT(ConvertTest):
+    """Random weights under OpenNMT-py's names, which CTranslate2's converter reads as well."""
+
+    def checkpoint(self, d=24, f=40, vs=23, vt=29, **options):
+        torch.manual_seed(3)
+        model = {}
+
+        def linear(name, rows, columns):
+            model[f"{name}.weight"] = torch.randn(rows, columns) * 0.3
+            model[f"{name}.bias"] = torch.randn(rows) * 0.5
+
+        def norm(name):
+            model[f"{name}.weight"] = 1 + 0.2 * torch.randn(d)
+            model[f"{name}.bias"] = 0.2 * torch.randn(d)
+
+        for side, layers, rows in (("encoder", "transformer", vs),
+                                   ("decoder", "transformer_layers", vt)):
+            make = f"{side}.embeddings.make_embedding"
+            model[f"{make}.emb_luts.0.weight"] = torch.randn(rows, d) * 0.3
+            model[f"{make}.pe.pe"] = PositionalEncoding(d).pe.clone()
+            norm(f"{side}.layer_norm")
+            for layer in (f"{side}.{layers}.{i}" for i in range(2)):
+                names = ["self_attn"] + ["context_attn"] * (side == "decoder")
+                for name in (f"{layer}.{attention}.{part}" for attention in names for part in
+                             ("linear_query", "linear_keys", "linear_values", "final_linear")):
+                    linear(name, d, d)
+                linear(f"{layer}.feed_forward.w_1", f, d)
+                linear(f"{layer}.feed_forward.w_2", d, f)
+                norm(f"{layer}.feed_forward.layer_norm")
+                for name in ("_1", "_2") if side == "decoder" else ("",):
+                    norm(f"{layer}.layer_norm{name}")
+        special = ["<unk>", "<blank>", "<s>", "</s>"]
+        options = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 4,
+                   "enc_layers": 2, "dec_layers": 2, "position_encoding": True,
+                   "max_relative_positions": 0, "self_attn_type": "scaled-dot",
+                   "pos_ffn_activation_fn": "relu", "norm_eps": 1e-6, **options}
+        return {"model": model, "opt": argparse.Namespace(**options),
+                "generator": {"weight": torch.randn(vt, d) * 0.3, "bias": torch.randn(vt)},
+                "vocab": {"src": special + [f"a{i}" for i in range(4, vs)],
+                          "tgt": special + [f"b{i}" for i in range(4, vt)]},
+                "optim": {"param_groups": [{"lr": 0.1}]}}
+
+    def test_config(self):
+        model = self.convert(self.checkpoint(pos_ffn_activation_fn="gelu",
+                                             decoder_start_token="</s>"))
+        expected = {"norm": "pre", "layer_norm_eps": 1e-6, "activation": "gelu", "n_heads": 4,
+                    "positions": "sinusoidal", "embedding_scale": "sqrt_d", "src_pad": 1,
+                    "start": 3, "end": 3, "src_unk": 0}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertEqual(self.done.stderr, "")
+        self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")
+
+    @needs_ctranslate2
+    def test_another_reader(self):
+        """CTranslate2's engine has an eps of 1e-5 where OpenNMT-py has 1e-6."""
+        from ctranslate2.converters import OpenNMTPyConverter
+        for activation in ("relu", "gelu"):
+            checkpoint = self.checkpoint(pos_ffn_activation_fn=activation)
+            model = self.convert(checkpoint, "--set=layer_norm_eps=1e-5")
+            engine = self.folder / activation
+            OpenNMTPyConverter(str(self.folder / "in.pt"), True).convert(str(engine))
+            translator = ctranslate2.Translator(str(engine), compute_type="float32")
+            for seed in range(3):
+                np.random.seed(seed)
+                src, tgt = (np.random.randint(4, n, 6).tolist() for n in (23, 29))
+                scores = translator.score_batch([[f"a{i}" for i in src]],
+                                                [[f"b{i}" for i in tgt]])[0].log_probs
+                logits = model.forward(torch.tensor([src]), torch.tensor([[2] + tgt]))[0]
+                found = logits.log_softmax(-1)[range(7), tgt + [3]]
+                self.check_near(activation, found, torch.tensor(scores))
+
+    def test_what_is_not_computed_is_named(self):
+        for options, reason in (({"max_relative_positions": 20}, "max_relative_positions is 20"),
+                                ({"decoder_type": "rnn"}, "decoder_type is 'rnn'"),
+                                ({"pos_ffn_activation_fn": "silu"}, "silu"),
+                                ({"layer_norm": "rms"}, "layer_norm is 'rms'")):
+            self.assertIn(reason, self.refuse(self.checkpoint(**options)))
+        checkpoint = self.checkpoint()
+        checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
+        self.assertIn("decoder.copy.weight [2, 3]", self.refuse(checkpoint))
+        self.assertIn("no list of tokens", self.refuse({**self.checkpoint(), "vocab": [1, 2]}))
+
+
+TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
+         "我是学生。", "1234567890 99.5%", "emoji 😀 and ﷺ", "don't", "", "▁literal", "e\u0301",
+         "a very long antidisestablishmentarianism", "Ĥéļļõ", "tab\u00a0nbsp\u3000wide"]
+
+
+@needs_transformers
+class TokenizerFiles(ConvertTest):
+    """Text to ids by the tokenizer of a directory, and by what is embedded in the model file: the
+    SentencePiece model cuts, the vocabulary beside it, if any, turns spellings into ids."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            import sentencepiece
+            import tokenizers
+        except ImportError as error:
+            raise unittest.SkipTest(f"the package {error.name} is not installed") from None
+        if not REAL.is_dir():
+            raise unittest.SkipTest(f"no tokenizers at {REAL}")
+        cls.processor, cls.tokenizers = sentencepiece.SentencePieceProcessor, tokenizers
+
+    def directory(self, family, rows, *files, **settings):
+        """A model of that many ids, and files of a tokenizer: (from, to)."""
+        folder = self.folder / family
+        shutil.rmtree(folder, ignore_errors=True)
+        special = {"marian": {"pad_token_id": rows - 1, "decoder_start_token_id": rows - 1}}
+        model = families.make(family, vocab_size=rows, d_model=4, encoder_attention_heads=1,
+                              decoder_attention_heads=1, encoder_layers=1, decoder_layers=1,
+                              forced_bos_token_id=None, **special.get(family, {}))
+        model.save_pretrained(folder)
+        for old, new in files:
+            shutil.copyfile(REAL / old, folder / new)
+        if settings:
+            (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def cut(self, model, text, side="src"):
+        t, config = model.t, model.config
+        own = t.get(f"{side}_sentencepiece", t.get("src_sentencepiece"))
+        processor = self.processor(model_proto=raw(own))
+        ids = processor.encode(text)
+        lines = t.get(f"{side}_vocabulary", t.get("src_vocabulary"))
+        if lines is not None:
+            lines = raw(lines).decode().split("\n")[:-1]
+            known = {line: at for at, line in enumerate(lines)}
+            ids = [known.get(processor.id_to_piece(at), config["src_unk"]) for at in ids]
+        around = [[config[key]] if key in config else [] for key in ("src_start", "src_end")]
+        return around[0] + ids + around[1]
+
+    def check_texts(self, model, encode, texts=TEXTS):
+        for text in texts:
+            if text.strip():
+                self.assertEqual(self.cut(model, text), encode(text), text)
+
+    def test_marian(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
+                                                              "vocab.json")]
+        folder = self.directory("marian", 54688, *names)
+        model = self.convert(folder)
+        self.assertEqual(model.config["src_text"], "sentencepiece")
+        self.assertEqual({name for name in model.t if "_" in name and "." not in name},
+                         {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary"})
+        self.assertEqual(model.config["src_end"], 0)
+        self.assertEqual(model.config["src_unk"], 1)
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+        text = "Faly mahita anao aho"
+        pieces = tokenizer(text_target=text).input_ids
+        self.assertEqual(self.cut(model, text, "tgt"), pieces)
+
+    def test_marian_of_many_languages(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm")]
+        folder = self.directory("marian", 40, *names)
+        (folder / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, ">>fra<<": 2,
+                                                       ">>ita<<": 3, "▁the": 4, "<pad>": 39}))
+        model = self.convert(folder)
+        self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
+        self.assertEqual(model.config["src_language"], "target")
+        self.assertNotIn("tgt_language", model.config)
+        model = self.convert(folder, "--set=src_start=>>ita<<")
+        self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
+        self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.assertEqual(self.cut(model, "the thing"), tokenizer(">>ita<<the thing").input_ids)
+
+    @needs_ctranslate2
+    def test_beside_ctranslate2(self):
+        folder = self.folder / "ct2"
+        folder.mkdir()
+        (folder / "model.bin").write_bytes(ct2_bytes(ct2_random(vt=23)))
+        tokens = ["<unk>", "<s>", "</s>", ".", ",", "▁the"] + [f"x{i}" for i in range(17)]
+        (folder / "shared_vocabulary.json").write_text(json.dumps(tokens))
+        shutil.copyfile(REAL / "sentencepiece" / "opennmt_sp.model",
+                        folder / "sentencepiece.bpe.model")
+        model = self.convert(folder)
+        self.assertEqual(model.config["tgt_text"], "sentencepiece")
+        self.assertEqual(self.cut(model, ",."), [4, 3])
+
+    def test_two_vocabularies(self):
+        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
+                                                              "vocab.json")]
+        folder = self.directory("marian", 54688, *names)
+        vocabulary = json.loads((folder / "vocab.json").read_text())
+        (folder / "target_vocab.json").write_text(json.dumps(
+            {token: 54687 - at for token, at in vocabulary.items()}))
+        model = self.convert(folder)
+        lines = raw(model.t["tgt_vocabulary"]).decode().split("\n")
+        self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
+
+    def test_fairseq_ids(self):
+        """NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        languages = ["ar_AR", "cs_CZ", "en_XX"]
+        folder = self.directory("mbart", 8006, source, tokenizer_class="MBart50Tokenizer",
+                                additional_special_tokens=languages)
+        model = self.convert(folder, "--set=src_start=en_XX", "--set=forced=cs_CZ")
+        self.assertEqual(self.done.stderr, "")
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[:5], ["<s>", "<pad>", "</s>", "<unk>", pieces.id_to_piece(3)])
+        self.assertEqual(lines[8000:8005], [pieces.id_to_piece(7999), *languages, "<mask>"])
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
+        self.check_texts(model, lambda text: [8003, *(
+            3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
+        config = self.convert(folder).config
+        expected = {"languages": {"ar_AR": 8001, "cs_CZ": 8002, "en_XX": 8003},
+                    "src_language": "source", "tgt_language": "forced", "src_end": 2}
+        self.assertEqual({key: config[key] for key in expected}, expected)
+        self.assertTrue({"src_start", "forced"}.isdisjoint(config))
+        config = self.convert(folder, "--set=forced=cs_CZ").config
+        self.assertEqual((config["src_language"], config["forced"]), ("source", 8002))
+        self.assertNotIn("tgt_language", config)
+        folder = self.directory("mbart", 8005, source, tokenizer_class="MBartTokenizer",
+                                additional_special_tokens=languages, src_lang="cs_CZ")
+        self.convert(folder)
+        self.assertIn("</s> cs_CZ after its text", self.done.stderr)
+
+    def test_m2m_100(self):
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        vocabulary = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(at)
+                                                         for at in range(3, 7000)]
+        folder = self.directory("m2m_100", 7110, source)
+        (folder / "vocab.json").write_text(json.dumps({one: at for at, one
+                                                       in enumerate(vocabulary)}))
+        languages = [f"__{one}__" for one in ("af", "am", "en")]
+        (folder / "special_tokens_map.json").write_text(json.dumps(
+            {"additional_special_tokens": languages}))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
+        config = self.convert(folder).config
+        self.assertEqual(config["languages"], {"af": 7001, "am": 7002, "en": 7003})
+        model = self.convert(folder, "--set=forced=__en__", "--set=src_start=__am__")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
+        tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+
+    def test_pegasus(self):
+        source = "sentencepiece/opennmt_sp.model", "spiece.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        model = self.convert(self.directory("pegasus", 8104, source))
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[:5], ["<pad>", "</s>", "<mask_1>", "<mask_2>", "<unk_2>"])
+        self.assertEqual((lines[104], lines[106]), ("<unk_102>", pieces.id_to_piece(3)))
+        self.assertEqual(model.config["src_end"], 1)
+
+    def save_tokenizer(self, folder, data, merges=None, charsmap=True, added=()):
+        """A tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
+        from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+        files = convert.checkpoints_huggingface.tokenizer_files
+        scored, table = [], b""
+        for field, value in files.fields(data, "data"):
+            if field == 1:
+                piece = dict(files.fields(value, "data"))
+                scored.append((piece[1].decode(), struct.unpack("<f", piece[2])[0]))
+            elif field == 3:
+                table = dict(files.fields(value, "data")).get(2, b"")
+        if merges is None:
+            unk = [piece for piece, _ in scored].index("<unk>")
+            tokenizer = Tokenizer(models.Unigram(scored, unk, False))
+        else:
+            tokenizer = Tokenizer(models.BPE({piece: at for at, (piece, _) in enumerate(scored)},
+                                             merges, unk_token="<unk>", fuse_unk=True))
+        steps = [normalizers.Precompiled(table)] if charsmap else []
+        tokenizer.normalizer = normalizers.Sequence(
+            steps + [normalizers.Strip(), normalizers.Replace(self.tokenizers.Regex(" {2,}"), " ")])
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+        tokenizer.add_special_tokens([AddedToken(one, special=True)
+                                      for one in ("<unk>", "</s>", *added)])
+        tokenizer.save(str(folder / "tokenizer.json"))
+        return tokenizer
+
+    def test_tokenizer_json_unigram(self):
+        folder = self.directory("marian", 32010)
+        data = (REAL / "sentencepiece" / "bergamot_vocab.deen.spm").read_bytes()
+        tokenizer = self.save_tokenizer(folder, data, added=["<mask>"])
+        model = self.convert(folder)
+        self.assertEqual({name for name in model.t if "_" in name and "." not in name},
+                         {"src_sentencepiece"})
+        self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
+        processor = self.processor(model_proto=raw(model.t["src_sentencepiece"]))
+        self.assertTrue(processor.is_control(32000))
+        self.assertEqual((processor.id_to_piece(32000), processor.unk_id()), ("<mask>", 1))
+
+    def test_tokenizer_json_bpe(self):
+        folder = self.directory("marian", 32010)
+        data = (REAL / "sentencepiece" / "bergamot_vocab.csen.spm").read_bytes()
+        pieces = convert.checkpoints_huggingface.tokenizer_files.read_pieces(data, "data")
+        known = {piece: at for at, piece in enumerate(pieces) if at > 1}
+        merges = [(piece[:at], piece[at:]) for piece in known for at in range(1, len(piece))
+                  if piece[:at] in known and piece[at:] in known]
+        tokenizer = self.save_tokenizer(folder, data, merges)
+        model = self.convert(folder)
+        self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
+        self.save_tokenizer(folder, data, merges[:-1000:2])
+        self.convert(folder)
+        self.assertIn("BPE merges without", self.done.stderr)
+        self.assertEqual(self.convert(folder).config["src_text"], "words")
+
+    def test_tokenizer_json_of_other_kinds(self):
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+        folder = self.directory("bart", 40)
+        tokenizer = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        model = self.convert(folder)
+        self.assertIn("the pre-tokenizer ByteLevel", self.done.stderr)
+        self.assertEqual(model.config["src_text"], "words")
+        self.assertTrue(raw(model.t["src_vocabulary"]).startswith(b"a\nb\nab\n<id 3>\n"))
+        self.out.unlink()
+        (folder / "tokenizer.json").write_text('{"model": {"vocab": 3}}')
+        self.assertIn("not what transformers and tokenizers write", self.refuse(folder))
+
+    def test_broken_files(self):
+        source = "sentencepiece/opennmt_sp.model", "spiece.model"
+        folder = self.directory("pegasus", 8104, source)
+        whole = (folder / "spiece.model").read_bytes()
+        for broken in (b"", b"\n", whole[:1000], b"\x0f" + whole):
+            (folder / "spiece.model").write_bytes(broken)
+            self.assertIn("not a SentencePiece model", self.refuse(folder))
+
+
+class G2P(ConvertTest):
+    """A trained BART, English spelling to sounds, and what PyTorch made of 200 words."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not (REAL / "g2p-us").is_dir():
+            raise unittest.SkipTest(f"no model at {REAL / 'g2p-us'}")
+        if not TRANSLATE.exists() or not FORWARD.exists():
+            raise unittest.SkipTest(f"no {TRANSLATE} or {FORWARD}: make them first")
+
+    def setUp(self):
+        super().setUp()
+        self.t = self.convert(REAL / "g2p-us").t
+
+    def test_numbers(self):
+        with safe_open(REAL / "g2p-us" / "golden.safetensors", framework="pt") as file:
+            golden = {name: file.get_tensor(name) for name in file.keys()}
+        save_file({name: golden[name].int() for name in ("src", "tgt", "src_lengths",
+                                                         "tgt_lengths")}, self.folder / "in")
+        subprocess.run([FORWARD, self.out, self.folder / "in", self.folder / "result"], check=True)
+        with safe_open(self.folder / "result", framework="pt") as file:
+            for name, lengths in (("memory", golden["src_lengths"]),
+                                  ("logits", golden["tgt_lengths"])):
+                inside = torch.arange(golden[name].shape[1]) < lengths[:, None]
+                self.check_near(name, file.get_tensor(name)[inside], golden[name][inside], 1e-4)
+
+    def test_words(self):
+        text = (REAL / "g2p-us" / "golden.jsonl").read_text()
+        rows = [json.loads(line) for line in text.splitlines()]
+        source, target = (raw(self.t[f"{side}_vocabulary"]).decode().split("\n")
+                          for side in ("src", "tgt"))
+        lines = "".join(" ".join(source[i] for i in row["src"][1:-1]) + "\n" for row in rows)
+        run = {"capture_output": True, "text": True, "encoding": "utf-8"}
+        done = subprocess.run([TRANSLATE, self.out, "--tokens", "--scores"], input=lines, **run)
+        self.assertEqual(done.stderr, "")
+        worst = 0
+        for row, line in zip(rows, done.stdout.splitlines(), strict=True):
+            score, tokens = line.split("\t")
+            ids = [1, *(target.index(token) for token in tokens.split(" ")), 2]
+            self.assertEqual(ids, row["tgt"])
+            worst = max(worst, abs(float(score) - row["log_prob"]))
+        print(f"test_words: {len(rows)} words equal, log-probabilities differ by {worst:.2g}")
+        self.assertLess(worst, 1e-3)
+        words = "".join(row["word"] + "\n" for row in rows)
+        done = subprocess.run([TRANSLATE, self.out], input=words, **run)
+        self.assertEqual([line.removeprefix("<s>") for line in done.stdout.splitlines()],
+                         [row["phonemes"] for row in rows])
 
 
 if __name__ == "__main__":

@@ -364,8 +364,16 @@ static void model_files(void) {
     st_add(&w, "encoder.layers.3.linear1.weight", w.entries[0].tensor);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.3.linear1.weight' is not part of a model");
     tiny_write(&w, t);
-    st_add_metadata(&w, "license", "x");
-    CHECK_FAILS(load(&w), TFM_E_CONFIG, "metadata key 'license' is not part of a model");
+    st_add_metadata(&w, "licence", "x");
+    CHECK_FAILS(load(&w), TFM_E_CONFIG, "metadata key 'licence' is not part of a model");
+    tiny_write(&w, t);
+    st_add_metadata(&w, "format|license", "x");
+    CHECK_FAILS(load(&w), TFM_E_CONFIG, "metadata key 'format|license' is not part of a model");
+    tiny_write(&w, t);
+    st_add_metadata(&w, "license", "CC-BY-4.0");
+    st_add_metadata(&w, "source", "Helsinki-NLP/opus-mt-en-mg");
+    st_add_metadata(&w, "revision", "");
+    CHECK(load(&w) == TFM_OK, "metadata may tell licence, source and revision %s", err.text);
     tiny_write(&w, t);
     st_add_metadata(&w, "format", "pt");
     CHECK(load(&w) == TFM_OK, "the metadata key that PyTorch's writer adds is accepted %s",

@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe, name_positions,
-                       read_json, vocabulary_text)
+import tokenizer_files
+from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
+                       describe, name_positions, read_json, vocabulary_text)
 
 SPECIFICATIONS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # heads
 TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "bf16")
@@ -126,7 +127,8 @@ class Reader:
         try:
             return raw.split(b"\0")[0].decode()
         except UnicodeDecodeError:
-            raise ConvertError(f"{self.path}: the name before byte {self.at} is not UTF-8") from None
+            raise ConvertError(f"{self.path}: before byte {self.at}: a name that is not "
+                               f"UTF-8") from None
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -364,6 +366,14 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
 
     config: Config = {"src_unk": id_of("src", "unk_token"), "tgt_unk": id_of("tgt", "unk_token"),
                       "end": id_of("tgt", "eos_token"), "src_text": "words", "tgt_text": "words"}
+    source, target = tokenizer_files.piece_files(folder)
+    if source:
+        model.texts["src_sentencepiece"] = source
+        config["src_text"] = config["tgt_text"] = "sentencepiece"
+        if target and target != source:
+            model.texts["tgt_sentencepiece"] = target
+    config.update(tokenizer_files.find_languages({at: token for token, at in ids["src"].items()},
+                                                 model))
     if tokens.get("add_source_bos"):
         config["src_start"] = id_of("src", "bos_token")
     if tokens.get("add_source_eos"):
@@ -371,8 +381,9 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
     if tokens["decoder_start_token"] is not None:
         config["start"] = id_of("tgt", "decoder_start_token")
     else:
-        model.notes.append("config.json names no start token (its user gives one with each target, "
-                           "a language's for instance): --set start=ID, or nothing can be decoded")
+        model.warn("config.json names no start token (its user gives one with each target, a "
+                   "language's for instance): --set start=TOKEN, or nothing can be decoded",
+                   "start")
     if tokens.get("layer_norm_epsilon") is not None:
         config["layer_norm_eps"] = tokens["layer_norm_epsilon"]
     return config
@@ -394,8 +405,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
                                f"square, which transformer.h does not compute")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
+        facts.update(read_texts(binary, folder, model))
         model.facts.update(facts)
-        model.facts.update(read_texts(binary, folder, model))
         model.notes.append(f"layout: CTranslate2, binary version {binary.version}, "
                            f"{binary.specification or 'no specification'} {binary.revision}")
         kinds = sorted({binary.types[name] for name in tensors} & {"i1", "<i2"})
@@ -404,9 +415,41 @@ def read_checkpoint(folder: Path) -> Checkpoint:
                                f"scales")
         if (folder / "vmap.txt").is_file():
             model.notes.append("vmap.txt: left out, transformer.h always scores every token")
-        if "src_end" not in model.facts and "src_end" not in stated:
-            model.notes.append("nothing is added at the end of a source; where the tokenizer added "
-                               "an end token (Marian's and fairseq's do), --set src_end=ID")
+        if (not {"src_end", "src_start"} & set(model.facts)
+                and ("start_embedding" in facts or facts.get("start") == facts["end"])):
+            model.warn("this looks like a model of Marian or fairseq, whose tokenizers end a "
+                       "source with the end token, which the directory does not say: "
+                       "--set src_end=TOKEN", "src_end")
         return place(chosen, stated, model)
 
-    return Checkpoint(tensors, place_all)
+    return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, forward))
+
+
+def compare(folder: Path, forward: Forward) -> tuple[str, float]:
+    """The log-probabilities of random targets, by the engine and by the file."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise NoComparison("the package ctranslate2 is not installed") from None
+    model = Model()
+    binary = read_binary(folder / "model.bin")
+    facts = read_texts(binary, folder, model)
+    lines = {side: model.texts.get(f"{side}_vocabulary", model.texts["src_vocabulary"]).decode()
+             .split("\n")[:-1] for side in ("src", "tgt")}
+    if "start" not in facts:
+        raise NoComparison("the directory names no start token")
+    engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    random = np.random.default_rng(1)
+    worst, rows, length = 0.0, 4, 8
+    for _ in range(rows):
+        src, tgt = (random.integers(0, len(lines[side]), length).tolist() for side in lines)
+        scored = engine.score_batch([[lines["src"][i] for i in src]],
+                                    [[lines["tgt"][i] for i in tgt]])[0].log_probs
+        ids = ([facts["src_start"]] if "src_start" in facts else []) + src
+        ids += [facts["src_end"]] if "src_end" in facts else []
+        logits = forward(torch.tensor([ids]), torch.tensor([len(ids)]),
+                         torch.tensor([[facts["start"], *tgt]]))["logits"][0]
+        logs = logits.double().log_softmax(-1)[range(length + 1), tgt + [facts["end"]]]
+        worst = max(worst, (logs - torch.tensor(scored)).abs().max().item())
+    return (f"{rows} random targets through CTranslate2: log-probabilities differ by at most "
+            f"{worst:.2g}"), worst

@@ -1,8 +1,9 @@
-"""checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of nn.Transformer
-and its relatives."""
+"""checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of
+nn.Transformer and its relatives."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+import checkpoints_opennmt
 from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, Checkpoint, Config,
                        ConvertError, Model, Tensors, describe, name_positions, shape_of)
 
@@ -36,7 +38,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if path.suffix == ".safetensors":
             tensors, config = read_safetensors(path)
         else:
-            tensors, config = read_pickle(path), {}
+            found = load_pickle(path)
+            if checkpoints_opennmt.is_opennmt(found):
+                return checkpoints_opennmt.checkpoint_of(found)
+            tensors, config = state_of(found, path), {}
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from None
     if not tensors:
@@ -80,9 +85,11 @@ def case_config(case: dict[str, Any]) -> Config:
     return config
 
 
-def read_pickle(path: Path) -> Tensors:
+def load_pickle(path: Path) -> Any:
+    """What torch.save wrote, of plain objects only; a Namespace is one."""
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # whatever a broken or a hostile pickle makes the unpickler raise
@@ -91,6 +98,13 @@ def read_pickle(path: Path) -> Tensors:
             f"{path} is no checkpoint, or it holds Python objects beside its tensors, and reading "
             f"those could run code; torch.save(model.state_dict(), FILE) writes what is wanted "
             f"({said[0] if said else type(error).__name__})") from None
+
+
+def read_pickle(path: Path) -> Tensors:
+    return state_of(load_pickle(path), path)
+
+
+def state_of(found: Any, path: Path) -> Tensors:
     wrapper: Any = found
     while isinstance(wrapper, dict):
         found = wrapper

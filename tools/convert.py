@@ -3,7 +3,7 @@
 
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
                [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
-               [--prefix P] [--dtype f32|f16|bf16] [--core]
+               [--prefix P] [--dtype f32|f16|bf16] [--core] [--no-check]
 
 Do this, once, where the model was trained:
 
@@ -12,15 +12,35 @@ Do this, once, where the model was trained:
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
-or, from a directory, which says by itself what it is:
+or with a directory, which says by itself what it is:
 
-    python convert.py opus-mt-en-de-ct2/ model.safetensors
+    python convert.py opus-mt-en-mg/ model.safetensors
+    python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
+        --set src_start=eng_Latn --set forced=fra_Latn
 
-IN is what torch.save wrote (a state dict, or a dictionary that holds one as "state_dict", "model"
-or "model_state_dict"), a safetensors file, or the directory of a CTranslate2 model. Pickles are
-read with weights_only=True: a checkpoint that would run code is refused.
+IN is one of
 
-What is found by itself, behind any prefix ("module.", "model.transformer." ...):
+    Hugging Face       a directory of config.json, its weights (model.safetensors or
+                       pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
+                       BART, mBART, M2M100 and NLLB, PEGASUS.
+    CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
+                       config.json. int8 and int16 weights become f32 by their scales.
+    Marian             model.npz or its directory, with decoder.yml and vocabularies.
+    OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
+    PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
+                       "state_dict", "model" or "model_state_dict"), or a safetensors file.
+
+Pickles are read with weights_only=True: a checkpoint that would run code is refused.
+
+A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
+pieces as one, beside it a vocabulary where ids are not the pieces' own; else tokens with spaces
+between them. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
+source= and revision= say them. What the family does not compute as transformer.h does is refused by
+name. Where the engine of the checkpoint is installed and build/forward is there, some random
+sentences go through both and the largest difference is printed; --no-check leaves that out.
+
+A checkpoint of PyTorch has no names to rely on. What is found by itself in it, behind any prefix
+("module.", "model.transformer." ...):
 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
                        have multihead_attn is the decoder, the other one is the encoder.
@@ -35,10 +55,6 @@ What is found by itself, behind any prefix ("module.", "model.transformer." ...)
                        is left out and the formula goes into the config; any other table is
                        written as learned positions.
 
-    CTranslate2        model.bin of binary versions 2 to 6 with its vocabularies and config.json:
-                       everything is known. int8 and int16 weights become f32 by their scales.
-                       The config's texts are words: tokens with spaces between them.
-
 Nothing is guessed beyond that. A tensor without a place is listed and nothing is written until it
 is mapped or dropped. The names to use are those that the listing shows:
 
@@ -48,9 +64,10 @@ is mapped or dropped. The names to use are those that the listing shows:
     --prefix ema.                          only the names behind it
 
 What weights cannot tell, --set says (the number of heads above all, and norm=pre); the listing
-ends with what was assumed. --heads N is short for --set n_heads=N. A vocabulary is UTF-8 text:
-line i is token i, further spellings of it follow after tabs. Without --tgt-vocab the source's
-serves both sides. Every tensor keeps its type unless --dtype says otherwise; float64 becomes f32.
+ends with what was assumed. An id may be given as a token of its vocabulary. --heads N is short for
+--set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of it follow after
+tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
+says otherwise; float64 becomes f32.
 
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
@@ -63,25 +80,38 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Callable
 
 import torch
+from safetensors.torch import load_file, save_file
 
 import checkpoints_ctranslate2
+import checkpoints_huggingface
+import checkpoints_marian
 import checkpoints_torch
-from modelfile import (TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config, ConvertError, Model, Tensors,
-                       build_config, check_config, describe, measure, missing_tensors, omit_tied,
-                       parse_settings, read_vocabulary, shape_of, to_type, write_model)
+from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
+                       ConvertError, Forward, Model, NoComparison, Tensors, build_config,
+                       check_config, describe, measure, missing_tensors, omit_tied, parse_settings,
+                       read_about, read_vocabulary, shape_of, to_type, write_model)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    if not path.is_dir():
-        return checkpoints_torch.read_checkpoint(path)
+    """By what the path is: a directory says itself which program wrote it."""
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
-    raise ConvertError(f"{path}: a directory without model.bin (CTranslate2); for PyTorch name the "
-                       f"checkpoint file")
+    if checkpoints_huggingface.is_huggingface(path):
+        return checkpoints_huggingface.read_checkpoint(path)
+    if checkpoints_marian.is_marian(path):
+        return checkpoints_marian.read_checkpoint(path)
+    if path.is_dir():
+        raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), without "
+                           f"config.json and its weights (Hugging Face), and without .npz "
+                           f"(Marian); for PyTorch name the checkpoint file")
+    return checkpoints_torch.read_checkpoint(path)
 
 
 def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> Tensors:
@@ -158,11 +188,16 @@ def convert(options: argparse.Namespace) -> None:
     checkpoint = read_checkpoint(options.input)
     stated = checkpoint.stated
     settings = options.set + ([f"n_heads={options.heads}"] if options.heads is not None else [])
-    stated.update(parse_settings(settings))
+    config, about = parse_settings(settings)
+    stated.update(config)
 
-    model = Model()
+    model = Model(about=read_about(options.input))
+    model.about.update(about)
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
+    choose_texts(model, options)
+    name_ids(stated, model)
+    settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     config, assumed = build_config(model, stated, core)
     if "n_heads" not in config:
@@ -179,32 +214,89 @@ def convert(options: argparse.Namespace) -> None:
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
-    add_texts(model, sizes, options)
-    size = write_model(options.output, model.tensors, config)
+    add_texts(model, sizes, str(options.src_vocab or options.input))
+    size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
-    warn(model, assumed, core)
+    warn(model, stated, assumed, core)
+    if checkpoint.compare and not options.no_check:
+        compare(checkpoint.compare, options)
 
 
-def add_texts(model: Model, sizes: Config, options: argparse.Namespace) -> None:
-    """The vocabularies as U8 tensors; --src-vocab and --tgt-vocab replace the checkpoint's."""
-    texts = {name: (text, str(options.input)) for name, text in model.texts.items()}
+def choose_texts(model: Model, options: argparse.Namespace) -> None:
+    """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
     if options.tgt_vocab and not options.src_vocab:
         raise ConvertError("--tgt-vocab without --src-vocab: give one, which serves both, or two")
     if options.src_vocab:
-        texts.pop("tgt_vocabulary", None)
+        model.texts.pop("tgt_vocabulary", None)
     for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
         if path:
-            texts[f"{side}_vocabulary"] = read_vocabulary(path), str(path)
-    if texts.get("tgt_vocabulary", ("",))[0] == texts.get("src_vocabulary", ("?",))[0]:
-        del texts["tgt_vocabulary"]
-    for name, (text, origin) in texts.items():
-        sides = ("src", "tgt") if "tgt_vocabulary" not in texts else (name[:3],)
+            model.texts[f"{side}_vocabulary"] = read_vocabulary(path)
+    if model.texts.get("tgt_vocabulary", 0) == model.texts.get("src_vocabulary", 1):
+        del model.texts["tgt_vocabulary"]
+
+
+def name_ids(stated: Config, model: Model) -> None:
+    """--set forced=TOKEN: the token's id, as the vocabulary of its side has it."""
+    for key, value in stated.items():
+        if key not in SOURCE_IDS + TARGET_IDS or not isinstance(value, str):
+            continue
+        source = model.texts.get("src_vocabulary", b"")
+        text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
+        lines = text.decode().split("\n")[:-1]
+        ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+        if value not in ids:
+            raise ConvertError(f"--set {key}={value}: " + (
+                "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
+        stated[key] = ids[value]
+
+
+def settle_languages(stated: Config, model: Model) -> None:
+    """--set src_start and forced choose for good; a language that is chosen is not asked for."""
+    for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
+        if key in stated:
+            model.facts.pop(language, None)
+    if not {"src_language", "tgt_language"} & set(model.facts):
+        model.facts.pop("languages", None)
+
+
+def add_texts(model: Model, sizes: Config, origin: str) -> None:
+    """The texts as U8 tensors, vocabularies of as many lines as there are rows."""
+    for name, text in model.texts.items():
+        sides = ("src", "tgt") if "tgt_vocabulary" not in model.texts else (name[:3],)
         for key in (f"{side}_vocab_size" for side in sides):
             lines = text.count(b"\n")
             if name.endswith("_vocabulary") and sizes.get(key) != lines:
                 raise ConvertError(f"{origin}: {name} has {lines} lines, but {key} is "
                                    f"{sizes.get(key)}")
         model.put(name, origin, torch.frombuffer(bytearray(text), dtype=torch.uint8))
+
+
+def compare(with_engine: Callable[[Forward], tuple[str, float]],
+            options: argparse.Namespace) -> None:
+    """The file through build/forward, the checkpoint through its own engine."""
+    program = Path(__file__).resolve().parent.parent / "build" / "forward"
+
+    def forward(src: torch.Tensor, lengths: torch.Tensor, tgt: torch.Tensor) -> Tensors:
+        if not program.is_file():
+            raise NoComparison(f"{program} is not there (make builds it)")
+        with tempfile.TemporaryDirectory() as folder:
+            ids, result = Path(folder) / "ids", Path(folder) / "result"
+            save_file({"src": src.int(), "src_lengths": lengths.int(), "tgt": tgt.int()}, ids)
+            done = subprocess.run([program, options.output, ids, result], capture_output=True,
+                                  text=True)
+            if done.returncode:
+                raise NoComparison(done.stderr.strip())
+            return load_file(result)
+
+    try:
+        text, worst = with_engine(forward)
+    except NoComparison as reason:
+        print(f"check: not made: {reason}")
+        return
+    print(f"check: {text}")
+    if not worst < 1e-3 and options.dtype in (None, "f32"):
+        print("convert.py: warning: that is more than rounding makes: something in the file is not "
+              "what the checkpoint says, a --set perhaps", file=sys.stderr)
 
 
 def report(options: argparse.Namespace, model: Model, config: Config, sizes: Config,
@@ -219,11 +311,13 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
         print(note)
     print("sizes: " + ", ".join(f"{key} {value}" for key, value in sizes.items()))
     print("config: " + json.dumps(config, ensure_ascii=False))
+    for key, value in model.about.items():
+        print(f"{key}: {value}")
     print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
-def warn(model: Model, assumed: Config, core: bool) -> None:
-    lines = []
+def warn(model: Model, stated: Config, assumed: Config, core: bool) -> None:
+    lines = [text for text, key in model.warnings if key not in stated]
     if "norm" in assumed and "encoder.norm.weight" in model.tensors:
         lines.append("the final norms fit norm=post and norm=pre alike, and the weights do not "
                      "tell which; post is written, as nn.Transformer does by default; if the model "
@@ -253,6 +347,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--prefix", metavar="P", default="")
     parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))
     parser.add_argument("--core", action="store_true")
+    parser.add_argument("--no-check", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -211,6 +211,16 @@ static int fail(const char *path, const tfm_error *err) {
     return 1;
 }
 
+/* Where the weights come from, as far as the file says. */
+static void print_about(const tfm_safetensors *file) {
+    static const char *const keys[] = {"license", "source", "revision"};
+    size_t i;
+    for (i = 0; i < 3; i++) {
+        const char *text = tfm_safetensors_metadata(file, keys[i]);
+        if (text) printf("  %-20s %s\n", keys[i], text);
+    }
+}
+
 static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
@@ -222,6 +232,7 @@ static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     print_config(&config);
     tfm_free_model(model); /* before the file is read again: one copy of it in memory at a time */
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
+    print_about(file);
     shape = shape_of_model(&config, file);
     if (want_tensors) print_tensors(file);
     print_parameters(file, &shape);

@@ -1,8 +1,8 @@
 """modelfile.py: the model file that transformer.h reads, from the side that writes it.
 
 Its config keys, the names and shapes of its tensors, the position formulas, what has to agree, and
-the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model; convert.py
-checks and writes it.
+the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model;
+convert.py checks and writes it.
 """
 
 from __future__ import annotations
@@ -69,10 +69,26 @@ def one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
+def token_or_id(text: str) -> int | str:
+    """An id, or a token that the vocabulary will turn into one."""
+    if re.fullmatch(r"\d+", text, re.ASCII):
+        return int(text)
+    if not text or text.startswith("-"):
+        raise ValueError("an id or a token of the vocabulary")
+    return text
+
+
 def id_list(text: str) -> list[int]:
     if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
         raise ValueError("ids with commas between them")
     return [int(one) for one in text.split(",")]
+
+
+def language_list(text: str) -> dict[str, int]:
+    found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
+    if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
+        raise ValueError("codes and ids, as in fra:5,deu:6")
+    return {code: int(at) for code, at in found.items()}
 
 
 SIZES = ("d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
@@ -96,33 +112,42 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "pad_position": one_of("plain", "zero"),
     "embedding_scale": scale,
     "attention_scale": number,
-    **{key: whole(0) for key in SOURCE_IDS + TARGET_IDS},
+    **{key: token_or_id for key in SOURCE_IDS + TARGET_IDS},
     "suppressed": id_list,
+    "languages": language_list,
+    "src_language": one_of("none", "source", "target"),
+    "tgt_language": one_of("none", "forced"),
     "start_embedding": one_of("token", "zero"),
-    "src_text": one_of("words", "characters"),
-    "tgt_text": one_of("words", "characters", "pieces"),
+    "src_text": one_of("words", "characters", "sentencepiece"),
+    "tgt_text": one_of("words", "characters", "pieces", "sentencepiece"),
 }
+# Free text beside the config, in the file's metadata.
+ABOUT_KEYS = ("license", "source", "revision")
 
 # What no weight shows. The file always says these, so that it can be read without the spec.
 ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "variance", "activation": "relu"}
 ASSUMED_AROUND_STACK: Config = {"positions": "sinusoidal", "embedding_scale": 1}
 
 
-def parse_settings(settings: list[str]) -> Config:
-    """The KEY=VALUE texts of --set as config entries."""
+def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
+    """The KEY=VALUE texts of --set as config entries, and as metadata of other keys."""
     config: Config = {}
+    about: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConvertError(f"--set {setting}: write KEY=VALUE")
-        if key not in CONFIG_KEYS:
-            keys = ", ".join(CONFIG_KEYS)
+        if key in ABOUT_KEYS:
+            about[key] = text
+        elif key not in CONFIG_KEYS:
+            keys = ", ".join([*CONFIG_KEYS, *ABOUT_KEYS])
             raise ConvertError(f"--set {setting}: no such key; the keys are {keys}")
-        try:
-            config[key] = CONFIG_KEYS[key](text)
-        except ValueError as error:
-            raise ConvertError(f"--set {setting}: {key} takes {error}") from None
-    return config
+        else:
+            try:
+                config[key] = CONFIG_KEYS[key](text)
+            except ValueError as error:
+                raise ConvertError(f"--set {setting}: {key} takes {error}") from None
+    return config, about
 
 
 # ------------------------------------------------------------------- the names of the model file
@@ -243,7 +268,9 @@ class Model:
     origin: dict[str, str] = field(default_factory=dict)  # new name -> name in the checkpoint
     facts: Config = field(default_factory=dict)  # what layout and tensors tell of the config
     texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
+    about: dict[str, str] = field(default_factory=dict)  # licence, source: free text
     notes: list[str] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it
     problems: list[str] = field(default_factory=list)
 
     def put(self, new: str, old: str, tensor: torch.Tensor) -> None:
@@ -256,10 +283,21 @@ class Model:
         else:
             self.notes.append(f"{old}: the same as {self.origin[new]}")
 
+    def warn(self, text: str, key: str = "") -> None:
+        self.warnings.append((text, key))
+
     def width(self) -> int:
         """d_model as the first layer has it; 0 where there is none."""
         first = self.tensors.get("encoder.layers.0.linear1.weight")
         return first.shape[1] if first is not None and first.dim() == 2 else 0
+
+
+class NoComparison(Exception):
+    """Something that a comparison needs is not there; the text says what."""
+
+
+# Source rows, their lengths and targets to "memory" and "logits" of the model file.
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tensors]
 
 
 @dataclass
@@ -270,6 +308,8 @@ class Checkpoint:
     tensors: Tensors
     place: Callable[[Tensors, Config, Model], Tensors]
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
+    # With the engine that the checkpoint is of: what was compared, and the largest difference.
+    compare: Callable[[Forward], tuple[str, float]] | None = None
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -402,6 +442,43 @@ def read_json(path: Path) -> Any:
         raise ConvertError(f"{path}: not JSON: {error}") from None
 
 
+LICENCES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"),
+            ("Mozilla Public License Version 2.0", "MPL-2.0"),
+            ("Attribution-NonCommercial 4.0", "CC-BY-NC-4.0"), ("Attribution 4.0", "CC-BY-4.0"),
+            ("GNU GENERAL PUBLIC LICENSE", "GPL"), ("BSD 3-Clause", "BSD-3-Clause"))
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """What a directory says of where it comes from: the licence of README.md's front matter, or the
+    one that LICENSE is; source and revision from a hub's cache or from config.json."""
+    about: dict[str, str] = {}
+    if not path.is_dir():
+        return about
+    for name in ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md"):
+        file = path / name
+        if "license" in about or not file.is_file():
+            continue
+        text = file.read_bytes().decode("utf-8", "replace")
+        matter = re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
+        said = re.search(r"^license:\s*(\S.*?)\s*$", matter[1], re.MULTILINE) if matter else None
+        if said:
+            about["license"] = said[1].strip("'\"")
+        elif name != "README.md":
+            head = " ".join(text[:400].split())
+            first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+            about["license"] = next((short for long, short in LICENCES if long in head), first[:80])
+    hub = re.search(r"models--([^/]+)/snapshots/([0-9a-f]+)$", str(path.resolve()))
+    if hub:
+        about["source"], about["revision"] = hub[1].replace("--", "/"), hub[2]
+    elif (path / "config.json").is_file():
+        config = read_json(path / "config.json")
+        for key, name in (("source", "_name_or_path"), ("revision", "_commit_hash")):
+            value = config.get(name) if isinstance(config, dict) else None
+            if isinstance(value, str) and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", value):
+                about[key] = value
+    return {key: about[key] for key in ABOUT_KEYS if key in about}
+
+
 def read_vocabulary(path: Path) -> bytes:
     """The file's text as the tensor's bytes."""
     try:
@@ -439,8 +516,8 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
         lines.append(token)
     if replaced:
         shown = ", ".join(map(str, replaced[:8])) + (" ..." if len(replaced) > 8 else "")
-        model.notes.append(f"{source}: {len(replaced)} tokens are empty, repeat another or hold a "
-                           f"tab or newline; they are spelt <id N> here: ids {shown}")
+        model.notes.append(f"{source}: {len(replaced)} ids have no spelling, another's, or one with a "
+                           f"tab or newline; here it is <id N>: ids {shown}")
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -450,7 +527,8 @@ TYPE_NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"
 TYPE_OPTIONS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
-def write_model(path: Path, tensors: Tensors, config: Config) -> int:
+def write_model(path: Path, tensors: Tensors, config: Config,
+                about: dict[str, str] | None = None) -> int:
     """Writes a safetensors file, whole or not at all; returns its size in bytes.
 
     Wide types come first and tensors of odd length last among their type, so that every tensor is
@@ -461,7 +539,7 @@ def write_model(path: Path, tensors: Tensors, config: Config) -> int:
         return -tensor.element_size(), tensor.nbytes % 4 != 0, name
 
     text = json.dumps(config, ensure_ascii=False)
-    header: dict[str, Any] = {"__metadata__": {"transformer.config": text}}
+    header: dict[str, Any] = {"__metadata__": {"transformer.config": text, **(about or {})}}
     order, end = sorted(tensors, key=place), 0
     for name in order:
         tensor, begin = tensors[name], end

@@ -1,0 +1,103 @@
+"""Small random models of the Hugging Face families, for test_peers.py and make_families.py."""
+
+import math
+
+import torch
+import transformers
+
+PAD, START, END = 1, 0, 2
+transformers.utils.logging.disable_progress_bar()
+
+
+def make(family, seed=0, **options):
+    """A model whose weights spread enough that its targets differ and end, and its config."""
+    sizes = dict(vocab_size=40, d_model=24, encoder_layers=2, decoder_layers=2,
+                 encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=32,
+                 decoder_ffn_dim=32, max_position_embeddings=64, dropout=0.0,
+                 pad_token_id=PAD, bos_token_id=START, eos_token_id=END,
+                 decoder_start_token_id=END, forced_eos_token_id=None, activation_function="relu",
+                 scale_embedding=True)
+    own = {
+        "marian": dict(pad_token_id=39, eos_token_id=0, decoder_start_token_id=39,
+                       bos_token_id=None, activation_function="swish"),
+        "bart": dict(scale_embedding=False, activation_function="gelu", forced_bos_token_id=START),
+        "mbart": dict(forced_bos_token_id=30, activation_function="gelu"),
+        "m2m_100": dict(forced_bos_token_id=31),
+        "pegasus": dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
+                        bos_token_id=None, forced_bos_token_id=None),
+    }[family]
+    names = {"marian": ("MarianConfig", "MarianMTModel"),
+             "bart": ("BartConfig", "BartForConditionalGeneration"),
+             "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
+             "m2m_100": ("M2M100Config", "M2M100ForConditionalGeneration"),
+             "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration")}[family]
+    options = {**sizes, **own, **options}
+    forced = options.pop("forced_bos_token_id", None)
+    config = getattr(transformers, names[0])(**options)
+    torch.manual_seed(seed)
+    model = getattr(transformers, names[1])(config).eval()
+    scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "embed_positions" in name and family in ("marian", "pegasus"):
+                continue  # sinusoids
+            if "embed_tokens" in name or "shared" in name:
+                p.copy_(torch.randn_like(p) * (0.7 / scale))
+            elif p.dim() > 1:
+                p.copy_(torch.randn_like(p) * 2 / math.sqrt(p.shape[1]))
+            elif "norm" in name and name.endswith("weight"):
+                p.copy_(1 + 0.3 * torch.randn_like(p))
+            else:
+                p.copy_(0.3 * torch.randn_like(p))
+        # so that some targets end: the logits' deviation times a number goes to the end token's
+        deviation = 0.7 / scale * math.sqrt(config.d_model)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.copy_(0.3 * deviation * torch.randn_like(
+                model.final_logits_bias))
+            model.final_logits_bias[0, config.eos_token_id] += 1.2 * deviation
+        else:
+            row = model.lm_head.weight[config.eos_token_id]
+            model.model.decoder.layer_norm.bias.add_(row * (1.2 * deviation / row.dot(row)))
+    generation = model.generation_config
+    generation.forced_bos_token_id = forced
+    if family == "marian":
+        generation.bad_words_ids = [[config.pad_token_id]]
+    return model
+
+
+def sentences(model, rows=5, width=9, seed=3):
+    """Source ids [rows, width] with the end token and pads behind it, their lengths, and targets."""
+    config = model.config
+    torch.manual_seed(seed)
+    lengths = [width - i % 4 for i in range(rows)]
+    src = torch.full((rows, width), config.pad_token_id)
+    for row, length in enumerate(lengths):
+        src[row, :length - 1] = torch.randint(4, 30, (length - 1,))
+        src[row, length - 1] = config.eos_token_id
+        if config.model_type == "bart":
+            src[row, 0] = config.bos_token_id
+    vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    tgt = torch.randint(4, vocabulary - 1, (rows, 7))
+    tgt[:, 0] = config.decoder_start_token_id
+    return src, torch.tensor(lengths), tgt
+
+
+@torch.no_grad()
+def reference(model, src, tgt):
+    """Encoder memory and logits by transformers."""
+    mask = (src != model.config.pad_token_id).long()
+    out = model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt)
+    return out.encoder_last_hidden_state, out.logits
+
+
+@torch.no_grad()
+def generate(model, src, limits, **options):
+    """The ids after the start token up to the end, row by row; a row has at most limits[row]."""
+    rows = []
+    for ids, limit in zip(src, limits):
+        ids = ids[ids != model.config.pad_token_id][None]
+        found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
+                               max_new_tokens=limit, **options)[0].tolist()[1:]
+        end = model.generation_config.eos_token_id
+        rows.append(found[:found.index(end)] if end in found else found)
+    return rows

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""What others compute of the same weights: make test-peers, or python tests/test_peers.py
+
+Hugging Face transformers builds each family with a small random config and saves it,
+tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory
+and teacher-forced logits agree within 1e-4, greedy targets token for token, and so do those of a
+beam of 4 (early_stopping=True, length_penalty=1) where build/translate has one. Needs what
+tools/requirements.txt lists, and make first.
+"""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import convert  # noqa: E402
+import families  # noqa: E402
+
+FORWARD, TRANSLATE = ROOT / "build" / "forward", ROOT / "build" / "translate"
+CASES = {
+    "marian": [{}, {"activation_function": "relu", "scale_embedding": False},
+               {"activation_function": "gelu", "d_model": 21, "encoder_layers": 1},
+               {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 35,
+                "pad_token_id": 34, "decoder_start_token_id": 34, "tie_word_embeddings": False}],
+    "bart": [{}, {"activation_function": "relu", "d_model": 27, "decoder_layers": 3},
+             {"scale_embedding": True, "forced_bos_token_id": None}],
+    "mbart": [{}, {"scale_embedding": False, "d_model": 30, "activation_function": "relu"}],
+    "m2m_100": [{}, {"activation_function": "gelu", "scale_embedding": False, "d_model": 30}],
+    "pegasus": [{}, {"activation_function": "gelu_new", "scale_embedding": False, "d_model": 27}],
+}
+
+
+class Peers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for program in (FORWARD, TRANSLATE):
+            if not program.exists():
+                raise unittest.SkipTest(f"no {program}: make it first")
+        torch.set_num_threads(1)
+        help_text = subprocess.run([TRANSLATE, "--help"], capture_output=True, text=True).stdout
+        cls.has_beam = "--beam" in help_text
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def convert(self, model, *arguments):
+        """Through a directory to a model file, with a vocabulary t0 t1 ... so that texts are ids."""
+        folder, out = self.folder / "hf", self.folder / "model.safetensors"
+        model.save_pretrained(folder)
+        sizes = [model.config.vocab_size,
+                 getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size]
+        vocabularies = []
+        for side, size in zip(("src", "tgt"), sizes):
+            path = self.folder / f"{side}.txt"
+            path.write_text("".join(f"t{i}\n" for i in range(size)))
+            vocabularies.append(f"--{side}-vocab={path}")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = convert.main([str(folder), str(out), "--no-check", *vocabularies, *arguments])
+        self.assertEqual(status, 0, said.getvalue())
+        return out
+
+    def forward(self, path, src, lengths, tgt):
+        save_file({"src": src.int(), "tgt": tgt.int(), "src_lengths": lengths.int()},
+                  self.folder / "in.safetensors")
+        subprocess.run([FORWARD, path, self.folder / "in.safetensors",
+                        self.folder / "out.safetensors"], check=True)
+        return load_file(self.folder / "out.safetensors")
+
+    def translate(self, path, model, src, *arguments):
+        lines = []
+        for ids in src.tolist():  # without the tokens that the model file adds
+            ids = ids[:ids.index(model.config.eos_token_id)]
+            ids = ids[1:] if model.config.model_type == "bart" else ids
+            lines.append(" ".join(f"t{i}" for i in ids) + "\n")
+        done = subprocess.run([TRANSLATE, path, "--tokens", *arguments], input="".join(lines),
+                              capture_output=True, text=True)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return [[int(token[1:]) for token in line.split()] for line in done.stdout.splitlines()]
+
+    def check(self, model, title):
+        path = self.convert(model)
+        src, lengths, tgt = families.sentences(model, rows=12)
+        memory, logits = families.reference(model, src, tgt)
+        out = self.forward(path, src, lengths, tgt)
+        inside = torch.arange(src.shape[1]) < lengths[:, None]
+        far = [(out["memory"] - memory)[inside].abs().max().item(),
+               (out["logits"] - logits).abs().max().item()]
+        print(f"{title}: memory differs by {far[0]:.2g}, logits by {far[1]:.2g}", end="")
+        self.assertLess(max(far), 1e-4)
+        # the sources are those of the batch without its pads: a cap of 2 * length + 16
+        limits = [2 * length + 16 for length in lengths.tolist()]
+        expected = families.generate(model, src, limits, num_beams=1)
+        found = self.translate(path, model, src)
+        ended = sum(len(row) < limit for row, limit in zip(expected, limits))
+        print(f"; greedy: {sum(a == b for a, b in zip(found, expected))} of {len(expected)} rows "
+              f"equal, {ended} of them ended", end="")
+        self.assertEqual(found, expected)
+        if self.has_beam:
+            self.check_beam(path, model, src, limits)
+        print()
+
+    def check_beam(self, path, model, src, limits):
+        """early_stopping=True ends a search as build/translate does; the default of transformers
+        ends it by a guess at what may come, which finds other targets now and then."""
+        found = self.translate(path, model, src, "--beam", "4", "--length-penalty", "1")
+        for early in (False, True):
+            expected = families.generate(model, src, limits, num_beams=4, early_stopping=early,
+                                         length_penalty=1.0)
+            equal = sum(a == b for a, b in zip(found, expected))
+            print(f"; beam 4, early_stopping={early}: {equal} of {len(expected)} rows", end="")
+        self.assertEqual(found, expected)
+
+
+def add_cases():
+    for family, cases in CASES.items():
+        for number, options in enumerate(cases):
+            def test(self, family=family, number=number, options=options):
+                title = f"{family} {' '.join(f'{k}={v}' for k, v in options.items())}".strip()
+                self.check(families.make(family, seed=number + 1, **options), title)
+            setattr(Peers, f"test_{family}_{number}", test)
+
+
+add_cases()
+
+if __name__ == "__main__":
+    unittest.main()

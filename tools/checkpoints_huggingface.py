@@ -1,0 +1,324 @@
+"""checkpoints_huggingface.py: model directories of Hugging Face transformers.
+
+config.json names the family, model.safetensors or pytorch_model.bin (in one piece or in shards that
+an index lists) holds the weights, generation_config.json may say more on decoding. The families
+differ in what no tensor shows:
+
+    marian    norms after the layers; sines before cosines, from position 0; starts with the pad,
+              which is never emitted (bad_words_ids)
+    bart      norms after the layers (before, where the encoder has a final norm) and after the
+              embeddings; learned positions from row 2 on
+    mbart     norms before the layers, at the end, and after the embeddings; learned from row 2 on
+    m2m_100   (M2M100, NLLB) norms before and at the end; sines before cosines, divisor d/2 - 1,
+              from position pad + 1, nothing added to pads
+    pegasus   norms before and at the end; sines before cosines, from position 0
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+import tokenizer_files
+from checkpoints_torch import read_pickle
+from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
+                       describe, name_positions, position_table, read_json, shape_of)
+
+SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
+LEARNED = {"positions": "learned", "position_offset": 2}
+
+
+@dataclass(frozen=True)
+class Family:
+    norm: str
+    positions: Config
+    final_norms: bool = False
+    embedding_norms: bool = False
+
+
+FAMILIES = {
+    "marian": Family("post", SINES),
+    "bart": Family("post", LEARNED, embedding_norms=True),
+    "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=True),
+    "m2m_100": Family("pre", {"positions": "sinusoidal_halves", "position_divisor": "d/2-1",
+                              "pad_position": "zero"}, final_norms=True),
+    "pegasus": Family("pre", SINES, final_norms=True),
+}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
+               "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
+               "silu": "swish"}
+SPELLING = (
+    (r"^model\.", ""),
+    (r"_attn\.(out|[qkv])_proj\.", r"_attn.\1_proj."),
+    (r"\.encoder_attn\.", ".multihead_attn."),
+    (r"\.self_attn_layer_norm\.", ".norm1."),
+    (r"\.encoder_attn_layer_norm\.", ".norm2."),
+    (r"^(encoder\.layers\.\d+)\.final_layer_norm\.", r"\1.norm2."),
+    (r"^(decoder\.layers\.\d+)\.final_layer_norm\.", r"\1.norm3."),
+    (r"\.fc([12])\.", r".linear\1."),
+    (r"^(encoder|decoder)\.layer_norm\.", r"\1.norm."),
+    (r"^encoder\.layernorm_embedding\.", "src_embedding_norm."),
+    (r"^decoder\.layernorm_embedding\.", "tgt_embedding_norm."),
+    (r"^encoder\.embed_tokens\.", "src_embedding."),
+    (r"^decoder\.embed_tokens\.", "tgt_embedding."),
+    (r"^lm_head\.", "generator."),
+    (r"^final_logits_bias$", "generator.bias"),
+)
+
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                "pytorch_model.bin.index.json")
+
+
+def is_huggingface(path: Path) -> bool:
+    return (path / "config.json").is_file() and any((path / one).is_file() for one in WEIGHT_FILES)
+
+
+# ------------------------------------------------------------------------------------ the weights
+def read_weights(folder: Path) -> Tensors:
+    path = next(folder / one for one in WEIGHT_FILES if (folder / one).is_file())
+    if not path.name.endswith(".index.json"):
+        return read_tensors(path)
+    index = read_json(path)
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
+        raise ConvertError(f"{path}: no weight_map that says which file holds which tensor")
+    tensors: Tensors = {}
+    for name in sorted(set(shards.values())):
+        if Path(name).name != name:
+            raise ConvertError(f"{path}: {name} is no file of this directory")
+        tensors.update(read_tensors(folder / name))
+    missing = sorted(set(shards) - set(tensors))
+    if missing:
+        raise ConvertError(f"{path} lists {missing[0]}, which {shards[missing[0]]} does not hold")
+    return tensors
+
+
+def read_tensors(path: Path) -> Tensors:
+    try:
+        if path.suffix != ".safetensors":
+            return read_pickle(path)
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+    except OSError as error:
+        raise ConvertError(f"{path}: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise ConvertError(f"{path}: not a safetensors file: {error}") from None
+
+
+def spell(name: str) -> str:
+    for pattern, replacement in SPELLING:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> Tensors:
+    rest: Tensors = {}
+    tables: Tensors = {}
+    shared = None
+    for name, tensor in tensors.items():
+        new = spell(name)
+        if new == "shared.weight":
+            shared = name
+        elif re.fullmatch(r"(encoder|decoder)\.embed_positions\.weights?", new):
+            tables[name] = tensor
+        elif new == "generator.bias" and not tensor.any():
+            model.notes.append(f"{name}: all zeros, left out")
+        elif shape_of(new):
+            model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
+        else:
+            rest[name] = tensor
+    for side in ("src", "tgt") if shared else ():
+        model.put(f"{side}_embedding.weight", shared, tensors[shared])
+    if hf.get("tie_word_embeddings", True) and "generator.weight" not in model.tensors:
+        if "tgt_embedding.weight" in model.tensors:
+            model.put("generator.weight", model.origin["tgt_embedding.weight"],
+                      model.tensors["tgt_embedding.weight"])
+    place_positions(tables, hf, stated, model)
+    return rest
+
+
+def place_positions(tables: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> None:
+    kind = FAMILIES[hf["model_type"]].positions
+    if hf["model_type"] == "m2m_100":  # transformers ignores a table and computes it
+        for name, table in tables.items():
+            if not is_formula(table, model.facts):
+                model.problems.append(f"{name} {describe(table)}: not the sinusoids that "
+                                      f"transformers computes in its place; --drop {name}")
+            else:
+                model.notes.append(f"{name}: the {kind['positions']} formula gives it")
+        return
+    sides = {name: ("src" if "encoder" in name else "tgt",) for name in tables}
+    if kind["positions"] == "learned":
+        for name, table in tables.items():
+            model.put(f"{sides[name][0]}_positions.weight", name, table)
+        return
+    name_positions(tables, sides.__getitem__, stated, model)
+    if "src_positions.weight" in model.tensors:  # tables that no formula gives
+        del model.facts["position_precision"]
+
+
+def is_formula(table: torch.Tensor, config: Config) -> bool:
+    pad = config["position_offset"] - 1
+    expected = position_table(len(table), table.shape[1], {**config, "position_offset": 0})
+    expected[pad] = 0
+    return bool((expected - table.float()).abs().max() < 1e-3)
+
+
+# ------------------------------------------------------------------------------------- the config
+def read_configs(folder: Path) -> dict[str, Any]:
+    """config.json, with what generation_config.json says of decoding over it."""
+    hf = read_json(folder / "config.json")
+    if not isinstance(hf, dict) or "model_type" not in hf:
+        raise ConvertError(f"{folder / 'config.json'}: no model_type")
+    if hf["model_type"] not in FAMILIES:
+        raise ConvertError(f"{folder}: model_type {hf['model_type']}; what transformer.h runs is "
+                           + ", ".join(FAMILIES))
+    path = folder / "generation_config.json"
+    if path.is_file():
+        generation = read_json(path)
+        if not isinstance(generation, dict):
+            raise ConvertError(f"{path}: not an object")
+        hf = {**hf, **{key: value for key, value in generation.items() if value is not None}}
+    return hf
+
+
+def one_id(hf: dict[str, Any], key: str) -> int | None:
+    """An id; of a list (several end tokens) only one can be used."""
+    value = hf.get(key)
+    if isinstance(value, list):
+        if len(value) != 1:
+            raise ConvertError(f"config.json: {key} is {value}; transformer.h has one")
+        value = value[0]
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
+    family = FAMILIES[hf["model_type"]]
+    heads = {hf.get(f"{side}_attention_heads", 16) for side in ("encoder", "decoder")}
+    if len(heads) > 1:
+        raise ConvertError(f"config.json: {sorted(heads)} heads in encoder and decoder; "
+                           f"transformer.h has one number for both")
+    activation = hf.get("activation_function", "gelu")
+    if activation not in ACTIVATIONS:
+        raise ConvertError(f"config.json: activation_function {activation}; transformer.h has "
+                           + ", ".join(sorted(set(ACTIVATIONS.values()))))
+    norm = family.norm
+    if hf["model_type"] == "bart" and any("encoder.layer_norm." in name for name in tensors):
+        norm = "pre"
+    facts = {"n_heads": heads.pop(), "norm": norm, "layer_norm": "variance",
+             "activation": ACTIVATIONS[activation], **family.positions,
+             "embedding_scale": "sqrt_d" if hf.get("scale_embedding") else 1}
+    if hf["model_type"] == "m2m_100":
+        facts["position_offset"] = hf.get("pad_token_id", 1) + 1
+        if hf.get("d_model", 1024) % 2:
+            raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; M2M100 then has a "
+                               f"column without positions, which transformer.h has not")
+    for side in ("encoder", "decoder"):
+        if isinstance(hf.get(f"{side}_layers"), int):
+            facts[f"n_{side}_layers"] = hf[f"{side}_layers"]
+    return facts
+
+
+def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
+    facts: Config = {}
+    ids = {"src_pad": "pad_token_id", "end": "eos_token_id", "start": "decoder_start_token_id",
+           "forced": "forced_bos_token_id"}
+    for key, name in ids.items():
+        value = one_id(hf, name)
+        if value is not None:
+            facts[key] = value
+    first = one_id(hf, "bos_token_id")
+    if "start" not in facts and hf["model_type"] == "bart" and first is not None:
+        facts["start"] = first
+    if facts.get("src_pad", facts.get("start")) != facts.get("start"):
+        facts["tgt_pad"] = facts["src_pad"]  # a start token that is the pad is no pad there
+    suppressed = set(hf.get("suppress_tokens") or [])
+    for words in hf.get("bad_words_ids") or []:
+        if len(words) == 1:
+            suppressed.add(words[0])
+        else:
+            model.notes.append(f"bad_words_ids {words}: not part of the model file, which "
+                               f"suppresses single tokens")
+    if suppressed:
+        facts["suppressed"] = sorted(suppressed)
+    for key in ("begin_suppress_tokens", "forced_decoder_ids"):
+        if hf.get(key):
+            model.notes.append(f"{key} {hf[key]}: not part of the model file")
+    asked = {key: hf[key] for key in ("num_beams", "length_penalty", "early_stopping",
+                                      "no_repeat_ngram_size", "repetition_penalty")
+             if hf.get(key) not in (None, 0, 1, 1.0, False)}
+    if asked:
+        model.notes.append("the checkpoint asks for " + ", ".join(
+            f"{key} {value}" for key, value in asked.items())
+            + ": that is said where it decodes, not in the model file")
+    if "start" not in facts:
+        model.warn("no decoder_start_token_id: --set start=TOKEN, or nothing can be decoded",
+                   "start")
+    return facts
+
+
+# ---------------------------------------------------------------------------------- the directory
+def read_checkpoint(folder: Path) -> Checkpoint:
+    hf = read_configs(folder)
+    tensors = read_weights(folder)
+    if not tensors:
+        raise ConvertError(f"{folder} holds no weights")
+
+    def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
+        model.facts.update(layer_facts(hf, chosen))
+        model.facts.update(decoding_facts(hf, model))
+        model.notes.append(f"layout: Hugging Face {hf['model_type']}")
+        rest = place(chosen, hf, stated, model)
+        check_norms(hf, model)
+        sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in ("src", "tgt")
+                 if f"{side}_embedding.weight" in model.tensors}
+        if len(sizes) == 2:
+            model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
+        return rest
+
+    return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
+
+
+def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
+    """Random sentences through both."""
+    try:
+        import transformers
+    except ImportError:
+        raise NoComparison("the package transformers is not installed") from None
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+        folder, local_files_only=True, dtype=torch.float32).eval()
+    config, generator = model.config, torch.Generator().manual_seed(1)
+    end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
+    target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    lengths = torch.tensor([9, 7, 5])
+    src = torch.randint(config.vocab_size, (3, 9), generator=generator)
+    src = torch.where(src == pad, end, src)  # pads stand at the end of a row only
+    src[torch.arange(3), lengths - 1] = end
+    src[torch.arange(9) >= lengths[:, None]] = pad
+    tgt = torch.randint(target_size, (3, 8), generator=generator)
+    tgt = torch.where(tgt == pad, end, tgt)
+    tgt[:, 0] = config.decoder_start_token_id or 0
+    with torch.no_grad():
+        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt)
+    found = forward(src, lengths, tgt)
+    inside = torch.arange(9) < lengths[:, None]
+    memory = (found["memory"] - expected.encoder_last_hidden_state)[inside].abs().max().item()
+    logits = (found["logits"] - expected.logits).abs().max().item()
+    return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
+            f"logits by {logits:.2g}"), max(memory, logits)
+
+
+def check_norms(hf: dict[str, Any], model: Model) -> None:
+    """Norms that the family has and the checkpoint lacks would silently change what is computed."""
+    family = FAMILIES[hf["model_type"]]
+    needed = [f"{side}.norm.weight" for side in ("encoder", "decoder")] * family.final_norms
+    needed += [f"{side}_embedding_norm.weight" for side in ("src", "tgt")] * family.embedding_norms
+    for name in needed:
+        if name not in model.tensors:
+            model.problems.append(f"{name} is missing, which every {hf['model_type']} has")

@@ -1,0 +1,294 @@
+"""checkpoints_marian.py: model.npz of Marian, with its vocabularies.
+
+IN is the .npz, or the directory that holds it with decoder.yml (models, vocabs), or with one .npz
+and vocab.yml or vocab.spm; source.spm and target.spm beside them cut the texts. The options of the
+training stand inside, as special:model.yml. Matrices are [in, out]; a bias or norm is [1, n].
+
+What Marian computes, and what its conversions to other engines changed: positions are sines before
+cosines with divisor d/2 - 1 (d in transformers and CTranslate2), norms have an eps of 1e-6 (1e-5
+there), the first target position reads zeros, <unk> is not emitted unless allow-unk says so.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import tokenizer_files
+from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe, read_json,
+                       vocabulary_text)
+
+CONFIG = "special:model.yml"
+ACTIVATIONS = ("relu", "swish")
+SPELLING = (
+    (r"Wemb", ("src_embedding.weight", "tgt_embedding.weight")),
+    (r"encoder_Wemb", ("src_embedding.weight",)),
+    (r"decoder_Wemb", ("tgt_embedding.weight",)),
+    (r"Wpos", ("src_positions.weight", "tgt_positions.weight")),
+    (r"decoder_ff_logit_out_Wt", ("generator.weight",)),
+    (r"decoder_ff_logit_out_b", ("generator.bias",)),
+)
+TRANSPOSED = (
+    (r"decoder_ff_logit_out_W", "generator.weight"),
+    (r"(encoder|decoder)_l(\d+)_self_W([qkv])", r"\1.layers.\2.self_attn.\3_proj.weight"),
+    (r"(encoder|decoder)_l(\d+)_self_Wo", r"\1.layers.\2.self_attn.out_proj.weight"),
+    (r"decoder_l(\d+)_context_W([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.weight"),
+    (r"decoder_l(\d+)_context_Wo", r"decoder.layers.\1.multihead_attn.out_proj.weight"),
+    (r"(encoder|decoder)_l(\d+)_ffn_W([12])", r"\1.layers.\2.linear\3.weight"),
+)
+VECTORS = (
+    (r"(encoder|decoder)_l(\d+)_self_b([qkv])", r"\1.layers.\2.self_attn.\3_proj.bias"),
+    (r"(encoder|decoder)_l(\d+)_self_bo", r"\1.layers.\2.self_attn.out_proj.bias"),
+    (r"decoder_l(\d+)_context_b([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.bias"),
+    (r"decoder_l(\d+)_context_bo", r"decoder.layers.\1.multihead_attn.out_proj.bias"),
+    (r"(encoder|decoder)_l(\d+)_ffn_b([12])", r"\1.layers.\2.linear\3.bias"),
+    (r"(encoder|decoder)_l(\d+)_self_Wo_ln_(scale|bias)(_pre)?", r"\1.layers.\2.norm1.\3"),
+    (r"decoder_l(\d+)_context_Wo_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm2.\2"),
+    (r"encoder_l(\d+)_ffn_ffn_ln_(scale|bias)(_pre)?", r"encoder.layers.\1.norm2.\2"),
+    (r"decoder_l(\d+)_ffn_ffn_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm3.\2"),
+    (r"(encoder|decoder)_top_ln_(scale|bias)", r"\1.norm.\2"),
+    (r"encoder_emb_ln_(scale|bias)_pre", r"src_embedding_norm.\1"),
+    (r"decoder_emb_ln_(scale|bias)_pre", r"tgt_embedding_norm.\1"),
+)
+# Options with another value than these make another network; the second is what absence means.
+ASSUMED = {
+    "type": ("transformer", None), "transformer-decoder-autoreg": ("self-attention",) * 2,
+    "transformer-no-projection": (False, False), "transformer-ffn-depth": (2, 2),
+    "transformer-pool": (False, False), "transformer-rnn-projection": (False, False),
+    "transformer-tied-layers": ([], []), "ulr": (False, False), "lemma-dim-emb": (0, 0),
+    "right-left": (False, False), "layer-normalization": (False, False),
+}
+
+
+def is_marian(path: Path) -> bool:
+    return path.suffix == ".npz" if not path.is_dir() else (
+        (path / "decoder.yml").is_file() or bool(list(path.glob("*.npz"))))
+
+
+def load_yaml(text: str, where: str) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise ConvertError("Marian's options are YAML: pip install pyyaml") from None
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConvertError(f"{where}: not YAML: {error}") from None
+    if not isinstance(value, dict):
+        raise ConvertError(f"{where}: not a list of options")
+    return value
+
+
+# ------------------------------------------------------------------------------------- the files
+class Files:
+    """The .npz and the vocabularies that belong to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path if path.is_dir() else path.parent
+        said = self.folder / "decoder.yml"
+        self.options = load_yaml(said.read_text("utf-8"), str(said)) if said.is_file() else {}
+        self.model = path if path.suffix == ".npz" else self.only(
+            "models", sorted(self.folder.glob("*.npz")))
+        named = self.options.get("vocabs") or []
+        self.vocabularies = [self.folder / Path(name).name for name in named]
+        if not self.vocabularies:
+            self.vocabularies = sorted(self.folder.glob("*vocab*.yml")) or sorted(
+                self.folder.glob("vocab*.spm"))
+            if len(self.vocabularies) > 2 or len(self.vocabularies) == 2 and not named:
+                raise ConvertError(f"{self.folder}: {len(self.vocabularies)} vocabularies and no "
+                                   f"decoder.yml that says which is the source's: give a "
+                                   f"decoder.yml with vocabs, or --src-vocab and --tgt-vocab")
+        for file in [self.model, *self.vocabularies]:
+            if not file.is_file():
+                raise ConvertError(f"{file}: not there, and decoder.yml names it")
+
+    def only(self, key: str, found: list[Path]) -> Path:
+        names = self.options.get(key) or [path.name for path in found]
+        if len(names) != 1:
+            raise ConvertError(f"{self.folder}: {len(names)} models; name one .npz as IN")
+        return self.folder / Path(names[0]).name
+
+
+def read_npz(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise ConvertError(f"{path}: not an .npz: {error}") from None
+    except Exception as error:  # zipfile's own
+        raise ConvertError(f"{path}: not an .npz: {error}") from None
+    if CONFIG not in arrays:
+        raise ConvertError(f"{path}: no {CONFIG}: not a model of Marian")
+    text = arrays.pop(CONFIG).tobytes().rstrip(b"\0").decode("utf-8", "replace")
+    for name, array in arrays.items():
+        if array.dtype not in (np.float32, np.float16):
+            raise ConvertError(f"{path}: {name} is {array.dtype}; only floats can be read")
+    return arrays, load_yaml(text, f"{path}: {CONFIG}")
+
+
+def read_yaml_vocabulary(path: Path) -> list[str]:
+    """Lines "token: id", the token bare or in quotes; "? token" where it is long."""
+    escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "e": "\x1b",
+               "f": "\f", "v": "\v", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
+
+    def unescape(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) > 1 else escapes.get(code, code)
+
+    tokens: dict[int, str] = {}
+    waiting: str | None = None
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConvertError(f"{path}: not UTF-8: {error}") from None
+    for at, line in enumerate(lines, 1):
+        line = line.rstrip("\r")
+        if not line.strip() or line in ("---", "..."):
+            continue
+        if line.startswith("? "):
+            waiting = line[2:]
+            continue
+        key, colon, number = (waiting, ":", line[1:]) if waiting is not None else (
+            line.rpartition(":"))
+        waiting = None
+        if not colon or not re.fullmatch(r"\s*\d+\s*", number, re.ASCII):
+            raise ConvertError(f"{path}, line {at}: not a token, a colon and an id")
+        if len(key) > 1 and key[0] == key[-1] == '"':
+            key = re.sub(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", unescape,
+                         key[1:-1])
+        elif len(key) > 1 and key[0] == key[-1] == "'":
+            key = key[1:-1].replace("''", "'")
+        tokens[int(number)] = key
+    if not tokens or max(tokens) >= 10 * len(tokens):
+        raise ConvertError(f"{path}: {len(tokens)} tokens")
+    return [tokens.get(at, "") for at in range(max(tokens) + 1)]
+
+
+# ------------------------------------------------------------------------------------ the network
+def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Config:
+    for key, (wanted, absent) in ASSUMED.items():
+        value = options.get(key, absent)
+        if value != wanted and not (not value and not wanted):
+            raise ConvertError(f"{CONFIG}: {key} is {value!r}; transformer.h runs {wanted!r}")
+    steps = [str(options.get(f"transformer-{key}", default) or "").replace("d", "")
+             for key, default in (("preprocess", ""), ("postprocess", "an"),
+                                  ("postprocess-top", ""), ("postprocess-emb", ""))]
+    if (steps[0], steps[1]) not in (("", "an"), ("n", "a")) or steps[2] not in ("", "n") or (
+            steps[3] not in ("", "n")):
+        raise ConvertError(f"{CONFIG}: transformer-preprocess, -postprocess, -postprocess-top and "
+                           f"-postprocess-emb are {steps} (without d); transformer.h runs '' with "
+                           f"'an', or 'n' with 'a'; at the top and after the embedding '' or 'n'")
+    activation = options.get("transformer-ffn-activation", "swish")
+    if activation not in ACTIVATIONS:
+        raise ConvertError(f"{CONFIG}: transformer-ffn-activation is {activation}"
+                           + (", which is x * sigmoid(1.702 x) in Marian" * (activation == "gelu"))
+                           + f"; transformer.h has {' and '.join(ACTIVATIONS)}")
+    heads = options.get("transformer-heads")
+    if not isinstance(heads, int):
+        raise ConvertError(f"{CONFIG}: no transformer-heads")
+    config: Config = {"n_heads": heads, "norm": "pre" if steps[0] else "post",
+                      "layer_norm": "variance", "layer_norm_eps": 1e-6, "activation": activation,
+                      "start_embedding": "zero", "n_encoder_layers": options.get("enc-depth"),
+                      "n_decoder_layers": options.get("dec-depth")}
+    if "Wpos" in arrays:  # trained positions; then the embeddings are not multiplied
+        config.update(positions="learned", embedding_scale=1)
+    else:
+        config.update(positions="sinusoidal_halves", position_divisor="d/2-1",
+                      embedding_scale="sqrt_d")
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def layer_from_one(match: re.Match[str]) -> str:
+    return f".layers.{int(match[1]) - 1}."
+
+
+def place(tensors: Tensors, options: dict[str, Any], model: Model) -> Tensors:
+    rest: Tensors = {}
+    for name, tensor in tensors.items():
+        straight = next((news for old, news in SPELLING if re.fullmatch(old, name)), None)
+        if straight:
+            for new in straight:
+                model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
+            continue
+        for rules, change in ((TRANSPOSED, torch.t), (VECTORS, torch.flatten)):
+            rule = next((one for one in rules if re.fullmatch(one[0], name)), None)
+            if rule:
+                new = re.sub(r"\.layers\.(\d+)\.", layer_from_one, re.sub(*rule, name))
+                if tensor.dim() != 2:
+                    raise ConvertError(f"{name} {describe(tensor)}: not a matrix")
+                model.put(re.sub(r"\.scale$", ".weight", new), name, change(tensor).contiguous())
+                break
+        else:
+            rest[name] = tensor
+    tied = options.get("tied-embeddings") or options.get("tied-embeddings-all")
+    if tied and "generator.weight" not in model.tensors and "tgt_embedding.weight" in model.tensors:
+        model.put("generator.weight", model.origin["tgt_embedding.weight"],
+                  model.tensors["tgt_embedding.weight"])
+    return rest
+
+
+# --------------------------------------------------------------------------------------- the texts
+def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
+    """Vocabularies into the model; the ids of the special tokens."""
+    lines: dict[str, list[str]] = {}
+    pieces: dict[str, bytes] = {}
+    if not files.vocabularies:
+        model.warn("no vocabulary: --set end=ID --set src_end=ID, or --src-vocab FILE", "end")
+        return {}
+    for side, path in zip(("src", "tgt"), (files.vocabularies[0], files.vocabularies[-1])):
+        if path.suffix == ".spm":
+            pieces[side] = path.read_bytes()
+            lines[side] = tokenizer_files.read_pieces(pieces[side], str(path))
+        elif path.suffix == ".json":
+            lines[side] = tokenizer_files.lines_of(
+                {at: token for token, at in read_json(path).items()})
+        elif path.suffix in (".yml", ".yaml"):
+            lines[side] = read_yaml_vocabulary(path)
+        else:
+            lines[side] = path.read_text("utf-8").removesuffix("\n").split("\n")
+    for side, data in zip(("src", "tgt"), tokenizer_files.piece_files(files.folder)):
+        if data and side not in pieces:
+            pieces[side] = data
+    if "src" in pieces:
+        pieces.setdefault("tgt", pieces["src"])
+    config: Config = {f"{side}_text": "sentencepiece" if side in pieces else "words"
+                      for side in ("src", "tgt")}
+    own = files.vocabularies[0].suffix == files.vocabularies[-1].suffix == ".spm"
+    for side in ("src", "tgt"):
+        if side in pieces and (side == "src" or pieces[side] != pieces.get("src")):
+            model.texts[f"{side}_sentencepiece"] = pieces[side]
+        rows = model.tensors.get(f"{side}_embedding.weight")
+        if not own and (side == "src" or lines[side] != lines["src"]):
+            padded = lines[side] + [""] * ((0 if rows is None else len(rows)) - len(lines[side]))
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(
+                padded, files.vocabularies[-(side == "tgt")].name, model)
+    for side, keys in (("src", ("src_end", "src_unk")), ("tgt", ("end", "tgt_unk"))):
+        for key, token in zip(keys, ("</s>", "<unk>")):
+            if token in lines[side]:
+                config[key] = lines[side].index(token)
+    config.update(tokenizer_files.find_languages(dict(enumerate(lines["src"])), model))
+    allowed = files.options.get("allow-unk", options.get("allow-unk", False))
+    if "tgt_unk" in config and not allowed:
+        config["suppressed"] = [config["tgt_unk"]]
+    return config
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    files = Files(path)
+    arrays, options = read_npz(files.model)
+    facts = read_options(options, arrays)
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()
+               if not name.startswith("special:")}
+
+    def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
+        rest = place(chosen, options, model)
+        model.facts.update(facts)
+        model.facts.update(read_texts(files, options, model))
+        model.notes.append(f"layout: Marian, {files.model.name}")
+        return rest
+
+    return Checkpoint(tensors, place_all)

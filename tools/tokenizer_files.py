@@ -1,0 +1,489 @@
+"""tokenizer_files.py: the tokenizer files of a Hugging Face directory as texts of a model file.
+
+A SentencePiece model (source.spm and target.spm, sentencepiece.bpe.model, spiece.model ...) is
+taken as it is; a tokenizer.json with a Unigram or BPE model and a Metaspace is written as one. Where
+ids are not the model's own, a vocabulary beside it has the spelling of every id. The ids come from,
+in this order: tokenizer.json; vocab.json; the family's rule (fairseq's ids are one more than
+SentencePiece's from the fourth on, PEGASUS's 103 more), with added_tokens_decoder and
+additional_special_tokens of the settings.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from pathlib import Path
+from typing import Any, Iterator
+
+from modelfile import Config, ConvertError, Model, read_json, vocabulary_text
+
+PIECE_FILES = ("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model")
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+UNIGRAM, BPE = 1, 2
+SPACE = "\u2581"
+
+
+# ------------------------------------------------------------------ SentencePiece's file, a protobuf
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+def number_field(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def bytes_field(field: int, value: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def float_field(field: int, value: float) -> bytes:
+    return varint(field << 3 | 5) + struct.pack("<f", value)
+
+
+def fields(data: bytes, what: str) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a message: an int, or bytes."""
+    at = 0
+
+    def read_varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                return value
+
+    try:
+        while at < len(data):
+            key = read_varint()
+            kind = key & 7
+            if kind == 0:
+                value: Any = read_varint()
+            elif kind in (1, 2, 5):
+                size = {1: 8, 5: 4}.get(kind) or read_varint()
+                value = data[at:at + size]
+                at += size
+            else:
+                raise IndexError
+            if at > len(data):
+                raise IndexError
+            yield key >> 3, value
+    except IndexError:
+        raise ConvertError(f"{what}: not a SentencePiece model") from None
+
+
+def read_pieces(data: bytes, what: str) -> list[str]:
+    """The pieces by SentencePiece's id."""
+    pieces = []
+    for field, value in fields(data, what):
+        if field == 1 and isinstance(value, bytes):
+            text = next((text for at, text in fields(value, what) if at == 1), b"")
+            pieces.append(text.decode("utf-8", "replace"))
+    if not pieces:
+        raise ConvertError(f"{what}: not a SentencePiece model")
+    return pieces
+
+
+def write_pieces(pieces: list[tuple[str, float, int]], kind: int, unk: int, charsmap: bytes,
+                 dummy_prefix: bool, squeeze: bool, byte_fallback: bool) -> bytes:
+    out = b"".join(bytes_field(1, bytes_field(1, piece.encode()) + float_field(2, score)
+                               + number_field(3, piece_kind))
+                   for piece, score, piece_kind in pieces)
+    trainer = (number_field(3, kind) + number_field(4, len(pieces))
+               + number_field(35, int(byte_fallback)) + number_field(40, unk)
+               # no id for <s>, </s>, <pad>: -1, which a varint writes in ten bytes
+               + b"".join(varint(field << 3) + varint(2 ** 64 - 1) for field in (41, 42, 43))
+               + bytes_field(45, pieces[unk][0].encode()))
+    normalizer = (bytes_field(1, b"precompiled" if charsmap else b"identity")
+                  + bytes_field(2, charsmap) + number_field(3, int(dummy_prefix))
+                  + number_field(4, int(squeeze)) + number_field(5, 1))
+    return out + bytes_field(2, trainer) + bytes_field(3, normalizer)
+
+
+# -------------------------------------------------------------------------------- tokenizer.json
+class NotPieces(Exception):
+    """A tokenizer that is no SentencePiece model in another form; the text says what it has."""
+
+
+def parts(node: Any, key: str) -> list[dict[str, Any]]:
+    """A normalizer or pre-tokenizer as the list of its steps."""
+    if not node:
+        return []
+    return node.get(key, []) if node.get("type") == "Sequence" else [node]
+
+
+def rule_charsmap(name: str) -> bytes:
+    try:
+        from sentencepiece import SentencePieceNormalizer
+    except ImportError:
+        raise NotPieces(f"the normalizer {name}, whose table the package sentencepiece "
+                        f"has") from None
+    model = SentencePieceNormalizer(rule_name=name).serialized_model_proto()
+    normalizer = next(value for field, value in fields(model, name) if field == 3)
+    return next(value for field, value in fields(normalizer, name) if field == 2)
+
+
+def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
+    """The character map, whether a space is put first, whether spaces are squeezed."""
+    charsmap, prefix, squeeze, rules = b"", False, False, []
+    for step in parts(tokenizer.get("normalizer"), "normalizers"):
+        kind, pattern = step.get("type"), step.get("pattern", {})
+        if kind == "Precompiled":
+            charsmap = base64.b64decode(step["precompiled_charsmap"] or "")
+        elif kind in ("NFKC", "Nmt"):
+            rules.append(kind)
+        elif kind == "Replace" and pattern.get("Regex") == " {2,}":
+            squeeze = True
+        elif kind == "Strip" and step.get("strip_left", True):
+            squeeze = squeeze or bool(step.get("strip_right", True))
+        elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
+            pass  # a line is translated at a time
+        elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
+            pass
+        elif kind == "Prepend" and step.get("prepend") == SPACE:
+            prefix = True
+        else:
+            raise NotPieces(f"the normalizer {json.dumps(step, ensure_ascii=False)}")
+    if rules:
+        charsmap = rule_charsmap("nmt_nfkc" if "Nmt" in rules else "nfkc")
+    for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"):
+        kind = step.get("type")
+        if kind == "Metaspace":
+            if step.get("replacement", SPACE) != SPACE:
+                raise NotPieces("a Metaspace of another character")
+            prefix = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True)
+                              else "never") != "never"
+        elif kind == "WhitespaceSplit":
+            squeeze = True
+        else:
+            raise NotPieces(f"the pre-tokenizer {kind}")
+    return charsmap, prefix, squeeze
+
+
+def added_tokens(tokenizer: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    return {one["id"]: one for one in tokenizer.get("added_tokens") or []}
+
+
+def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
+    """The SentencePiece model that cuts as the tokenizer does; piece i has its id i."""
+    model = tokenizer.get("model") or {}
+    kind = model.get("type") or ("BPE" if "merges" in model else "Unigram")
+    if kind not in ("Unigram", "BPE"):
+        raise NotPieces(f"a {kind} model")
+    charsmap, prefix, squeeze = read_normalizer(tokenizer)
+    byte_fallback = bool(model.get("byte_fallback"))
+    scores = unigram_scores(model) if kind == "Unigram" else bpe_scores(model)
+    unk = model.get("unk_id") if kind == "Unigram" else next(
+        (at for at, (piece, _) in scores.items() if piece == model.get("unk_token")), None)
+    if unk is None:
+        raise NotPieces("no unknown token")
+    added = added_tokens(tokenizer)
+    pieces = []
+    for at in range(max([*scores, *added]) + 1):
+        piece, score = scores.get(at, (f"<unused {at}>", 0.0))
+        piece_kind = NORMAL if at in scores else UNUSED
+        if at in added:
+            piece = added[at]["content"]
+            piece_kind = CONTROL if added[at].get("special") else USER_DEFINED
+        elif byte_fallback and re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
+            piece_kind = BYTE
+        pieces.append((piece, score, UNKNOWN if at == unk else piece_kind))
+    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, charsmap, prefix,
+                        squeeze, byte_fallback)
+
+
+def unigram_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
+    return {at: (piece, float(score)) for at, (piece, score) in enumerate(model["vocab"])}
+
+
+def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
+    """A merge's rank as the score of what it makes: SentencePiece merges the best score first. It
+    merges any two pieces whose join is a piece, so a list of merges that leaves some of these out,
+    or has them in another order, cuts otherwise and is refused."""
+    vocab: dict[str, int] = model["vocab"]
+    ranks: dict[str, int] = {}
+    pairs: set[tuple[str, str]] = set()
+    for rank, merge in enumerate(model["merges"]):
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        ranks.setdefault(left + right, rank)
+        pairs.add((left, right))
+    for piece in ranks:
+        for at in range(1, len(piece)):
+            pair = piece[:at], piece[at:]
+            if pair not in pairs and all(len(one) == 1 and one in vocab or one in ranks
+                                         for one in pair):
+                raise NotPieces(f"BPE merges without {' '.join(pair)}")
+    last = len(model["merges"])
+    return {at: (piece, -float(ranks.get(piece, last if len(piece) == 1 else 2 * last)))
+            for piece, at in vocab.items()}
+
+
+def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
+    """The tokens that the tokenizer puts before and after a text."""
+    for processor in parts(tokenizer.get("post_processor"), "processors"):
+        if processor.get("type") == "TemplateProcessing":
+            around: tuple[list[str], list[str]] = ([], [])
+            after = 0
+            for step in processor.get("single", []):
+                if "Sequence" in step:
+                    after = 1
+                else:
+                    around[after].append(step["SpecialToken"]["id"])
+            return around
+        if processor.get("type") in ("RobertaProcessing", "BertProcessing"):
+            return [processor["cls"][0]], [processor["sep"][0]]
+    return None
+
+
+# ------------------------------------------------------------------------------------ the spellings
+def piece_files(folder: Path) -> tuple[bytes, bytes]:
+    """The SentencePiece models of source and target in the directory; empty where there is none,
+    or where the target has none of its own."""
+    found: list[bytes] = []
+    for names in (("source.spm", *PIECE_FILES), ("target.spm",)):
+        path = next((folder / name for name in names if (folder / name).is_file()), None)
+        found.append(path.read_bytes() if path else b"")
+        if path:
+            read_pieces(found[-1], str(path))
+    return found[0], found[1]
+
+
+# How families spell the token of a language.
+LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|"
+                      r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+
+
+def find_languages(ids: dict[int, str], model: Model) -> Config:
+    """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
+    a source names the target; the others stand before source and target, each its own."""
+    found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
+    kinds = [match.lastgroup for match in found.values() if match]
+    if len(kinds) < 2:
+        return {}
+    kind = max(set(kinds), key=kinds.count)
+    codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
+    model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
+                       f"where texts are translated; one for good: --set "
+                       + ("src_start=TOKEN" if kind == "marian" else
+                          "src_start=TOKEN --set forced=TOKEN"))
+    config: Config = {"languages": {code: at for code, at in codes.items()
+                                    if 0 < len(code.encode()) < 32}}
+    config["src_language"] = "target" if kind == "marian" else "source"
+    if kind != "marian" and "forced" not in model.facts:
+        config["tgt_language"] = "forced"
+    return config
+
+
+class Files:
+    """What the directory has of a tokenizer."""
+
+    def __init__(self, folder: Path, hf: dict[str, Any]) -> None:
+        self.folder, self.hf = folder, hf
+        self.family: str = hf["model_type"]
+        self.settings = self.object("tokenizer_config.json")
+        self.special_map = self.object("special_tokens_map.json")
+        self.tokenizer = self.object("tokenizer.json")
+        self.vocab = self.object("vocab.json")
+        self.target_vocab = self.object("target_vocab.json")
+        self.source, self.target = piece_files(folder)
+        self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
+
+    def object(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        value = read_json(path) if path.is_file() else {}
+        if not isinstance(value, dict):
+            raise ConvertError(f"{path}: not an object")
+        return value
+
+    def setting(self, key: str) -> Any:
+        """A token may be an object with a content."""
+        value = self.settings.get(key, self.special_map.get(key))
+        return value.get("content") if isinstance(value, dict) else value
+
+    def additional(self) -> list[str]:
+        for settings in (self.settings, self.special_map):
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                tokens = settings.get(key)
+                if isinstance(tokens, list) and tokens:
+                    return [one["content"] if isinstance(one, dict) else one for one in tokens]
+        return []
+
+    def spelled(self) -> dict[int, str]:
+        """The spelling of every id that the files know, without a separate target's."""
+        added = {int(at): one["content"] for at, one in
+                 self.settings.get("added_tokens_decoder", {}).items()}
+        more = self.object("added_tokens.json")
+        added.update({at: token for token, at in more.items()})
+        if self.tokenizer and not (self.vocab and self.source):
+            model = self.tokenizer.get("model") or {}
+            listed = model.get("vocab") or {}
+            ids = ({at: one[0] for at, one in enumerate(listed)} if isinstance(listed, list)
+                   else {at: token for token, at in listed.items()})
+            known = {at: one["content"] for at, one in added_tokens(self.tokenizer).items()}
+            return {**ids, **known, **added}
+        if self.vocab:
+            ids = {at: token for token, at in self.vocab.items()}
+            first = max(ids, default=-1) + 1
+            if self.family == "m2m_100":  # the languages follow
+                ids.update(enumerate(self.additional(), first))
+            return {**ids, **added}
+        if not self.source:
+            return added
+        pieces = read_pieces(self.source, str(self.folder))
+        if self.family == "pegasus":
+            return {**self.pegasus_ids(pieces), **added}
+        if self.family in ("mbart", "m2m_100"):
+            ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
+            ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
+            languages = [one for one in self.additional() if one not in pieces]
+            after = [one for one in languages if one != "<mask>"] + ["<mask>"]
+            ids.update(enumerate(after, len(pieces) + 1))
+            return {**ids, **added}
+        return {**dict(enumerate(pieces)), **added}
+
+    def pegasus_ids(self, pieces: list[str]) -> dict[int, str]:
+        offset = self.settings.get("offset", 103)
+        names = ["<pad>", "</s>"]
+        if offset:
+            names += [self.setting("mask_token_sent") or "<mask_1>",
+                      self.setting("mask_token") or "<mask_2>"]
+            names += [f"<unk_{i}>" for i in range(2, offset)]
+        ids = dict(enumerate(names))
+        # the pieces' own pad and end are the first two ids
+        ids.update({at + offset: piece for at, piece in enumerate(pieces) if at >= 2})
+        return ids
+
+    def around(self) -> tuple[list[str], list[str]]:
+        """What stands before and after a source."""
+        found = template(self.tokenizer)
+        language = self.setting("src_lang")
+        if language and self.family == "m2m_100" and self.vocab:
+            language = f"__{language}__"
+        end = self.setting("eos_token") or "</s>"
+        if found and not language:
+            return found
+        if self.family == "bart":
+            return [self.setting("bos_token") or "<s>"], [end]
+        if self.family in ("mbart", "m2m_100"):
+            if self.kind in ("MBartTokenizer", "MBartTokenizerFast") or self.settings.get(
+                    "legacy_behaviour"):
+                return [], [end, language or "(the language)"]
+            return [language] if language else [], [end]
+        return [], [end]
+
+
+# ---------------------------------------------------------------------------------------- all of it
+def character_vocabulary(chars: str, rows: int) -> list[str]:
+    """Characters by id, where one that repeats ("____AIOW") fills the places of special tokens."""
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    lines = [one if chars.count(one) == 1 else "" for one in chars]
+    for at, name in enumerate(special):
+        if at < len(lines) and not lines[at]:
+            lines[at] = name
+    return lines + [""] * (rows - len(lines))
+
+
+def lines_of(ids: dict[int, str], rows: int = 0) -> list[str]:
+    return [ids.get(at, "") for at in range(rows or max(ids) + 1)]
+
+
+def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
+    """Puts vocabularies and SentencePiece models into the model; returns the config's part."""
+    end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
+    if "grapheme_chars" in hf and "phoneme_chars" in hf:
+        for side, key in (("src", "grapheme_chars"), ("tgt", "phoneme_chars")):
+            lines = character_vocabulary(hf[key], sizes[side])
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines, f"config.json, {key}", model)
+        return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
+                "src_end": end, "src_unk": 3}
+    files = Files(folder, hf)
+    try:
+        ids = files.spelled()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConvertError(f"{folder}: a tokenizer's file is not what transformers and tokenizers "
+                           f"write: {error!r}") from None
+    if not ids:
+        model.notes.append("no tokenizer files: the model takes and gives ids "
+                           "(--src-vocab FILE adds a vocabulary)")
+        facts: Config = {"src_end": end} if isinstance(end, int) else {}
+        if hf["model_type"] == "bart" and isinstance(start, int):
+            facts["src_start"] = start
+        return facts
+    return {**put_texts(files, ids, sizes, model), **special_ids(files, ids, sizes, model)}
+
+
+def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
+    source, what = files.source, "its SentencePiece model"
+    if not source and files.tokenizer:
+        try:
+            source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
+        except NotPieces as error:
+            model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
+                       f"are tokens with spaces between them")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
+                               f"{error!r}") from None
+    elif not source:
+        model.warn("no SentencePiece model: texts are tokens of vocab.json with spaces between "
+                   "them, as another program may cut them")
+    rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
+    beyond = sorted(at for at in ids if at >= max(sizes.values()))
+    if beyond:
+        model.notes.append(f"{len(beyond)} tokens of the tokenizer have no row in the embedding: "
+                           f"ids {beyond[0]} to {beyond[-1]}")
+    if files.target_vocab:
+        rows["tgt"] = lines_of({at: token for token, at in files.target_vocab.items()},
+                               sizes["tgt"])
+    form = "sentencepiece" if source else "words"
+    if source:
+        model.texts["src_sentencepiece"] = source
+        if files.target and files.target != source:
+            model.texts["tgt_sentencepiece"] = files.target
+        own = {"src": source, "tgt": files.target or source}
+        pieces = {side: read_pieces(data, str(files.folder)) for side, data in own.items()}
+        if all(pieces[side] + [""] * (sizes[side] - len(pieces[side])) == rows[side]
+               for side in rows):
+            model.notes.append(f"texts: {what}; its ids are the model's")
+            return {"src_text": form, "tgt_text": form}
+        model.notes.append(f"texts: {what}, and the vocabulary for its own ids")
+    for side, lines in rows.items():
+        if side == "src" or lines != rows["src"]:
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines, f"{side}_vocabulary", model)
+    return {"src_text": form, "tgt_text": form}
+
+
+def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
+    by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
+    facts: Config = {}
+    unk = by_token.get(files.setting("unk_token") or "<unk>")
+    if unk is not None and unk < sizes["src"]:
+        facts["src_unk"] = unk
+    if unk is not None and unk < sizes["tgt"] and not files.target_vocab:
+        facts["tgt_unk"] = unk
+    before, after = files.around()
+    for key, tokens in (("src_start", before), ("src_end", after)):
+        if len(tokens) > 1:
+            model.warn(f"a source has {' '.join(tokens)} "
+                       f"{'before' if key == 'src_start' else 'after'} its text, and {key} holds "
+                       f"one id: texts will not be cut as the model was trained; give it ids")
+        elif tokens and tokens[0] in by_token:
+            facts[key] = by_token[tokens[0]]
+    suffixed = len(after) > 1
+    languages = {} if suffixed else find_languages(
+        {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
+    if languages:
+        facts.pop("src_start", None)  # the one that the files happen to name
+    elif files.family in ("mbart", "m2m_100"):
+        if not before and not suffixed:
+            model.warn("a source begins with its language's token: --set src_start=TOKEN",
+                       "src_start")
+        if "forced" not in model.facts:
+            model.warn("a target begins with its language's token: --set forced=TOKEN", "forced")
+    return {**facts, **languages}
