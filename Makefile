@@ -52,7 +52,7 @@ toy: build/translate $(PYTHON)
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 test-python: all build/decode $(PYTHON)
 	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py && $(PYTHON) tests/test_search.py
-test-peers: all $(PYTHON)
+test-peers: all build/decode $(PYTHON)
 	$(PYTHON) tests/test_peers.py
 
 install: transformer.h build/translate

@@ -246,7 +246,7 @@
        norm                "post" | "pre"
        layer_norm          "variance" | "deviation" (unbiased, eps outside)
        layer_norm_eps      1e-5 | 1e-6 for "deviation"
-       activation          "relu" | "gelu" | "gelu_tanh" | "swish"
+       activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
        positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
                            "none"
        position_offset     0;  position_base 10000;  position_divisor "d" | "d/2-1"
@@ -533,10 +533,11 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
 typedef enum tfm_activation {
-    TFM_RELU,      /* max(0, x) */
-    TFM_GELU,      /* x/2 (1 + erf(x / sqrt 2)); arXiv:1606.08415 */
-    TFM_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    TFM_SWISH      /* x / (1 + exp(-x)); arXiv:1710.05941, torch's SiLU */
+    TFM_RELU,        /* max(0, x) */
+    TFM_GELU,        /* x/2 (1 + erf(x / sqrt 2)); arXiv:1606.08415 */
+    TFM_GELU_TANH,   /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    TFM_SWISH,       /* x / (1 + exp(-x)); arXiv:1710.05941, torch's SiLU */
+    TFM_GELU_SIGMOID /* x / (1 + exp(-1.702 x)); arXiv:1606.08415, Marian's gelu, "quick_gelu" */
 } tfm_activation;
 
 typedef struct tfm_ffn_weights {
@@ -2148,6 +2149,9 @@ static void tfm__activate(float *x, int64_t n, tfm_activation activation) {
     case TFM_SWISH:
         for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i]));
         break;
+    case TFM_GELU_SIGMOID:
+        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-1.702f * x[i]));
+        break;
     }
 }
 
@@ -2370,7 +2374,7 @@ static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error 
     if (out != D)
         return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
                          &w->linear2.weight, D);
-    if ((int)w->activation < 0 || w->activation > TFM_SWISH)
+    if ((int)w->activation < 0 || w->activation > TFM_GELU_SIGMOID)
         return tfm__fail(err, TFM_E_ARGUMENT, "activation is %i, no activation",
                          (int64_t)w->activation);
     return TFM_OK;
@@ -3904,7 +3908,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
     X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation")         \
-    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish")                         \
+    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")                         \
     X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
     X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
@@ -7995,6 +7999,16 @@ static int tfm__replace_unknown(const void *context, int64_t i, tfm_text *token)
     return u->ids[i] == u->model->config.tgt_unk && at >= 0 && tfm__source_token(u, at, token) > 0;
 }
 
+/* What the model needs to run, and what is no text. */
+static int tfm__is_special(const tfm_model *m, int32_t id) {
+    const tfm_config *c = &m->config;
+    int32_t i;
+    if (id == c->start || id == c->end || id == c->tgt_pad || id == c->forced) return 1;
+    for (i = 0; i < c->n_languages; i++)
+        if (c->languages[i].id == id) return 1;
+    return 0;
+}
+
 /* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. unknowns
    may be NULL. */
 static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
@@ -8018,7 +8032,8 @@ static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_t
             if (!j.words && j.size && m->config.tgt_text == TFM_TEXT_PIECES)
                 tfm__join_byte(&j, ' ');
             tfm__join_token(&j, token.data, (int64_t)token.size);
-        } else if (ids[i] < v->n) { /* an embedding may have more rows than there are pieces */
+        } else if (ids[i] < v->n && !(form == TFM_FORM_TEXT && tfm__is_special(m, ids[i]))) {
+            /* (an embedding may have more rows than there are pieces) */
             const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
             tfm__join_token(&j, spelling->text, spelling->size);
         }

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from safetensors import safe_open
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu,
-               "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+               "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+               "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}
 
 
 def positions(n, d, config):

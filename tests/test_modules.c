@@ -209,12 +209,13 @@ static double activation(tfm_activation kind, double v) {
     case TFM_GELU: return 0.5 * v * (1 + erf(v / sqrt(2)));
     case TFM_GELU_TANH:
         return 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v)));
-    default: return v / (1 + exp(-v));
+    case TFM_SWISH: return v / (1 + exp(-v));
+    default: return v / (1 + exp(-1.702 * v));
     }
 }
 
 static void feed_forwards(void) {
-    static const char *const names[] = {"relu", "gelu", "gelu_tanh", "swish"};
+    static const char *const names[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
     tfm_tensor x = pattern(3, 2, 3, 20, 5), out = test_like(x);
     tfm_ffn_weights w;
     tfm_arena measure = tfm_arena_measuring(), tight;
@@ -224,7 +225,7 @@ static void feed_forwards(void) {
     memset(&w, 0, sizeof w);
     w.linear1.weight = pattern(2, 37, 20, 0, 6), w.linear2.weight = pattern(2, 20, 37, 0, 7);
     for (bias = 0; bias < 2; bias++)
-        for (kind = 0; kind < 4; kind++) {
+        for (kind = 0; kind < 5; kind++) {
             double worst = 0;
             w.activation = (tfm_activation)kind;
             if (bias)

@@ -4,8 +4,8 @@
 Hugging Face transformers builds each family with a small random config and saves it,
 tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory
 and teacher-forced logits agree within 1e-4, greedy targets token for token, and so do those of a
-beam of 4 (early_stopping=True, length_penalty=1) where build/translate has one. Needs what
-tools/requirements.txt lists, and make first.
+beam of 4 (length_penalty=1) with early_stopping=True and with "never". Needs what
+tools/requirements.txt lists, and make all build/decode first.
 """
 
 import contextlib
@@ -26,14 +26,15 @@ sys.path.insert(0, str(ROOT / "tools"))
 import convert  # noqa: E402
 import families  # noqa: E402
 
-FORWARD, TRANSLATE = ROOT / "build" / "forward", ROOT / "build" / "translate"
+FORWARD, TRANSLATE, DECODE = (ROOT / "build" / name for name in ("forward", "translate", "decode"))
 CASES = {
     "marian": [{}, {"activation_function": "relu", "scale_embedding": False},
                {"activation_function": "gelu", "d_model": 21, "encoder_layers": 1},
                {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 35,
                 "pad_token_id": 34, "decoder_start_token_id": 34, "tie_word_embeddings": False}],
     "bart": [{}, {"activation_function": "relu", "d_model": 27, "decoder_layers": 3},
-             {"scale_embedding": True, "forced_bos_token_id": None}],
+             {"scale_embedding": True, "forced_bos_token_id": None,
+              "activation_function": "quick_gelu"}],
     "mbart": [{}, {"scale_embedding": False, "d_model": 30, "activation_function": "relu"}],
     "m2m_100": [{}, {"activation_function": "gelu", "scale_embedding": False, "d_model": 30}],
     "pegasus": [{}, {"activation_function": "gelu_new", "scale_embedding": False, "d_model": 27}],
@@ -43,12 +44,10 @@ CASES = {
 class Peers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        for program in (FORWARD, TRANSLATE):
+        for program in (FORWARD, TRANSLATE, DECODE):
             if not program.exists():
                 raise unittest.SkipTest(f"no {program}: make it first")
         torch.set_num_threads(1)
-        help_text = subprocess.run([TRANSLATE, "--help"], capture_output=True, text=True).stdout
-        cls.has_beam = "--beam" in help_text
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -108,20 +107,28 @@ class Peers(unittest.TestCase):
         print(f"; greedy: {sum(a == b for a, b in zip(found, expected))} of {len(expected)} rows "
               f"equal, {ended} of them ended", end="")
         self.assertEqual(found, expected)
-        if self.has_beam:
-            self.check_beam(path, model, src, limits)
+        self.check_beam(path, model, src, limits)
         print()
 
     def check_beam(self, path, model, src, limits):
-        """early_stopping=True ends a search as build/translate does; the default of transformers
-        ends it by a guess at what may come, which finds other targets now and then."""
+        """early_stopping=True ends a search as build/translate does, "never" as TFM_STOP_SURE; the
+        default of transformers ends it by a guess at what may come, which finds other targets now
+        and then."""
         found = self.translate(path, model, src, "--beam", "4", "--length-penalty", "1")
-        for early in (False, True):
+        requests = "".join(
+            f"beam=4 length_penalty=1 stop=1 max_length={limit} src="
+            + ",".join(str(i) for i in ids[:ids.index(model.config.eos_token_id) + 1]) + "\n"
+            for ids, limit in zip(src.tolist(), limits))
+        done = subprocess.run([DECODE, path], input=requests, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        sure = [[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line]
+        for early, ours in ((False, found), (True, found), ("never", sure)):
             expected = families.generate(model, src, limits, num_beams=4, early_stopping=early,
                                          length_penalty=1.0)
-            equal = sum(a == b for a, b in zip(found, expected))
+            equal = sum(a == b for a, b in zip(ours, expected))
             print(f"; beam 4, early_stopping={early}: {equal} of {len(expected)} rows", end="")
-        self.assertEqual(found, expected)
+            if early:
+                self.assertEqual(ours, expected)
 
 
 def add_cases():

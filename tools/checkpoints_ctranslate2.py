@@ -32,7 +32,7 @@ from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoCompa
 SPECIFICATIONS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # heads
 TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "bf16")
 TYPES_BY_WIDTH = {4: "<f4", 2: "<i2", 1: "i1"}
-ACTIVATIONS = ("relu", "gelu_tanh", "swish", "gelu")
+ACTIVATIONS = ("relu", "gelu_tanh", "swish", "gelu", "gelu_sigmoid")
 GLOBAL_INT16_SCALE = 1000.0
 
 # Variables that are no weights. Those of the first group shape nothing that is computed here.
@@ -235,7 +235,7 @@ def read_attributes(binary: Binary) -> Config:
     config["norm"] = "pre" if same_for_both(binary, "pre_norm", 1) else "post"
     code = same_for_both(binary, "activation", 0)
     if code not in range(len(ACTIVATIONS)):
-        what = {4: "x * sigmoid(1.702 x)", 5: "tanh", 6: "sigmoid"}.get(code, "unknown")
+        what = {5: "tanh", 6: "sigmoid"}.get(code, "unknown")
         raise ConvertError(f"activation {code} ({what}): transformer.h has "
                            + ", ".join(ACTIVATIONS))
     config["layer_norm"], config["activation"] = "variance", ACTIVATIONS[code]

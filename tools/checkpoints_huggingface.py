@@ -51,7 +51,7 @@ FAMILIES = {
 }
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
-               "silu": "swish"}
+               "silu": "swish", "quick_gelu": "gelu_sigmoid"}
 SPELLING = (
     (r"^model\.", ""),
     (r"_attn\.(out|[qkv])_proj\.", r"_attn.\1_proj."),

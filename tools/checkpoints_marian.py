@@ -23,7 +23,7 @@ from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describ
                        vocabulary_text)
 
 CONFIG = "special:model.yml"
-ACTIVATIONS = ("relu", "swish")
+ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
 SPELLING = (
     (r"Wemb", ("src_embedding.weight", "tgt_embedding.weight")),
     (r"encoder_Wemb", ("src_embedding.weight",)),
@@ -185,13 +185,13 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
     activation = options.get("transformer-ffn-activation", "swish")
     if activation not in ACTIVATIONS:
         raise ConvertError(f"{CONFIG}: transformer-ffn-activation is {activation}"
-                           + (", which is x * sigmoid(1.702 x) in Marian" * (activation == "gelu"))
                            + f"; transformer.h has {' and '.join(ACTIVATIONS)}")
     heads = options.get("transformer-heads")
     if not isinstance(heads, int):
         raise ConvertError(f"{CONFIG}: no transformer-heads")
     config: Config = {"n_heads": heads, "norm": "pre" if steps[0] else "post",
-                      "layer_norm": "variance", "layer_norm_eps": 1e-6, "activation": activation,
+                      "layer_norm": "variance", "layer_norm_eps": 1e-6,
+                      "activation": ACTIVATIONS[activation],
                       "start_embedding": "zero", "n_encoder_layers": options.get("enc-depth"),
                       "n_decoder_layers": options.get("dec-depth")}
     if "Wpos" in arrays:  # trained positions; then the embeddings are not multiplied

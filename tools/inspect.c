@@ -35,7 +35,7 @@ static void print_id(const char *name, int32_t id) {
 static void print_config(const tfm_config *c) {
     static const char *const norms[] = {"post", "pre"};
     static const char *const layer_norms[] = {"variance", "deviation"};
-    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish"};
+    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
     static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece"};

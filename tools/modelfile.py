@@ -102,7 +102,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "norm": one_of("post", "pre"),
     "layer_norm": one_of("variance", "deviation"),
     "layer_norm_eps": number,
-    "activation": one_of("relu", "gelu", "gelu_tanh", "swish"),
+    "activation": one_of("relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
                         "none"),
     "position_offset": whole(0),
