@@ -943,6 +943,7 @@ int main(int argc, char **argv) {
     }
     if (find_languages(&t, &err) != TFM_OK) {
         fprintf(stderr, "translate: %s\n", err.text);
+        tfm_free_model(t.model);
         return EXIT_USAGE;
     }
     check_against_model(&t);
