@@ -214,8 +214,8 @@
    model was trained with (src_end), or text unlike its training text. no_repeat_ngram and
    repetition_penalty treat the symptom.
 
-   WHAT IS NOT HERE: training (tools/train.py is PyTorch), downloading, sentence splitting, chat
-   models. A model that translates sentences wants one sentence at a time.
+   WHAT IS NOT HERE: training (tools/train.py is PyTorch), downloading, chat models. A model that
+   translates sentences wants one sentence at a time: examples/sentences.h splits texts.
 
    THE MODEL FILE is one safetensors file with PyTorch's parameter names ([out, in], row-major):
 
@@ -840,9 +840,9 @@ typedef enum tfm_stop {
    said; only a repetition penalty and a prefix bias change it. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
-    int32_t max_length; /* the end token counted; 0 means 2 * source length + prefix length + 16, or
-                           the session's max_target where that is less */
-    int32_t min_length; /* no end token before that many others */
+    int32_t max_length; /* the end token counted; 0 means 2 * source length + prefix length + 16, at
+                           least min_length + 1, or the session's max_target where that is less */
+    int32_t min_length; /* no end token before that many others; less than max_length */
 
     /* Beam search. */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
@@ -1654,6 +1654,12 @@ static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n)
 #define TFM__UNROLL
 #endif
 
+/* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
+TFM__AVX512 static inline __mmask16 tfm__mask_avx512(int64_t left) {
+    if (left >= 16) return (__mmask16)0xFFFF;
+    return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
+}
+
 /* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
 TFM__AVX512 static inline __m512 tfm__sum_lanes_avx512(const __m512 *a) {
     __m512 b[8], c[4], d[2], e;
@@ -1686,8 +1692,7 @@ TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float 
     TFM__UNROLL
     for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
     for (k = 0; k < n; k += 16) {
-        /* what stands behind the end is neither read nor added */
-        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
+        __mmask16 mask = tfm__mask_avx512(n - k);
         TFM__UNROLL
         for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
         TFM__UNROLL
@@ -1700,41 +1705,30 @@ TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float 
     _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
 }
 
+/* The sums of one x with rows of w; rows is a constant where this is inlined. */
+TFM__AVX512 static inline __m512 tfm__avx512_dots(const float *x, const float *const *w, int64_t n,
+                                                  int rows) {
+    __m512 a[16];
+    int64_t k;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        __mmask16 mask = tfm__mask_avx512(n - k);
+        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
+        TFM__UNROLL
+        for (j = 0; j < rows; j++)
+            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
+    }
+    return tfm__sum_lanes_avx512(a);
+}
 TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
                                               float *sums) {
-    __m512 a[16];
-    int64_t k;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
-        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
-        TFM__UNROLL
-        for (j = 0; j < 16; j++)
-            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
-    }
-    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
+    _mm512_storeu_ps(sums, tfm__avx512_dots(x, w, n, 16));
 }
-
-/* The rest of a dozen rows: 16 of them with the last again, where that costs little. */
 TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const *w, int64_t n,
                                              float *sums) {
-    __m512 a[16];
-    float all[16];
-    int64_t k;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = n - k >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - k)) - 1u);
-        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
-        TFM__UNROLL
-        for (j = 0; j < 4; j++)
-            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
-    }
-    _mm512_storeu_ps(all, tfm__sum_lanes_avx512(a));
-    memcpy(sums, all, 4 * sizeof *sums);
+    _mm512_mask_storeu_ps(sums, 15, tfm__avx512_dots(x, w, n, 4));
 }
 
 /* Columns in groups of 64: four accumulators that stay in registers over all rows. */
@@ -1747,10 +1741,7 @@ TFM__AVX512 static void tfm__avx512_weighted_sum(float *y, const float *p, const
         __m512 a[4];
         TFM__UNROLL
         for (l = 0; l < 4; l++) {
-            int64_t left = width - j - 16 * l;
-            mask[l] = left >= 16  ? (__mmask16)0xFFFF
-                      : left <= 0 ? (__mmask16)0
-                                  : (__mmask16)((1u << left) - 1u);
+            mask[l] = tfm__mask_avx512(width - j - 16 * l);
             a[l] = _mm512_maskz_loadu_ps(mask[l], y + j + 16 * l);
         }
         for (i = 0; i < n; i++) {
@@ -1798,7 +1789,7 @@ TFM__AVX512 static double tfm__avx512_exp_sum(float *y, const float *x, float ma
     double lanes[TFM__LANES];
     int64_t i;
     for (i = 0; i < n; i += 16) {
-        __mmask16 mask = n - i >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << (n - i)) - 1u);
+        __mmask16 mask = tfm__mask_avx512(n - i);
         __m512 e =
             tfm__exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(max)));
         e = _mm512_maskz_mov_ps(mask, e);
@@ -7061,30 +7052,6 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     if (tfm__is_done(s, b, best_ended)) sentence->n_live = 0;
 }
 
-/* The next token of sample k from these logits, or of alternative k, which is greedy; -1: none. */
-static int32_t tfm__choose_token(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *leaf,
-                                 float *logits, double *sum) {
-    const tfm_decode_options *o = &s->decode;
-    int32_t id = -1, kept = s->n_marked;
-    if (o->samples) {
-        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-        tfm__prepare_choice(s, leaf, logits);
-        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-        if (id >= 0)
-            *sum = leaf->sum +
-                   ((double)logits[id] - tfm__log_sum(logits, s->model->config.tgt_vocab_size));
-        tfm__unmark(s, kept);
-    } else {
-        s->candidates.n = 0, s->candidates.capacity = 1;
-        tfm__offer_tokens(s, b, 0, leaf, logits);
-        if (s->candidates.n) {
-            const tfm__candidate *best = (const tfm__candidate *)s->candidates.items[0];
-            id = best->id, *sum = best->total;
-        }
-    }
-    return id;
-}
-
 /* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
 static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *from, int32_t id,
                         double sum) {
@@ -7101,15 +7068,46 @@ static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *f
     *kept = leaf;
 }
 
+/* Draws the next token of samples first .. first + n - 1, which all stand at leaf. */
+static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                             const tfm__leaf *leaf, float *logits) {
+    const tfm_decode_options *o = &s->decode;
+    uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+    int32_t k, id, kept = s->n_marked;
+    double log_sum, sum = 0;
+    tfm__prepare_choice(s, leaf, logits);
+    log_sum = tfm__log_sum(logits, s->model->config.tgt_vocab_size);
+    for (k = first; k < first + n; k++) {
+        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+        if (id >= 0) sum = leaf->sum + ((double)logits[id] - log_sum);
+        tfm__extend(s, b, k, leaf, id, sum);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* The n best next tokens of leaf, one each for alternatives first onwards; how many there are. */
+static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                                     const tfm__leaf *leaf, float *logits) {
+    tfm__candidates *c = &s->candidates;
+    int32_t k;
+    c->n = 0, c->capacity = n;
+    tfm__offer_tokens(s, b, 0, leaf, logits);
+    tfm__sort(c->items, c->n, tfm__compare_candidates);
+    if (!c->n) tfm__extend(s, b, first, leaf, -1, 0);
+    for (k = 0; k < c->n; k++) {
+        const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
+        tfm__extend(s, b, first + k, leaf, candidate->id, candidate->total);
+    }
+    return (int32_t)tfm__max(1, c->n);
+}
+
 /* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
    becomes as many as are wanted, and each goes its own way. */
 static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
     tfm__sentence *sentence = &s->sentences[b];
     tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
-    tfm__candidates *c = &s->candidates;
     int64_t V = s->model->config.tgt_vocab_size;
-    int32_t i, k, n = sentence->n_live, id;
-    double sum = 0;
+    int32_t i, n = sentence->n_live, id, wanted = s->decode.samples;
     int forced;
     id = tfm__wanted_id(s, b, &forced);
     if (id >= 0) { /* below the cap: tfm_start made sure */
@@ -7117,27 +7115,17 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
         return;
     }
     sentence->n_live = 0;
-    if (!sentence->n_kept && s->decode.samples) {
-        sentence->n_kept = s->decode.samples;
-        for (k = 0; k < sentence->n_kept; k++) {
-            id = tfm__choose_token(s, b, k, &live[0], logits, &sum);
-            tfm__extend(s, b, k, &live[0], id, sum);
-        }
+    if (!sentence->n_kept && wanted) {
+        sentence->n_kept = wanted;
+        tfm__sample_step(s, b, 0, wanted, &live[0], logits);
     } else if (!sentence->n_kept) {
-        c->n = 0, c->capacity = s->decode.alternatives;
-        tfm__offer_tokens(s, b, 0, &live[0], logits);
-        tfm__sort(c->items, c->n, tfm__compare_candidates);
-        sentence->n_kept = (int32_t)tfm__max(1, c->n);
-        if (!c->n) tfm__extend(s, b, 0, &live[0], -1, 0);
-        for (k = 0; k < c->n; k++) {
-            const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
-            tfm__extend(s, b, k, &live[0], candidate->id, candidate->total);
-        }
+        sentence->n_kept =
+            tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
     } else {
         for (i = 0; i < n; i++) {
-            k = live[i].row - b * s->max_beam;
-            id = tfm__choose_token(s, b, k, &live[i], logits + i * V, &sum);
-            tfm__extend(s, b, k, &live[i], id, sum);
+            int32_t k = live[i].row - b * s->max_beam;
+            if (wanted) tfm__sample_step(s, b, k, 1, &live[i], logits + i * V);
+            else tfm__alternative_step(s, b, k, 1, &live[i], logits + i * V);
         }
     }
     memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
@@ -7241,6 +7229,9 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %i",
                          o->max_length > s->max_target ? "max_length" : "min_length",
                          tfm__max(o->max_length, o->min_length), (int64_t)s->max_target);
+    if (o->max_length && o->min_length >= o->max_length)
+        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %i, max_length %i",
+                         (int64_t)o->min_length, (int64_t)o->max_length);
     if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
@@ -7265,7 +7256,9 @@ static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_opti
     sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
     sentence->cap =
-        (int32_t)tfm__min(2 * (int64_t)source_length + 16 + sentence->n_prefix, s->max_target);
+        (int32_t)tfm__min(tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
+                                   (int64_t)o->min_length + 1),
+                          s->max_target);
     if (o->max_length) sentence->cap = o->max_length;
     if (forced > 0 && forced >= sentence->cap)
         return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",

@@ -75,11 +75,11 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     }
     INT(max_length)
     INT(min_length)
-    INT(beam) INT(n_best) INT(samples) INT(top_k) INT(alternatives) INT(no_unknown)
-        INT(no_repeat_ngram) INT(attention_layer) INT(attention_head) NUMBER(length_penalty)
-            NUMBER(coverage_penalty) NUMBER(patience) NUMBER(temperature) NUMBER(top_p)
-                NUMBER(prefix_bias) NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0)
-                    o->stop = (tfm_stop)whole;
+    INT(beam)
+    INT(n_best) INT(samples) INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram)
+        INT(attention_layer) INT(attention_head) NUMBER(length_penalty) NUMBER(coverage_penalty)
+            NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
+                NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
     else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
     else if (strcmp(key, "seeds") == 0) {
         n = read_ids(first, value);

@@ -4,14 +4,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
-static void must(tfm_status status) {
-    if (status == TFM_OK) return;
-    printf("%s\n", err.text);
-    exit(2);
-}
-
 /* The largest difference in the rows' first lengths[b] positions. */
 static double difference_inside(const tfm_tensor *a, const tfm_tensor *b, const int32_t *lengths) {
     const float *x = (const float *)a->data, *y = (const float *)b->data;

@@ -5,8 +5,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
 /* ---- the container ---- */
 
 /* A file from its header text and bytes of data, in memory of exactly its size so that a read past

@@ -4,14 +4,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
-static void must(tfm_status status) {
-    if (status == TFM_OK) return;
-    printf("%s\n", err.text);
-    exit(2);
-}
-
 static tfm_result result_of(tfm_session *s, int32_t row) {
     tfm_result r;
     memset(&r, 0, sizeof r);

@@ -9,8 +9,6 @@ static int64_t counted;
 #include "tiny.h"
 #include "tools/arithmetic.h"
 
-static tfm_error err;
-
 enum { POOL = 1 << 12, IDS = 1024 };
 static float pool[POOL]; /* every tensor of an attention alone is a view of this */
 static int32_t ids[IDS]; /* tokens of any batch */

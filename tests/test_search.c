@@ -4,14 +4,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
-static void must(tfm_status status) {
-    if (status == TFM_OK) return;
-    printf("%s\n", err.text);
-    exit(2);
-}
-
 enum { V = 6, MOST = 12, SOURCE = 9, START = 1, END = 2, UNKNOWN = 3 };
 
 static tfm_model *small_model(unsigned seed, const char *more) {
@@ -661,6 +653,21 @@ static void sampling(void) {
                 a.score == b.score;
     }
     CHECK(same, "the top token is what the greedy search takes, with the same score");
+    {
+        tfm_batch prefix = tiny_batch(a_prefix, NULL, 1, 2);
+        o = no_options();
+        o.samples = 3, o.top_k = 1, o.max_length = 12, o.prefix = &prefix;
+        o.repetition_penalty = 1.5;
+        must(tfm_decode(s, &src, &o, &err));
+        o.samples = o.top_k = 0;
+        must(tfm_decode(f, &src, &o, &err));
+        must(tfm_get_result(f, 0, 0, &b, &err));
+        for (k = 0, same = 1; k < 3; k++) {
+            must(tfm_get_result(s, 0, k, &a, &err));
+            same &= a.score == b.score;
+        }
+        CHECK(same, "  after a prefix, with a repetition penalty, too");
+    }
     tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
 }
 
@@ -939,6 +946,10 @@ static void stuck(void) {
     must(tfm_get_result(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "of alternatives one is left");
     o = no_options();
+    o.min_length = 18;
+    must(tfm_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session has */
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.length >= 18, "min_length is reached where the source is short");
     o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_get_result(s, 0, 0, &r, &err));
@@ -971,6 +982,7 @@ static void arguments(void) {
     REFUSED(n_best = 2, TFM_E_ARGUMENT, "n_best is out of range: it takes 0 to 1");
     REFUSED(max_length = 9, TFM_E_TOO_LONG, "max_length is 9, the session's max_target 8");
     REFUSED(min_length = 9, TFM_E_TOO_LONG, "min_length is 9, the session's max_target 8");
+    REFUSED(min_length = 5; o.max_length = 5, TFM_E_ARGUMENT, "min_length is 5, max_length 5");
     REFUSED(length_penalty = NAN, TFM_E_ARGUMENT, "length_penalty is out of range");
     REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
     REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");

@@ -5,8 +5,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
 #define SPACE "\xe2\x96\x81"
 static const char both[] = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
 

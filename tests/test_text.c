@@ -4,8 +4,6 @@
 #include "transformer.h"
 #include "tiny.h"
 
-static tfm_error err;
-
 #define SPACE "\xe2\x96\x81"
 /* ids:                     0     1    2     3      4       5   6  7  8                9   10 */
 static const char words[] = "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nna\xc3\xafve\nx\ny\n";

@@ -13,7 +13,6 @@ static const char *const texts[3][2] = {
     {"我是学生", "I am a student"}, {"我喜欢学习", "I like learning"}, {"我是男生", "I am a boy"}};
 
 static void decode(tfm_session *s, const tfm_batch *src, int first, const char *what) {
-    tfm_error err;
     int32_t running = 1, row;
     tfm_status status = tfm_start(s, src, NULL, &err);
     while (status == TFM_OK && running) status = tfm_step(s, &running, &err);
@@ -30,7 +29,6 @@ static void decode(tfm_session *s, const tfm_batch *src, int first, const char *
 }
 
 int main(void) {
-    tfm_error err;
     tfm_model *model = NULL;
     tfm_session *s;
     tfm_batch src;

@@ -6,6 +6,14 @@
 #include "test.h"
 #include "write_safetensors.h"
 
+/* What the call at hand says, and a call that the test cannot do without. */
+static tfm_error TEST_UNUSED err;
+static void TEST_UNUSED must(tfm_status status) {
+    if (status == TFM_OK) return;
+    printf("%s\n", err.text);
+    exit(2);
+}
+
 typedef struct tiny {
     int64_t d, heads, key, value, ff, encoder, decoder, vs, vt;
     int64_t ff_decoder;                   /* feed-forward width of the decoder; 0: ff */
