@@ -842,7 +842,7 @@ static void translate_window(translator *t, window *w) {
         close_picture(t);
     }
     sort_lines = lines;
-    qsort(order, (size_t)todo, sizeof *order, by_length);
+    if (todo) qsort(order, (size_t)todo, sizeof *order, by_length);
     for (i = 0; i < todo; i = end) {
         /* sources come in ascending length, targets in any */
         int32_t target = lines[order[i]].target.n;
