@@ -172,6 +172,8 @@ if [ -f $zh ]; then
     cut -f 1 $dir/out > $dir/scores; cut -f 2 $dir/out > $dir/beside
     check "--score gives every translation the score that the search gave" "0 0" "$(run $zh --tokens --score $dir/beside < $dir/tokens) $(paste $dir/scores $dir/out |
         awk '{ d = $1 - $2; if (d > .001 || d < -.001 || NF != 2) bad++ } END { print bad + 0 }')"
+    cp $dir/out $dir/expected
+    check "  one by one as in batches" "" "$(run $zh --tokens --batch 1 --score $dir/beside < $dir/tokens | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     check "  text by longest match: a number for each, none better than the best tokens by much" "0 $(wc -l < examples/demo.txt | tr -d ' ')" \
         "$(run $zh --score $dir/greedy < examples/demo.txt) $(grep -c '^-[0-9]*\.[0-9]*$' $dir/out)"
     check "--min-length 12: every translation has 12 tokens or more" "0 0" "$(run $zh --tokens --min-length 12 --max-length 60 < $dir/tokens) $(awk 'NF < 12 { n++ } END { print n + 0 }' $dir/out)"
