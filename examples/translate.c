@@ -611,8 +611,21 @@ static void split_source(const translator *t, const line *l, int with_spaces, la
     if (c->src_end >= 0) add_label(out, "[end]", 5);
 }
 
+/* Where the text does not show what the tokens are: positions as --align counts them. */
+static void number_source(const translator *t, const line *l, labels *out) {
+    const tfm_config *c = tfm_model_config(t->model);
+    int32_t start = c->src_start >= 0, i, n = l->source.n - (c->src_end >= 0);
+    char number[16];
+    out->n = 0, out->text.size = 0;
+    if (start) add_label(out, "[start]", 7);
+    for (i = start; i < n; i++)
+        add_label(out, number, (size_t)snprintf(number, sizeof number, "%d", (int)(i - start)));
+    if (c->src_end >= 0) add_label(out, "[end]", 5);
+}
+
 /* Draws the best hypothesis of row 0, which is that line's; once. */
 static void draw_attention(translator *t, line *l, const tfm_result *result) {
+    const tfm_config *c = tfm_model_config(t->model);
     labels across, down;
     buffer *token = &down.text;
     float *weights = NULL;
@@ -622,6 +635,9 @@ static void draw_attention(translator *t, line *l, const tfm_result *result) {
     memset(&across, 0, sizeof across), memset(&down, 0, sizeof down);
     split_source(t, l, 0, &across);
     if (across.n != l->source.n) split_source(t, l, 1, &across);
+    if (across.n != l->source.n ||
+        (c->src_text == TFM_TEXT_SENTENCEPIECE && t->opt.form != TFM_FORM_TOKENS))
+        number_source(t, l, &across);
     for (i = 0; i < result->length; i++) {
         size_t size = 0, room;
         tfm_status status = TFM_E_TOO_SMALL;
@@ -632,7 +648,7 @@ static void draw_attention(translator *t, line *l, const tfm_result *result) {
         }
         token->size += size + 1, down.n++;
     }
-    if (across.n == l->source.n && down.n && across.n <= MOST_DRAWN && down.n <= MOST_DRAWN) {
+    if (down.n && across.n <= MOST_DRAWN && down.n <= MOST_DRAWN) {
         weights = (float *)grow(NULL, (size_t)across.n * (size_t)down.n * sizeof *weights);
         tensor = tfm_tensor_2d(weights, TFM_F32, down.n, across.n);
         if (tfm_get_attention(t->session, 0, 0, &tensor, &err) == TFM_OK)
