@@ -122,7 +122,7 @@
    lower id.
        A token that an option forbids keeps its share of the probability: what is forbidden does not
    make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
-   Face, fairseq and Marian do the same; CTranslate2 shares it out.)
+   Face's beam search does the same; CTranslate2 shares it out.)
        Samples are drawn by a counter: the number behind a token depends on the seed, the sample and
    the position, and on nothing else. Give each sentence a seed of its own, or equal sentences get
    equal samples.
@@ -7803,6 +7803,7 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     return TFM_OK;
 }
 
+/* Twice over the text: the first pass counts and checks, so that outputs are untouched on failure. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err) {
