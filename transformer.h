@@ -48,21 +48,22 @@
        >>base          9. includes, checked sizes, messages
        >>memory        10. allocator, pool, arena
        >>tensors       11. tensors and the views that modules take of them
-       >>kernels       12. the inner loops
-       >>positions     13. positional encodings
-       >>modules       14. norm, linear, softmax, feed-forward
-       >>attention     15. masks, scaled dot-product and multi-head attention
-       >>stack         16. layers and stacks
-       >>utf8          17. UTF-8
-       >>json          18. JSON
-       >>safetensors   19. the file format
-       >>config        20. the model's config
-       >>vocabulary    21. vocabularies
-       >>sentencepiece 22. SentencePiece
-       >>weights       23. from named tensors to a model
-       >>session       24. sessions
-       >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>text          26. text in, text out
+       >>threads       12. work in parts
+       >>kernels       13. the inner loops
+       >>positions     14. positional encodings
+       >>modules       15. norm, linear, softmax, feed-forward
+       >>attention     16. masks, scaled dot-product and multi-head attention
+       >>stack         17. layers and stacks
+       >>utf8          18. UTF-8
+       >>json          19. JSON
+       >>safetensors   20. the file format
+       >>config        21. the model's config
+       >>vocabulary    22. vocabularies
+       >>sentencepiece 23. SentencePiece
+       >>weights       24. from named tensors to a model
+       >>session       25. sessions
+       >>search        26. decoding: beam search, sampling, alternatives, scoring
+       >>text          27. text in, text out
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -162,8 +163,10 @@
    "target": there ">>fra<< Good morning." chooses for one text. A code that the model has not is an
    error, which names the nearest.
 
-   THREADS. The library starts none and has no global state. Any number of sessions on one model
-   may run at the same time, each in one thread.
+   THREADS. There is no global state. Any number of sessions on one model may run at the same time,
+   each called by one thread. A session works in that thread alone unless its options say threads,
+   which it then starts and ends itself, or parallel, your own parallel-for. Results are the same
+   bits for any number.
 
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
    they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
@@ -284,8 +287,10 @@
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C, 1 AVX2, 2 AVX-512; default 2.
                                 The fastest that the CPU has is chosen when the program runs
        TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h>
+       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h>; the host's, if it gives
+                                some. (Systems before glibc 2.34 link with -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
-                                those who measure; default nothing
+                                those who measure, in whichever thread; default nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -768,6 +773,14 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 typedef struct tfm_session tfm_session;
 
+/* A host's own parallel-for: calls task(context, part) for each part from 0 to parts - 1, in any
+   order and in any threads, and returns when all are done. */
+typedef void (*tfm_task)(void *context, int32_t part);
+typedef struct tfm_parallel {
+    void (*run)(void *user, tfm_task task, void *context, int32_t parts);
+    void *user;
+} tfm_parallel;
+
 /* All zero: defaults. */
 typedef struct tfm_session_options {
     int32_t max_batch;              /* sentences at a time; 0 means 1 */
@@ -778,6 +791,9 @@ typedef struct tfm_session_options {
                                        0 means 1 */
     int32_t attention;              /* 1: keep attention while decoding; costs 4 * max_target *
                                        max_source bytes a hypothesis */
+    int32_t threads;                /* that share the work, the caller's counted; 0 means 1, at most
+                                       64. The others sleep while there is none */
+    const tfm_parallel *parallel;   /* runs the parts instead, in so many threads; copied */
 } tfm_session_options;
 
 /* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
@@ -1053,6 +1069,11 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #endif
 #ifdef TRANSFORMER_BLAS
 #include <cblas.h>
+#endif
+#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_THREADS)
+#define TFM__THREADS
+#include <pthread.h>
+#include <sched.h>
 #endif
 
 #if defined(TFM_MALLOC) != defined(TFM_FREE)
@@ -1513,8 +1534,153 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
                 memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
 }
 
+/* >>threads =======================================================================================
+   12. WORK IN PARTS
+   A pass cuts its products by columns and its attention by heads into parts that write to different
+   places and share no sum, so who computes a part changes no bit. The parts go to the host's
+   parallel-for or to threads of the session's own, which look for work for some microseconds and
+   then sleep. Relies on nothing.
+   ============================================================================================== */
+
+/* How many share the work, and how it is handed out. */
+typedef struct tfm__crew {
+    tfm_parallel parallel;
+    int32_t n; /* 1: nobody to share with */
+} tfm__crew;
+
+/* task(context, 0) to task(context, parts - 1). crew may be NULL. */
+static void tfm__share(const tfm__crew *crew, tfm_task task, void *context, int32_t parts) {
+    int32_t part;
+    if (crew && crew->n > 1 && parts > 1)
+        crew->parallel.run(crew->parallel.user, task, context, parts);
+    else
+        for (part = 0; part < parts; part++) task(context, part);
+}
+
+#ifdef TFM__THREADS
+
+enum { TFM__MOST_THREADS = 64, TFM__SPINS = 4000 };
+
+/* The work at hand in one word, so that a part is taken by one exchange that fails if the work has
+   changed: its number, how many parts it has, and the next of them. */
+#define TFM__TICKET(number, parts, next)                                                           \
+    ((uint64_t)(number) << 32 | (uint64_t)(parts) << 16 | (uint64_t)(next))
+
+typedef struct tfm__workers {
+    pthread_t threads[TFM__MOST_THREADS];
+    int32_t n; /* threads besides the caller's */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    int32_t asleep; /* under the mutex */
+    uint64_t ticket;
+    uint32_t done; /* parts of this work */
+    int32_t stop;
+    tfm_task task; /* of this work: stay as they are until all its parts are done */
+    void *context;
+} tfm__workers;
+
+static void tfm__pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Takes parts of work number until there are none. */
+static void tfm__work_off(tfm__workers *w, uint32_t number) {
+    for (;;) {
+        uint64_t ticket = __atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE);
+        uint32_t parts = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF;
+        if ((uint32_t)(ticket >> 32) != number || next >= parts) return;
+        if (!__atomic_compare_exchange_n(&w->ticket, &ticket, ticket + 1, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
+            continue;
+        w->task(w->context, (int32_t)next);
+        __atomic_add_fetch(&w->done, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* The number of the work that comes after the one seen; sleeps if none comes soon. */
+static uint32_t tfm__wait_for_work(tfm__workers *w, uint32_t seen) {
+    uint32_t number = seen;
+    int i;
+    for (i = 0; i < TFM__SPINS && number == seen; i++) {
+        number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32);
+        tfm__pause();
+    }
+    if (number != seen) return number;
+    pthread_mutex_lock(&w->mutex);
+    w->asleep++;
+    while ((number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32)) == seen)
+        pthread_cond_wait(&w->wake, &w->mutex);
+    w->asleep--;
+    pthread_mutex_unlock(&w->mutex);
+    return number;
+}
+
+static void *tfm__worker(void *workers) {
+    tfm__workers *w = (tfm__workers *)workers;
+    uint32_t number = 0;
+    for (;;) {
+        number = tfm__wait_for_work(w, number);
+        if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) return NULL;
+        tfm__work_off(w, number);
+    }
+}
+
+/* Puts up the next work. */
+static uint32_t tfm__post(tfm__workers *w, int32_t parts) {
+    uint32_t number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_RELAXED) >> 32) + 1;
+    pthread_mutex_lock(&w->mutex);
+    __atomic_store_n(&w->ticket, TFM__TICKET(number, parts, 0), __ATOMIC_RELEASE);
+    if (w->asleep) pthread_cond_broadcast(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+    return number;
+}
+
+/* tfm_parallel's run: the caller works too, and those who sleep too long miss it. */
+static void tfm__run_parts(void *workers, tfm_task task, void *context, int32_t parts) {
+    tfm__workers *w = (tfm__workers *)workers;
+    int i;
+    w->task = task, w->context = context;
+    __atomic_store_n(&w->done, 0, __ATOMIC_RELAXED);
+    tfm__work_off(w, tfm__post(w, parts));
+    for (i = 0; __atomic_load_n(&w->done, __ATOMIC_ACQUIRE) != (uint32_t)parts; i++) {
+        if (i < TFM__SPINS) tfm__pause();
+        else sched_yield(); /* whoever has the last part may want this core */
+    }
+}
+
+static void tfm__stop_workers(tfm__workers *w) {
+    int32_t i;
+    __atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+    (void)tfm__post(w, 0);
+    for (i = 0; i < w->n; i++) pthread_join(w->threads[i], NULL);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->mutex);
+}
+
+/* n threads besides the caller's. What was started is stopped again if one cannot be. */
+static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err) {
+    memset(w, 0, sizeof *w);
+    if (pthread_mutex_init(&w->mutex, NULL) != 0)
+        return tfm__fail(err, TFM_E_MEMORY, "no mutex for threads");
+    if (pthread_cond_init(&w->wake, NULL) != 0) {
+        pthread_mutex_destroy(&w->mutex);
+        return tfm__fail(err, TFM_E_MEMORY, "no condition variable for threads");
+    }
+    for (; w->n < n; w->n++)
+        if (pthread_create(&w->threads[w->n], NULL, tfm__worker, w) != 0) {
+            int32_t started = w->n;
+            tfm__stop_workers(w);
+            return tfm__fail(err, TFM_E_MEMORY, "thread %i of %i cannot be started",
+                             (int64_t)started + 2, (int64_t)n + 1);
+        }
+    return TFM_OK;
+}
+#endif /* TFM__THREADS */
+
 /* >>kernels =======================================================================================
-   12. THE INNER LOOPS
+   13. THE INNER LOOPS
    All time is spent here. The plain loops are the definition of each operation; the vector kernels
    that follow do the same with the instructions that the machine has, chosen when a pass begins
    (tfm__kernels_here), and are tested against them. Weights stay in rows as the file has them: a
@@ -2153,7 +2319,7 @@ static void tfm__add_to(float *x, const float *y, int64_t n) {
 }
 
 /* >>positions =====================================================================================
-   13. POSITIONAL ENCODINGS
+   14. POSITIONAL ENCODINGS
    One column at a time, since a column has one frequency. Where PyTorch code rounds to float (the
    exponent, the frequency, the angle), so does this, unless double_angles says otherwise: at large
    positions that rounding is larger than 1e-5, and a trained model has seen it.
@@ -2247,9 +2413,9 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 }
 
 /* >>modules =======================================================================================
-   14. NORM, LINEAR, SOFTMAX, FEED-FORWARD
+   15. NORM, LINEAR, SOFTMAX, FEED-FORWARD
    tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
-   The stacks of section 16 call the computations alone, after one check of all weights.
+   The stacks (>>stack) call the computations alone, after one check of all weights.
    ============================================================================================== */
 
 /* Row by row; out may be x. */
@@ -2296,9 +2462,9 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
 
 /* out = x weight^T + bias. The rows of x may lie in any stride; where all of them lie evenly, it is
    one product over all blocks, so that a weight is read once. */
-static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w) {
-    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
-    int64_t stride = w->weight.strides[0], b;
+static void tfm__linear_rows(const tfm__rows *out, const tfm__rows *x, const float *weight,
+                             int64_t stride, const float *bias) {
+    int64_t b;
     if (x->sb == x->L * x->sl && out->sb == out->L * out->sl) { /* one product, not B of them */
         tfm__matmul(out->data, out->sl, x->data, x->sl, x->B * x->L, weight, stride, out->D, x->D,
                     bias);
@@ -2307,6 +2473,40 @@ static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_line
     for (b = 0; b < x->B; b++)
         tfm__matmul(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, x->L, weight, stride,
                     out->D, x->D, bias);
+}
+
+/* One linear map and the parts that its columns are cut into. */
+typedef struct tfm__linear_job {
+    const tfm__rows *out, *x;
+    const tfm_linear_weights *w;
+    int64_t columns; /* of a part */
+} tfm__linear_job;
+
+static void tfm__linear_part(void *context, int32_t part) {
+    const tfm__linear_job *job = (const tfm__linear_job *)context;
+    const float *bias = (const float *)job->w->bias.data;
+    int64_t stride = job->w->weight.strides[0], first = part * job->columns;
+    tfm__rows out = *job->out;
+    out.data += first, out.D = tfm__min(job->columns, out.D - first);
+    tfm__linear_rows(&out, job->x, (const float *)job->w->weight.data + first * stride, stride,
+                     bias ? bias + first : NULL);
+}
+
+enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
+
+/* out = x weight^T + bias, in parts of whole tiles of columns where that pays. */
+static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w,
+                        const tfm__crew *crew) {
+    tfm__linear_job job;
+    int64_t parts = 1, operations = 2 * x->B * x->L * x->D * out->D;
+#ifndef TRANSFORMER_BLAS
+    if (crew && crew->n > 1 && operations >= TFM__WORTH_SHARING)
+        parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 4 * (int64_t)crew->n);
+#endif
+    job.out = out, job.x = x, job.w = w;
+    job.columns = ((out->D + parts - 1) / parts + 15) / 16 * 16;
+    if (job.columns < 1) job.columns = 16;
+    tfm__share(crew, tfm__linear_part, &job, (int32_t)((out->D + job.columns - 1) / job.columns));
 }
 
 /* Checks that a linear takes in columns, and tells how many it gives. */
@@ -2332,7 +2532,7 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
     expected = *x;
     TFM__TRY(tfm__check_linear(weights, "linear", from.D, &expected.dims[x->rank - 1], err));
     TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
-    tfm__linear(&to, &from, weights);
+    tfm__linear(&to, &from, weights, NULL);
     return TFM_OK;
 }
 
@@ -2350,11 +2550,11 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 
 /* hidden: [rows of x, F]. */
 static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tfm_ffn_weights *w,
-                              float *hidden) {
+                              float *hidden, const tfm__crew *crew) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
-    tfm__linear(&h, x, &w->linear1);
+    tfm__linear(&h, x, &w->linear1, crew);
     tfm__activate(hidden, h.B * h.L * h.D, w->activation);
-    tfm__linear(out, &h, &w->linear2);
+    tfm__linear(out, &h, &w->linear2, crew);
 }
 
 /* What a feed-forward of width D needs. */
@@ -2386,13 +2586,14 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     used = scratch->used;
     status =
         tfm__take_floats(scratch, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err);
-    if (status == TFM_OK && !scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden);
+    if (status == TFM_OK && !scratch->measuring)
+        tfm__feed_forward(&to, &from, weights, hidden, NULL);
     scratch->used = used;
     return status;
 }
 
 /* >>attention =====================================================================================
-   15. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
+   16. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    tfm__visible_keys and tfm__is_masked are where masks apply; tfm__attend is the only attention
    loop there is. Public attention projects into scratch, sessions into caches; both end in
    tfm__attend_cached. Relies on tfm__linear and the kernels.
@@ -2508,51 +2709,68 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
     return s;
 }
 
-/* scores: room for S floats. */
-static void tfm__attend(const tfm__attention *a, float *scores) {
-    const tfm__kernels *kernels = tfm__kernels_here();
-    int64_t b, h, t, s, end;
+/* Head h of batch row b: all its queries. scores: room for S floats. */
+static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
+                             int64_t h, float *scores) {
+    const int32_t *path = a->paths ? a->paths + b * a->path_stride : NULL;
+    const float *k = a->k + h * a->k_strides[1], *v = a->v + h * a->v_strides[1];
+    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, t, s, end;
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
-    for (b = 0; b < a->B; b++) {
-        int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv;
-        const int32_t *path = a->paths ? a->paths + b * a->path_stride : NULL;
-        for (h = 0; h < a->H; h++) {
-            const float *k = a->k + h * a->k_strides[1];
-            const float *v = a->v + h * a->v_strides[1];
-            for (t = 0; t < a->T; t++) {
-                const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] +
-                                 t * a->q_strides[2];
-                float *context = a->context + b * a->context_strides[0] +
-                                 h * a->context_strides[1] + t * a->context_strides[2];
-                int64_t n = tfm__visible_keys(a, kv, t);
-                /* scores, masks, softmax, weighted sum of the values: one query at a time */
-                TFM_COUNT(2 * n * (a->K + a->W));
-                for (s = 0; s < n; s = end) {
-                    end = tfm__next_run(path, s, n, &row);
-                    tfm__dot_rows(kernels, scores + s, q,
-                                  k + row * a->k_strides[0] + s * a->k_strides[2], a->k_strides[2],
-                                  end - s, a->K);
-                }
-                for (s = 0; s < n; s++)
-                    scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
-                                                                            : scores[s] * a->scale;
-                tfm__softmax_row(kernels, scores, scores, n);
-                memset(context, 0, (size_t)a->W * sizeof(float));
-                for (s = 0; s < n; s = end) {
-                    end = tfm__next_run(path, s, n, &row);
-                    kernels->weighted_sum(context, scores + s,
-                                          v + row * a->v_strides[0] + s * a->v_strides[2],
-                                          a->v_strides[2], end - s, a->W);
-                }
-                if (a->weights) {
-                    float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
-                               t * a->weight_strides[2];
-                    memcpy(w, scores, (size_t)n * sizeof(float));
-                    for (s = n; s < a->S; s++) w[s] = 0.0f;
-                }
-            }
+    for (t = 0; t < a->T; t++) {
+        const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+        float *context = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
+                         t * a->context_strides[2];
+        int64_t n = tfm__visible_keys(a, kv, t);
+        /* scores, masks, softmax, weighted sum of the values: one query at a time */
+        TFM_COUNT(2 * n * (a->K + a->W));
+        for (s = 0; s < n; s = end) {
+            end = tfm__next_run(path, s, n, &row);
+            tfm__dot_rows(kernels, scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
+                          a->k_strides[2], end - s, a->K);
+        }
+        for (s = 0; s < n; s++)
+            scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
+                                                                    : scores[s] * a->scale;
+        tfm__softmax_row(kernels, scores, scores, n);
+        memset(context, 0, (size_t)a->W * sizeof(float));
+        for (s = 0; s < n; s = end) {
+            end = tfm__next_run(path, s, n, &row);
+            kernels->weighted_sum(context, scores + s,
+                                  v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
+                                  end - s, a->W);
+        }
+        if (a->weights) {
+            float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
+                       t * a->weight_strides[2];
+            memcpy(w, scores, (size_t)n * sizeof(float));
+            for (s = n; s < a->S; s++) w[s] = 0.0f;
         }
     }
+}
+
+/* An attention and the parts that its heads are cut into. */
+typedef struct tfm__attention_job {
+    const tfm__attention *a;
+    float *scores; /* [parts, S] */
+    int64_t parts;
+} tfm__attention_job;
+
+static void tfm__attend_part(void *context, int32_t part) {
+    const tfm__attention_job *job = (const tfm__attention_job *)context;
+    const tfm__kernels *kernels = tfm__kernels_here();
+    int64_t heads = job->a->B * job->a->H, i = part * heads / job->parts;
+    for (; i < (part + 1) * heads / job->parts; i++)
+        tfm__attend_head(job->a, kernels, i / job->a->H, i % job->a->H,
+                         job->scores + part * job->a->S);
+}
+
+/* scores: room for S floats, times the crew. */
+static void tfm__attend(const tfm__attention *a, float *scores, const tfm__crew *crew) {
+    tfm__attention_job job;
+    job.a = a, job.scores = scores, job.parts = 1;
+    if (crew && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
+        job.parts = tfm__min(crew->n, a->B * a->H);
+    tfm__share(crew, tfm__attend_part, &job, (int32_t)job.parts);
 }
 
 /* 1/sqrt(K) unless the caller has a scale of its own. */
@@ -2608,7 +2826,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
             a.weights = (float *)weights->data, tfm__head_strides(weights, a.weight_strides);
         a.scale = tfm__scale(scale, a.K);
         a.masks = masks;
-        tfm__attend(&a, scores);
+        tfm__attend(&a, scores, NULL);
     }
     scratch->used = used;
     return status;
@@ -2667,13 +2885,14 @@ static tfm__kv tfm__kv_from_row(const tfm__kv *kv, const tfm_attention_weights *
 /* Scratch of one layer, taken once and used by all layers in turn. M: B*L rows of the residual
    stream. */
 typedef struct tfm__work {
-    float *q;       /* [M, H*K] */
-    float *context; /* [M, H*W] */
-    float *k, *v;   /* [key rows, H*K], [key rows, H*W] */
-    float *scores;  /* [S] */
-    float *y;       /* [M, D]: what a sub-layer adds */
-    float *n;       /* [M, D]: the normalized input of a pre-norm sub-layer */
-    float *hidden;  /* [M, F] */
+    float *q;              /* [M, H*K] */
+    float *context;        /* [M, H*W] */
+    float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
+    float *scores;         /* [crew, S] */
+    float *y;              /* [M, D]: what a sub-layer adds */
+    float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
+    float *hidden;         /* [M, F] */
+    const tfm__crew *crew; /* who shares the work; NULL: nobody */
 } tfm__work;
 
 /* out = projection of softmax(...) for queries q_in [B, T, .] over S cached positions. */
@@ -2689,7 +2908,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.B = q_in->B, a.H = w->n_heads, a.T = q_in->L, a.S = S;
     a.K = tfm__key_width(w), a.W = tfm__value_width(w);
     q = tfm__rows_make(work->q, a.B, a.T, HK);
-    tfm__linear(&q, q_in, &w->query);
+    tfm__linear(&q, q_in, &w->query, work->crew);
     /* without an output projection the contexts are the output */
     context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
@@ -2702,8 +2921,8 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.scale = tfm__scale(w->scale, a.K);
     a.masks = masks, a.first = first;
     a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
-    tfm__attend(&a, work->scores);
-    if (w->out.weight.data) tfm__linear(out, &context, &w->out);
+    tfm__attend(&a, work->scores, work->crew);
+    if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->crew);
 }
 
 /* Checks one attention for inputs of those widths and tells the output's width. */
@@ -2795,8 +3014,8 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (status == TFM_OK && !scratch->measuring) {
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
                   values = tfm__rows_make(work.v, B, S, HW);
-        tfm__linear(&keys, &k, &weights->key);
-        tfm__linear(&values, &v, &weights->value);
+        tfm__linear(&keys, &k, &weights->key, NULL);
+        tfm__linear(&values, &v, &weights->value, NULL);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
         tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q,
                            &kv, S, 0, masks, &work);
@@ -2806,7 +3025,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 }
 
 /* >>stack =========================================================================================
-   16. LAYERS AND STACKS
+   17. LAYERS AND STACKS
    A layer works on the residual stream x [B*L, D] in place. The same decoder layer serves the
    teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
    and the step (one position, appended to the cache).
@@ -2878,8 +3097,8 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
-    tfm__linear(&k, x, &w->key);
-    tfm__linear(&v, x, &w->value);
+    tfm__linear(&k, x, &w->key, p->work.crew);
+    tfm__linear(&v, x, &w->value, p->work.crew);
     for (b = 0; !direct && b < x->B; b++) {
         int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
@@ -2907,7 +3126,7 @@ static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
                               const tfm_norm_weights *norm, tfm_norm_order order) {
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__feed_forward(&out, &in, w, p->work.hidden);
+    tfm__feed_forward(&out, &in, w, p->work.hidden, p->work.crew);
     tfm__sublayer_out(p, x, norm, order);
 }
 
@@ -3166,7 +3385,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 }
 
 /* >>utf8 ==========================================================================================
-   17. UTF-8
+   18. UTF-8
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
@@ -3217,7 +3436,7 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 }
 
 /* >>json ==========================================================================================
-   18. JSON
+   19. JSON
    A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
    Each function skips white space first and returns 0 at a fault, with at on the faulty byte.
    ============================================================================================== */
@@ -3399,7 +3618,7 @@ static int64_t tfm__json_members(tfm__json *j) {
 }
 
 /* >>safetensors ===================================================================================
-   19. THE FILE FORMAT
+   20. THE FILE FORMAT
    8 bytes header length, a JSON header, the data. All of the format's rules are checked before a
    pointer is handed out: JSON, UTF-8, names (each once), types, shapes (no product wraps), offsets
    (in the file, no hole, no overlap, nothing behind). Two passes over the header: the first counts,
@@ -3885,7 +4104,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 }
 
 /* >>config ========================================================================================
-   20. THE MODEL'S CONFIG
+   21. THE MODEL'S CONFIG
    One table of fields; the JSON fills a value each, and tfm__make_config turns the values into the
    public struct. What depends on shapes is checked by the next section.
    ============================================================================================== */
@@ -4144,7 +4363,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
 }
 
 /* >>vocabulary ====================================================================================
-   21. VOCABULARIES
+   22. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
    traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
    hash that a hostile file could aim at. The bytes stay in the file's buffer.
@@ -4235,7 +4454,7 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
 #endif
 
 /* >>sentencepiece =================================================================================
-   22. SENTENCEPIECE
+   23. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file: protocol buffers, without a library for them. Gives the ids that the package
    gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
@@ -5459,7 +5678,7 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
 #endif
 
 /* >>weights =======================================================================================
-   23. FROM NAMED TENSORS TO A MODEL
+   24. FROM NAMED TENSORS TO A MODEL
    Every tensor of the file is asked for by name, and its shape checked against what is known so
    far; what nobody asked for is an error. Relies on the file's own rules having been checked.
    ============================================================================================== */
@@ -6094,7 +6313,7 @@ TFM_DEF void tfm_free_model(tfm_model *model) {
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
 /* >>session =======================================================================================
-   24. SESSIONS
+   25. SESSIONS
    One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
    independent, so a group changes no bit), which bounds memory whatever the batch.
 
@@ -6143,6 +6362,10 @@ struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
     void *allocation; /* what the allocator gave; the session lies in it */
+    tfm__crew crew;
+#ifdef TFM__THREADS
+    tfm__workers workers; /* where the crew is the session's own */
+#endif
     int32_t max_batch, max_source, max_target, max_beam;
     int32_t max_rows; /* max_batch * max_beam */
 
@@ -6164,7 +6387,7 @@ struct tfm_session {
     int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
     unsigned char *tgt_pads;
 
-    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: section 24 */
+    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
     int decoding; /* tfm_start was called */
     tfm_decode_options decode;
     int32_t beam, n_best;
@@ -6316,7 +6539,7 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     memset(&z, 0, sizeof z);
     TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
-    z.M = rows, z.D = D, z.scores = longest, z.key_rows = rows;
+    z.M = rows, z.D = D, z.scores = longest * s->crew.n, z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
     if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
@@ -6359,6 +6582,14 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
                          (int64_t)o.max_target);
     s->max_rows = s->max_batch * s->max_beam;
+    s->crew.n = o.threads ? o.threads : 1;
+    if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
+        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
+                         (int64_t)o.threads, o.parallel ? ", or parallel has no run" : "");
+    if (o.parallel) s->crew.parallel = *o.parallel;
+#ifndef TFM__THREADS
+    else s->crew.n = 1; /* this build has none of its own */
+#endif
     /* learned positions end somewhere, computed ones do not */
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
     if (o.max_source > most || o.max_target > most)
@@ -6418,6 +6649,17 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     *s = plan;
     s->allocation = memory;
     (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
+    s->work.crew = &s->crew;
+#ifdef TFM__THREADS
+    if (s->crew.n > 1 && !s->crew.parallel.run) {
+        tfm_status status = tfm__start_workers(&s->workers, s->crew.n - 1, err);
+        if (status != TFM_OK) {
+            s->allocator.release(s->allocator.user, s->allocation);
+            return status;
+        }
+        s->crew.parallel.run = tfm__run_parts, s->crew.parallel.user = &s->workers;
+    }
+#endif
     if (s->positions) {
         tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
                                         model->config.d_model);
@@ -6429,7 +6671,11 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
 }
 
 TFM_DEF void tfm_free_session(tfm_session *session) {
-    if (session) session->allocator.release(session->allocator.user, session->allocation);
+    if (!session) return;
+#ifdef TFM__THREADS
+    if (session->workers.n) tfm__stop_workers(&session->workers);
+#endif
+    session->allocator.release(session->allocator.user, session->allocation);
 }
 
 /* Checks a batch and copies it: ids with every pad position filled in, lengths up to the last token
@@ -6644,13 +6890,13 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         tfm__run_decoder(s, &p, s->x, b0, &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
-        tfm__linear(&y, &x, &m->generator);
+        tfm__linear(&y, &x, &m->generator, s->work.crew);
     }
     return TFM_OK;
 }
 
 /* >>search ========================================================================================
-   25. DECODING
+   26. DECODING
    Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
    forest: at each step a hypothesis stands in a cache row, and its new token is written down with
    the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
@@ -7119,8 +7365,7 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
         sentence->n_kept = wanted;
         tfm__sample_step(s, b, 0, wanted, &live[0], logits);
     } else if (!sentence->n_kept) {
-        sentence->n_kept =
-            tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
+        sentence->n_kept = tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
     } else {
         for (i = 0; i < n; i++) {
             int32_t k = live[i].row - b * s->max_beam;
@@ -7255,10 +7500,9 @@ static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_opti
     if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
     sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
-    sentence->cap =
-        (int32_t)tfm__min(tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
-                                   (int64_t)o->min_length + 1),
-                          s->max_target);
+    sentence->cap = (int32_t)tfm__min(
+        tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
+        s->max_target);
     if (o->max_length) sentence->cap = o->max_length;
     if (forced > 0 && forced >= sentence->cap)
         return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",
@@ -7374,7 +7618,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
         tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
-        tfm__linear(&logits, &x, &m->generator);
+        tfm__linear(&logits, &x, &m->generator, s->work.crew);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
             b = s->running[i];
@@ -7509,7 +7753,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
         int64_t n = tfm__min(s->max_rows, B * L - at);
         tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
         tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
-        tfm__linear(&logits, &x, &s->model->generator);
+        tfm__linear(&logits, &x, &s->model->generator, s->work.crew);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / L, l = (at + i) % L;
             const float *row = s->logits + i * V;
@@ -7569,9 +7813,9 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 }
 
 /* >>text ==========================================================================================
-   26. TEXT IN, TEXT OUT
+   27. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
-   Relies on vocabularies, on SentencePiece, and on the calls of sections 24 and 25, which any
+   Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
    program could make.
    ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
@@ -8196,7 +8440,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
    REVISION HISTORY
 
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops for AVX2 and AVX-512;
+                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops for AVX2 and AVX-512; threads;
                             SentencePiece, languages; tfm_tokenize takes a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 

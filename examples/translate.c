@@ -33,6 +33,8 @@ static const char usage[] =
     "  --from CODE, --to CODE  languages, for models of several (eng_Latn, fra ...)\n"
     "  --batch N               sentences translated together (default 16; 1 on a terminal, where\n"
     "                          each line is answered at once)\n"
+    "  --threads N             that share the work (default 1); outputs are the same for any "
+    "number\n"
     "  --max-source N          a line of more than N source tokens is an error (default 4096)\n"
     "\n"
     "search\n"
@@ -70,7 +72,7 @@ enum { MOST_TOKENS = 1000000 }; /* of a line, whatever the options say */
 typedef struct options {
     const char *model;
     tfm_text_form form;
-    int32_t batch, max_length, max_source;
+    int32_t batch, threads, max_length, max_source;
     int document, scores, align, per_token, sample;
     int32_t beam, n_best;
     const char *beside; /* the file of --prefix or --score: lines that go with those of the input */
@@ -279,6 +281,7 @@ static options parse_options(int argc, char **argv) {
         {"--document", FLAG, &o.document, 0, 0, ANY_USE, 0},
         {"--tokens", FLAG, &tokens, 0, 0, ANY_USE, 0},
         {"--batch", COUNT, &o.batch, 1, 1000000, ANY_USE, 0},
+        {"--threads", COUNT, &o.threads, 1, 64, ANY_USE, 0},
         {"--max-source", COUNT, &o.max_source, 1, 1000000, ANY_USE, 0},
         {"--beam", COUNT, &o.beam, 1, 1000, SEARCHING, 0},
         {"--length-penalty", NUMBER, &d->length_penalty, -100, 100, TRANSLATING, 0},
@@ -518,7 +521,7 @@ static tfm_session_options session_options(const translator *t, const shape *s) 
     if (o.max_target < t->opt.decode.min_length) o.max_target = t->opt.decode.min_length;
     if (c->max_positions && o.max_source > c->max_positions) o.max_source = c->max_positions;
     if (c->max_positions && o.max_target > c->max_positions) o.max_target = c->max_positions;
-    o.attention = s->attention;
+    o.attention = s->attention, o.threads = t->opt.threads;
     return o;
 }
 

@@ -140,6 +140,7 @@ if [ -f $zh ]; then
     check "the shipped model is at most 12 MB" 1 "$(( $(wc -c < $zh) <= 12000000 ))"
     check "  translates the demo" 0 "$(run $zh --batch 1 --scores < examples/demo.txt)"
     cp $dir/out $dir/expected
+    check "  with three threads" "0 " "$(run $zh --threads 3 --scores < examples/demo.txt) $(cmp $dir/expected $dir/out 2>&1)"
     check "  in batches" 0 "$(run $zh --batch 7 --scores < examples/demo.txt)"
     check "  to the same texts and scores" "" "$(cmp $dir/expected $dir/out 2>&1)"
     check "  as many lines as it was given" "$(wc -l < examples/demo.txt)" "$(wc -l < $dir/out)"

@@ -1,0 +1,140 @@
+/* Threads: the same bits for any number of them and for a host's parallel-for; sessions that start,
+   stop, sleep and run side by side. Built with -fsanitize=thread it is the race test. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+enum { ROWS = 6, WIDTH = 40, TARGET = 24, VOCABULARY = 700 };
+
+/* Wide enough that products and attention are worth sharing. */
+static tfm_model *wide_model(void) {
+    tiny t = tiny_default();
+    t.d = 96, t.heads = 6, t.key = 16, t.value = 16, t.ff = 256, t.encoder = 2, t.decoder = 2;
+    t.vs = 50, t.vt = VOCABULARY, t.packed = 1;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0";
+    return tiny_model(t);
+}
+
+static tfm_session *make_session(const tfm_model *model, int32_t threads,
+                                 const tfm_parallel *parallel) {
+    tfm_session_options o;
+    tfm_session *session = NULL;
+    memset(&o, 0, sizeof o);
+    o.max_batch = ROWS, o.max_source = WIDTH, o.max_target = TARGET, o.max_beam = 3;
+    o.attention = 1, o.threads = threads, o.parallel = parallel;
+    must(tfm_session_create(&session, model, &o, &err));
+    return session;
+}
+
+static int32_t ids[ROWS * WIDTH];
+static const int32_t lengths[ROWS] = {WIDTH, 1, 17, 33, 5, 28};
+
+/* Everything that one run gives, as bytes. */
+typedef struct outcome {
+    double scores[ROWS * 11];
+    float logits[ROWS * 10 * VOCABULARY];
+    struct {
+        int32_t ids[TARGET], length;
+        double score;
+        float attention[TARGET * WIDTH];
+    } rows[ROWS * 3];
+} outcome;
+
+static void run(tfm_session *s, outcome *out) {
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, WIDTH), tgt = tiny_batch(ids, NULL, ROWS, 10);
+    tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_F32, ROWS, 10, VOCABULARY);
+    tfm_decode_options o;
+    int32_t row, k;
+    memset(out, 0, sizeof *out);
+    memset(&o, 0, sizeof o);
+    must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));
+    must(tfm_score(s, &src, &tgt, out->scores, &err));
+    o.beam = o.n_best = 3, o.length_penalty = 1, o.min_length = 6;
+    must(tfm_decode(s, &src, &o, &err));
+    for (row = 0; row < ROWS; row++)
+        for (k = 0; k < tfm_result_count(s, row); k++) {
+            tfm_result r;
+            tfm_tensor attention;
+            memset(&r, 0, sizeof r);
+            must(tfm_get_result(s, row, k, &r, &err));
+            attention =
+                tfm_tensor_2d(out->rows[row * 3 + k].attention, TFM_F32, r.length, lengths[row]);
+            must(tfm_get_attention(s, row, k, &attention, &err));
+            memcpy(out->rows[row * 3 + k].ids, r.ids, (size_t)r.length * 4);
+            out->rows[row * 3 + k].length = r.length, out->rows[row * 3 + k].score = r.score;
+        }
+}
+
+/* A host's parallel-for that does the parts backwards, and counts. */
+static void backwards(void *user, tfm_task task, void *context, int32_t parts) {
+    int32_t part;
+    *(int64_t *)user += parts;
+    for (part = parts - 1; part >= 0; part--) task(context, part);
+}
+
+static void same_bits(const tfm_model *model) {
+    static outcome one, many;
+    static const int32_t numbers[] = {2, 3, 4, 7};
+    tfm_session *s = make_session(model, 1, NULL);
+    tfm_parallel host;
+    int64_t parts = 0;
+    size_t i;
+    int again, same;
+    SECTION("the same bits for any number of threads");
+    run(s, &one);
+    CHECK(one.rows[0].length > 5 && one.scores[0] < 0, "");
+    tfm_free_session(s);
+    for (i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        s = make_session(model, numbers[i], NULL);
+        for (again = 0, same = 1; again < 5; again++) {
+            run(s, &many);
+            same &= memcmp(&one, &many, sizeof one) == 0;
+        }
+        tfm_free_session(s);
+        CHECK(same, "%d threads, five times", (int)numbers[i]);
+    }
+    host.run = backwards, host.user = &parts;
+    s = make_session(model, 4, &host);
+    run(s, &many);
+    tfm_free_session(s);
+    CHECK(memcmp(&one, &many, sizeof one) == 0 && parts > 1000,
+          "a host's parallel-for that goes backwards, %ld parts", (long)parts);
+}
+
+static void lives(const tfm_model *model) {
+    tfm_session *s[4];
+    tfm_session_options o;
+    tfm_session *none = NULL;
+    tfm_parallel host;
+    static outcome a, b;
+    int i, same = 1;
+    SECTION("starting, sleeping, stopping");
+    for (i = 0; i < 50; i++) tfm_free_session(make_session(model, 4, NULL));
+    CHECK(1, "50 sessions that never worked");
+    for (i = 0; i < 4; i++) s[i] = make_session(model, 1 + i, NULL);
+    run(s[0], &a);
+    for (i = 1; i < 4; i++) {
+        run(s[i], &b); /* while the others' threads sleep */
+        same &= memcmp(&a, &b, sizeof a) == 0;
+    }
+    for (i = 0; i < 4; i++) tfm_free_session(s[i]);
+    CHECK(same, "four sessions, one after the other, ended while idle");
+    memset(&o, 0, sizeof o);
+    o.threads = 65;
+    CHECK_FAILS(tfm_session_create(&none, model, &o, &err), TFM_E_ARGUMENT, "threads is 65");
+    memset(&host, 0, sizeof host);
+    o.threads = 2, o.parallel = &host;
+    CHECK_FAILS(tfm_session_create(&none, model, &o, &err), TFM_E_ARGUMENT, "parallel has no run");
+    CHECK(none == NULL, "outputs untouched");
+}
+
+int main(void) {
+    tfm_model *model = wide_model();
+    unsigned seed = 5;
+    int i;
+    for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 49);
+    same_bits(model);
+    lives(model);
+    tfm_free_model(model);
+    return test_done("test_threads");
+}
