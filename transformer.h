@@ -1707,6 +1707,9 @@ typedef struct tfm__kernels {
                          int64_t width);
     /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum, in double. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
+    /* the largest of n numbers, NaN passed over; -inf if there is none */
+    float (*largest)(const float *x, int64_t n);
+    void (*scale)(float *x, float factor, int64_t n);
 } tfm__kernels;
 
 /* ---- plain loops ---- */
@@ -1794,6 +1797,19 @@ static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n)
         if (y) y[i] = e;
     }
     return tfm__sum_double_lanes(acc);
+}
+
+static float tfm__plain_largest(const float *x, int64_t n) {
+    float max = -INFINITY;
+    int64_t i;
+    for (i = 0; i < n; i++)
+        if (x[i] > max) max = x[i]; /* false for NaN */
+    return max;
+}
+
+static void tfm__plain_scale(float *x, float factor, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) x[i] *= factor;
 }
 
 /* ---- x86-64: AVX2 and AVX-512 ----
@@ -1967,6 +1983,24 @@ TFM__AVX512 static double tfm__avx512_exp_sum(float *y, const float *x, float ma
     return tfm__sum_double_lanes(lanes);
 }
 
+TFM__AVX512 static float tfm__avx512_largest(const float *x, int64_t n) {
+    __m512 max = _mm512_set1_ps(-INFINITY);
+    int64_t i;
+    for (i = 0; i < n; i += 16) /* of a NaN and a number, max_ps takes the second */
+        max = _mm512_max_ps(
+            _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), tfm__mask_avx512(n - i), x + i), max);
+    return _mm512_reduce_max_ps(max);
+}
+
+TFM__AVX512 static void tfm__avx512_scale(float *x, float factor, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i += 16) {
+        __mmask16 mask = tfm__mask_avx512(n - i);
+        _mm512_mask_storeu_ps(
+            x + i, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(factor)));
+    }
+}
+
 /* 16 lanes in two registers. */
 TFM__AVX2 static inline __m256i tfm__mask_avx2(int64_t left) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -2118,6 +2152,23 @@ TFM__AVX2 static inline __m256 tfm__exp_avx2(__m256 x) {
                                 _mm256_add_epi32(whole, _mm256_set1_epi32(127)), 23)));
 }
 
+TFM__AVX2 static float tfm__avx2_largest(const float *x, int64_t n) {
+    __m256 max = _mm256_set1_ps(-INFINITY);
+    float lanes[8];
+    int64_t i;
+    for (i = 0; i + 8 <= n; i += 8) max = _mm256_max_ps(_mm256_loadu_ps(x + i), max);
+    _mm256_storeu_ps(lanes, max);
+    lanes[0] = tfm__plain_largest(lanes, 8), lanes[1] = tfm__plain_largest(x + i, n - i);
+    return lanes[0] > lanes[1] ? lanes[0] : lanes[1];
+}
+
+TFM__AVX2 static void tfm__avx2_scale(float *x, float factor, int64_t n) {
+    int64_t i;
+    for (i = 0; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
+    tfm__plain_scale(x + i, factor, n - i);
+}
+
 TFM__AVX2 static double tfm__avx2_exp_sum(float *y, const float *x, float max, int64_t n) {
     __m256d acc[4];
     double lanes[TFM__LANES];
@@ -2152,17 +2203,20 @@ enum { TFM__KERNEL_SETS = 3 };
 static const tfm__kernels *tfm__kernel_set(int i) {
     static const tfm__kernels plain = {
         "plain C",           tfm__plain_dots_4x4,     tfm__plain_dots_1x16,
-        tfm__plain_dots_1x4, tfm__plain_weighted_sum, tfm__plain_exp_sum};
+        tfm__plain_dots_1x4, tfm__plain_weighted_sum, tfm__plain_exp_sum,
+        tfm__plain_largest,  tfm__plain_scale};
 #ifdef TFM__X86
-    static const tfm__kernels avx2 = {"AVX2 and FMA",         tfm__avx2_dots_4x4,
-                                      tfm__avx2_dots_1x16,    tfm__avx2_dots_1x4,
-                                      tfm__avx2_weighted_sum, tfm__avx2_exp_sum};
+    static const tfm__kernels avx2 = {
+        "AVX2 and FMA",         tfm__avx2_dots_4x4, tfm__avx2_dots_1x16, tfm__avx2_dots_1x4,
+        tfm__avx2_weighted_sum, tfm__avx2_exp_sum,  tfm__avx2_largest,   tfm__avx2_scale};
     static const tfm__kernels avx512 = {"AVX-512",
                                         tfm__avx512_dots_4x4,
                                         tfm__avx512_dots_1x16,
                                         tfm__avx512_dots_1x4,
                                         tfm__avx512_weighted_sum,
-                                        tfm__avx512_exp_sum};
+                                        tfm__avx512_exp_sum,
+                                        tfm__avx512_largest,
+                                        tfm__avx512_scale};
     if (i == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
     if (i == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
@@ -2249,23 +2303,13 @@ static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_st
 #endif
 }
 
-/* The largest of n numbers, -inf if there is none. */
-static float tfm__max_of(const float *x, int64_t n) {
-    float max = -INFINITY;
-    int64_t i;
-    for (i = 0; i < n; i++)
-        if (x[i] > max) max = x[i]; /* false for NaN */
-    return max;
-}
-
 /* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
 static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
-    float max = tfm__max_of(x, n), sum;
-    int64_t i;
+    float max = kernels->largest(x, n);
+    double sum;
     if (max == -INFINITY) max = 0.0f;
-    sum = (float)kernels->exp_sum(y, x, max, n);
-    if (sum == 0.0f) return;
-    for (i = 0; i < n; i++) y[i] /= sum;
+    sum = kernels->exp_sum(y, x, max, n);
+    if (sum != 0) kernels->scale(y, (float)(1 / sum), n);
 }
 
 /* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
@@ -6990,8 +7034,9 @@ static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__lea
 
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
 static double tfm__log_sum(const float *x, int64_t n) {
-    float max = tfm__max_of(x, n);
-    return (double)max + log(tfm__kernels_here()->exp_sum(NULL, x, max, n));
+    const tfm__kernels *kernels = tfm__kernels_here();
+    float max = kernels->largest(x, n);
+    return (double)max + log(kernels->exp_sum(NULL, x, max, n));
 }
 
 /* ---- what may come next ---- */

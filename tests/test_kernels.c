@@ -129,6 +129,25 @@ static void exponentials(const tfm__kernels *k) {
           (double)y[3], (double)y[4]);
 }
 
+static void largest_and_scale(const tfm__kernels *k) {
+    float x[70], y[70];
+    int64_t n, i;
+    int right = 1;
+    for (n = 0; n <= 66; n++) {
+        float max = -INFINITY;
+        for (i = 0; i < 70; i++) {
+            x[i] = y[i] = i < n ? (float)((i * 37) % 61) - 70 : 1e9f;
+            if (i % 13 == 4) x[i] = NAN; /* passed over */
+            else if (i < n && x[i] > max) max = x[i];
+        }
+        right &= k->largest(x, n) == max;
+        k->scale(y, 0.5f, n);
+        for (i = 0; i < 70; i++)
+            right &= y[i] == (i < n ? ((float)((i * 37) % 61) - 70) / 2 : 1e9f);
+    }
+    CHECK(right, "the largest of 0 to 66 numbers, NaN passed over; their halves");
+}
+
 /* Products of awkward shapes, whole: every element has the bits of the row alone. */
 static void products(void) {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 31, 64, 65};
@@ -173,6 +192,7 @@ int main(void) {
         dots(k);
         weighted(k);
         exponentials(k);
+        largest_and_scale(k);
     }
     SECTION(tfm_cpu_string());
 #ifndef TRANSFORMER_BLAS
