@@ -2253,6 +2253,12 @@ static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x,
     }
 }
 
+#if defined(__GNUC__)
+#define TFM__PREFETCH(address) __builtin_prefetch(address)
+#else
+#define TFM__PREFETCH(address) ((void)(address))
+#endif
+
 /* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
 static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t M,
                         const float *w, int64_t w_stride, int64_t N, int64_t K, const float *bias) {
@@ -2286,12 +2292,19 @@ static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_st
     }
     for (m0 = 0; m0 < M; m0 += X_ROWS)
         for (n = 0; n < N; n += 4) {
-            int64_t end = tfm__min(m0 + X_ROWS, M);
+            int64_t end = tfm__min(m0 + X_ROWS, M), lines = (K + 15) / 16, ahead = 0, soon;
             int columns = (int)tfm__min(4, N - n);
             for (j = 0; j < 4; j++) ws[j] = w + tfm__min(n + j, N - 1) * w_stride;
             for (m = m0; m < end; m += 4) {
                 int rows = (int)tfm__min(4, end - m);
                 for (i = 0; i < 4; i++) xs[i] = x + tfm__min(m + i, end - 1) * x_stride;
+                /* the next rows of w come from memory while these are multiplied (here and not in
+                   a function: GCC takes one that only prefetches for one that does nothing) */
+                soon = n + 4 < N && m0 == 0 ? lines * tfm__min(m + 4 - m0, end - m0) / (end - m0)
+                                            : 0;
+                for (; ahead < soon; ahead++)
+                    for (j = 0; j < 4; j++)
+                        TFM__PREFETCH(w + tfm__min(n + 4 + j, N - 1) * w_stride + 16 * ahead);
                 kernels->dots_4x4(xs, ws, K, sums);
                 for (i = 0; i < rows; i++)
                     for (j = 0; j < columns; j++) {
@@ -2542,8 +2555,9 @@ enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
 static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w,
                         const tfm__crew *crew) {
     tfm__linear_job job;
-    int64_t parts = 1, operations = 2 * x->B * x->L * x->D * out->D;
+    int64_t parts = 1;
 #ifndef TRANSFORMER_BLAS
+    int64_t operations = 2 * x->B * x->L * x->D * out->D;
     if (crew && crew->n > 1 && operations >= TFM__WORTH_SHARING)
         parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 4 * (int64_t)crew->n);
 #endif
