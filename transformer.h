@@ -3430,11 +3430,12 @@ static int tfm__compare_names(const void *a, const void *b) {
     return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
 }
 
-/* Empty tensors come before the one that begins at the same byte. */
+/* Empty tensors come before the one that begins at the same byte, in the order of the header. */
 static int tfm__compare_offsets(const void *a, const void *b) {
     const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return x < y ? -1 : x > y; /* both lie in one array */
 }
 
 static int tfm__compare_strings(const void *a, const void *b) {
@@ -3774,7 +3775,6 @@ TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *na
                 if (tfm__compare_offsets(file->by_offset[m], e) < 0) a = m + 1;
                 else b = m;
             }
-            while (file->by_offset[a] != (const void *)e) a++; /* empty tensors share an offset */
             return a;
         }
         if (order < 0) low = middle + 1;
