@@ -3415,6 +3415,9 @@ typedef struct tfm__entry {
     tfm_dtype dtype;
 } tfm__entry;
 
+/* bytes of "":{"dtype":"U8","shape":[],"data_offsets":[0,0]} */
+enum { TFM__LEAST_ENTRY = 49 };
+
 struct tfm_safetensors {
     tfm__pool pool;
     const unsigned char *data; /* the data section */
@@ -3560,7 +3563,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
                                    tfm_error *err) {
     tfm__json j, ahead;
     void *memory;
-    int64_t members, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
+    int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
     int have_metadata = 0;
     if (fault >= 0)
         return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
@@ -3571,11 +3574,14 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
     tfm__json_space(&ahead);
     if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(tfm__entry), &memory, err));
+    /* memory in proportion to the header: one entry more than fit it as JSON, since the first that
+       is none ends the reading */
+    room = tfm__min(members, n / TFM__LEAST_ENTRY + 1);
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(tfm__entry), &memory, err));
     f->entries = (tfm__entry *)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
     f->by_offset = (void **)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
     f->by_name = (void **)memory;
     TFM__TRY(tfm__pool_take(&f->pool, n + 1, 1, &memory, err));
     f->strings = (char *)memory;
