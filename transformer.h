@@ -5694,6 +5694,23 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
+/* Each layer has some of what it cannot do without: a file that only names many layers takes no
+   memory for them. */
+static tfm_status tfm__check_layers(const tfm__loader *l, const char *stack, int32_t n) {
+    static const char *const parts[] = {"self_attn.", "linear1.weight", "linear2.weight",
+                                        "multihead_attn."};
+    char prefix[TFM__NAME];
+    int32_t i, k, most = strcmp(stack, "decoder") == 0 ? 4 : 3;
+    for (i = 0; i < n; i++)
+        for (k = 0; k < most; k++) {
+            tfm__format(prefix, sizeof prefix, "%s.layers.%i.%s", stack, (int64_t)i, parts[k]);
+            if (!tfm__has_prefix(l->file, prefix))
+                return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix,
+                                 k % 3 ? "" : "q_proj.weight");
+        }
+    return TFM_OK;
+}
+
 /* Memory for the layers of a stack, zeroed. A stack without layers is a missing tensor. */
 static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
                                    void **layers) {
@@ -5701,6 +5718,7 @@ static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t siz
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          stack);
+    TFM__TRY(tfm__check_layers(l, stack, *n));
     TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
     memset(*layers, 0, (size_t)*n * size);
     return TFM_OK;
