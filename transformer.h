@@ -4201,10 +4201,13 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
     void *memory;
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
-    for (i = 0; i < size; i++) {
-        if (text[i] == '\n') lines++;
-        if (text[i] == '\n' || text[i] == '\t') spellings++;
+    for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
+        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (i == begin)
+            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
+        if (text[i] == '\n') lines++;
+        spellings++, begin = i + 1;
     }
     if (size && text[size - 1] != '\n')
         return tfm__fail(err, TFM_E_TENSOR, "%s: the last line has no end", name);
@@ -4221,9 +4224,6 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
-        if (i == begin)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name,
-                             (int64_t)v->n + 1);
         s->text = text + begin, s->size = i - begin, s->id = v->n;
         if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
         v->sorted[v->n_spellings++] = s;
