@@ -3692,6 +3692,9 @@ typedef struct tfm__entry {
     tfm_dtype dtype;
 } tfm__entry;
 
+/* bytes of "":{"dtype":"U8","shape":[],"data_offsets":[0,0]} */
+enum { TFM__LEAST_ENTRY = 49 };
+
 struct tfm_safetensors {
     tfm__pool pool;
     const unsigned char *data; /* the data section */
@@ -3707,11 +3710,12 @@ static int tfm__compare_names(const void *a, const void *b) {
     return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
 }
 
-/* Empty tensors come before the one that begins at the same byte. */
+/* Empty tensors come before the one that begins at the same byte, in the order of the header. */
 static int tfm__compare_offsets(const void *a, const void *b) {
     const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return x < y ? -1 : x > y; /* both lie in one array */
 }
 
 static int tfm__compare_strings(const void *a, const void *b) {
@@ -3836,7 +3840,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
                                    tfm_error *err) {
     tfm__json j, ahead;
     void *memory;
-    int64_t members, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
+    int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
     int have_metadata = 0;
     if (fault >= 0)
         return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
@@ -3847,11 +3851,14 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
     tfm__json_space(&ahead);
     if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(tfm__entry), &memory, err));
+    /* memory in proportion to the header: one entry more than fit it as JSON, since the first that
+       is none ends the reading */
+    room = tfm__min(members, n / TFM__LEAST_ENTRY + 1);
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(tfm__entry), &memory, err));
     f->entries = (tfm__entry *)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
     f->by_offset = (void **)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, members, sizeof(void *), &memory, err));
+    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
     f->by_name = (void **)memory;
     TFM__TRY(tfm__pool_take(&f->pool, n + 1, 1, &memory, err));
     f->strings = (char *)memory;
@@ -4051,7 +4058,6 @@ TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *na
                 if (tfm__compare_offsets(file->by_offset[m], e) < 0) a = m + 1;
                 else b = m;
             }
-            while (file->by_offset[a] != (const void *)e) a++; /* empty tensors share an offset */
             return a;
         }
         if (order < 0) low = middle + 1;
@@ -4472,10 +4478,13 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
     void *memory;
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
-    for (i = 0; i < size; i++) {
-        if (text[i] == '\n') lines++;
-        if (text[i] == '\n' || text[i] == '\t') spellings++;
+    for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
+        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (i == begin)
+            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
+        if (text[i] == '\n') lines++;
+        spellings++, begin = i + 1;
     }
     if (size && text[size - 1] != '\n')
         return tfm__fail(err, TFM_E_TENSOR, "%s: the last line has no end", name);
@@ -4492,9 +4501,6 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
-        if (i == begin)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name,
-                             (int64_t)v->n + 1);
         s->text = text + begin, s->size = i - begin, s->id = v->n;
         if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
         v->sorted[v->n_spellings++] = s;
@@ -5965,6 +5971,23 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
+/* Each layer has some of what it cannot do without: a file that only names many layers takes no
+   memory for them. */
+static tfm_status tfm__check_layers(const tfm__loader *l, const char *stack, int32_t n) {
+    static const char *const parts[] = {"self_attn.", "linear1.weight", "linear2.weight",
+                                        "multihead_attn."};
+    char prefix[TFM__NAME];
+    int32_t i, k, most = strcmp(stack, "decoder") == 0 ? 4 : 3;
+    for (i = 0; i < n; i++)
+        for (k = 0; k < most; k++) {
+            tfm__format(prefix, sizeof prefix, "%s.layers.%i.%s", stack, (int64_t)i, parts[k]);
+            if (!tfm__has_prefix(l->file, prefix))
+                return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix,
+                                 k % 3 ? "" : "q_proj.weight");
+        }
+    return TFM_OK;
+}
+
 /* Memory for the layers of a stack, zeroed. A stack without layers is a missing tensor. */
 static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
                                    void **layers) {
@@ -5972,6 +5995,7 @@ static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t siz
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          stack);
+    TFM__TRY(tfm__check_layers(l, stack, *n));
     TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
     memset(*layers, 0, (size_t)*n * size);
     return TFM_OK;

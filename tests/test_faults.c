@@ -1,0 +1,468 @@
+/* No memory and no file: each allocation and each call of stdio fails, once and from then on, in
+   everything that allocates or reads. After each fault the status and its message say so, outputs
+   are untouched, nothing leaks, and the same objects then work: they give the same tokens, texts
+   and scores, to the bit. What does not allocate runs with an allocator that has nothing left.
+
+   Rows of hostile inputs: E1 (memory), E2 and C14 (reading), E3 (outputs), E4 (paths). */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- stdio that fails: call number fail_at, or from there on ---- */
+
+static struct {
+    int calls, fail_at, persistent, opens, open;
+    long more; /* what ftell adds: the file changes while it is read */
+} io;
+static int io_fails(void) {
+    io.calls++;
+    return io.calls == io.fail_at || (io.persistent && io.fail_at && io.calls > io.fail_at);
+}
+static FILE *io_fopen(const char *path, const char *mode) {
+    FILE *f = io_fails() ? NULL : fopen(path, mode);
+    io.opens++, io.open += f != NULL;
+    return f;
+}
+static int io_fclose(FILE *f) {
+    io.open--;
+    return fclose(f);
+}
+static size_t io_fread(void *data, size_t size, size_t n, FILE *f) {
+    return fread(data, size, io_fails() ? n / 2 : n, f);
+}
+static int io_fseek(FILE *f, long to, int from) { return io_fails() ? -1 : fseek(f, to, from); }
+static long io_ftell(FILE *f) { return io_fails() ? -1 : ftell(f) + io.more; }
+
+#define fopen io_fopen
+#define fclose io_fclose
+#define fread io_fread
+#define fseek io_fseek
+#define ftell io_ftell
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+#define SPACE "\xe2\x96\x81"
+
+/* ---- an allocator that fails ---- */
+
+static struct { int calls, live, fail_at, persistent, fired; } memory;
+static void *take(void *user, size_t bytes) {
+    (void)user;
+    memory.calls++;
+    if (bytes > (size_t)1 << 30 || memory.calls == memory.fail_at ||
+        (memory.persistent && memory.fail_at && memory.calls > memory.fail_at)) {
+        memory.fired++;
+        return NULL;
+    }
+    memory.live++;
+    return malloc(bytes);
+}
+static void give(void *user, void *pointer) {
+    (void)user;
+    memory.live--;
+    free(pointer);
+}
+static const tfm_allocator allocator = {take, give, NULL};
+static void fail_after(int n, int persistent) {
+    memory.fail_at = n ? memory.calls + n : 0;
+    memory.persistent = persistent;
+}
+
+static int injected, survived, read_faults;
+
+/* ---- models of each kind ---- */
+
+typedef struct kind {
+    const char *name, *config, *src, *tgt; /* vocabularies, or NULL */
+    const char *spm;                       /* in sentencepiece.safetensors, or NULL */
+    const char *text, *target;
+    int vs, vt;
+    tfm_dtype dtype;
+    int odd; /* the file's bytes lie at an odd address */
+} kind;
+
+#define SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
+#define IDS ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3, \"suppressed\": [0]"
+#define WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nc\nd\ne\n"
+#define LETTERS "<pad>\n<s>\n</s>\n<unk>\n" SPACE "\n\xe5\xad\xa6\t\xe5\xad\xb8\na\nb\nc\nd\ne\n"
+#define PIECES                                                                                     \
+    "<pad>\n<s>\n</s>\n<unk>\n" SPACE "hel\nlo\n" SPACE "wor\nld\n.\n" SPACE "\nx" SPACE "y\n'"    \
+    "\nz\n"
+static const kind kinds[] = {
+    {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0},
+    {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 0},
+    {"characters to pieces", IDS ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
+     LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_F32, 0},
+    {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0},
+    {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 1},
+    {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_F32, 0},
+    {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_F32, 0},
+    {"unigram with bytes", IDS SPM, NULL, NULL, "unigram_bytes.model", "the \xf0\x9f\x91\x8d", "a",
+     420, 420, TFM_F32, 0},
+    {"BPE with symbols and languages",
+     IDS SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"", NULL, NULL,
+     "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_F32, 0},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static void *bytes_of(const kind *k, size_t *size) {
+    tiny t = tiny_default();
+    st_writer w;
+    char *bytes;
+    t.config = k->config, t.src = k->src, t.tgt = k->tgt, t.vs = k->vs, t.vt = k->vt;
+    t.dtype = k->dtype;
+    tiny_write(&w, t);
+    if (k->spm) {
+        tfm_safetensors *file = test_open("sentencepiece.safetensors");
+        st_add(&w, "src_sentencepiece", test_get(file, k->spm));
+        tfm_free_safetensors(file);
+    }
+    bytes = (char *)tiny_bytes(&w, size);
+    if (k->odd) {
+        char *moved = (char *)test_memory(*size + 1) + 1;
+        memcpy(moved, bytes, *size);
+        bytes = moved;
+    }
+    return bytes;
+}
+
+/* ---- all that a session and its model can do, as one number ---- */
+
+static uint64_t seen;
+static void see(const void *data, size_t n) {
+    const unsigned char *p = (const unsigned char *)data;
+    while (n--) seen = (seen ^ *p++) * 1099511628211u;
+}
+static void see_results(tfm_session *s) {
+    tfm_result r;
+    int32_t i;
+    for (i = 0; i < tfm_result_count(s, 0); i++) {
+        must(tfm_get_result(s, 0, i, &r, &err));
+        see(r.ids, (size_t)r.length * 4), see(&r.score, sizeof r.score);
+    }
+}
+static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
+    static char room[1 << 16], out[4096];
+    tfm_arena arena = tfm_arena_make(room, sizeof room);
+    int32_t ids[64], n = 0;
+    size_t size = 0;
+    must(tfm_tokenize(m, k->text, strlen(k->text), TFM_FORM_TEXT, ids, 64, &n, &arena, &err));
+    see(ids, (size_t)n * 4);
+    must(tfm_tokenize_target(m, k->target, strlen(k->target), TFM_FORM_TEXT, ids, 64, &n, &arena,
+                             &err));
+    see(ids, (size_t)n * 4);
+    must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+    see(out, size);
+    if (tfm_model_config(m)->n_languages) must(tfm_set_languages(s, NULL, "fra", &err));
+    must(tfm_translate(s, k->text, out, sizeof out, &err));
+    see(out, strlen(out));
+    must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    see(out, size);
+}
+
+/* Works with an allocator that has nothing left, and asks it for nothing. */
+static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
+    static const int32_t ids[] = {3, 4, 5, 6};
+    static float logits[4 * 512], attention[64 * 16];
+    tfm_batch src = tiny_batch(ids, NULL, 1, 4), tgt = tiny_batch(ids + 1, NULL, 1, 3);
+    tfm_tensor t = tfm_tensor_3d(logits, TFM_F32, 1, 3, k->vt), w;
+    tfm_decode_options o;
+    tfm_result r;
+    double scores[4];
+    int calls = memory.calls;
+    seen = 14695981039346656037u;
+    fail_after(1, 1);
+    must(tfm_encode(s, &src, &err));
+    see(tfm_memory(s).data, (size_t)tfm_model_config(m)->d_model * 4 * sizeof(float));
+    must(tfm_forward(s, &src, &tgt, NULL, &t, &err));
+    see(logits, (size_t)(3 * k->vt) * sizeof(float));
+    memset(&o, 0, sizeof o);
+    o.max_length = 12;
+    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    w = tfm_tensor_2d(attention, TFM_F32, r.length, 4);
+    must(tfm_get_attention(s, 0, 0, &w, &err));
+    see(attention, (size_t)r.length * 4 * sizeof(float));
+    o.beam = 3, o.n_best = 2, o.length_penalty = 1;
+    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    memset(&o, 0, sizeof o);
+    o.max_length = 12, o.samples = 3, o.seed = 7, o.top_p = 0.9;
+    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    memset(&o, 0, sizeof o);
+    o.max_length = 12, o.alternatives = 3;
+    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    must(tfm_score(s, &src, &tgt, scores, &err)), see(scores, sizeof scores);
+    if (k->text) see_text(m, s, k);
+    if (memory.calls != calls) printf("a session asked for memory\n"), exit(2);
+    fail_after(0, 0);
+    return seen;
+}
+
+/* ---- each allocation fails ---- */
+
+typedef struct objects {
+    tfm_safetensors *file;
+    tfm_model *model;
+    tfm_session *session;
+} objects;
+typedef enum call { OPEN, LOAD, OPEN_FILE, LOAD_FILE, CREATE, N_CALLS } call;
+static const char *const call_names[] = {"tfm_safetensors_open", "tfm_model_load",
+                                         "tfm_safetensors_open_file", "tfm_model_load_file",
+                                         "tfm_session_create"};
+
+static const char *path;
+static tfm_status do_call(call which, objects *o, const void *data, size_t size) {
+    tfm_model_options mo;
+    tfm_session_options so;
+    memset(&mo, 0, sizeof mo), memset(&so, 0, sizeof so);
+    mo.allocator = &allocator;
+    so.max_source = 32, so.max_beam = 3, so.attention = 1;
+    switch (which) {
+    case OPEN: return tfm_safetensors_open(&o->file, data, size, &allocator, &err);
+    case LOAD: return tfm_model_load(&o->model, data, size, &mo, &err);
+    case OPEN_FILE: return tfm_safetensors_open_file(&o->file, path, &allocator, &err);
+    case LOAD_FILE: return tfm_model_load_file(&o->model, path, &mo, &err);
+    default: return tfm_session_create(&o->session, o->model, &so, &err);
+    }
+}
+/* Frees what the call made. */
+static void undo(call which, objects *o) {
+    if (which == CREATE) tfm_free_session(o->session), o->session = NULL;
+    else if (which == LOAD || which == LOAD_FILE) tfm_free_model(o->model), o->model = NULL;
+    else tfm_free_safetensors(o->file), o->file = NULL;
+}
+
+/* The whole of what a model gives: a session is made, used and freed. */
+static uint64_t outcome(objects *o, const kind *k) {
+    uint64_t number;
+    must(do_call(CREATE, o, NULL, 0));
+    number = use(o->model, o->session, k);
+    undo(CREATE, o);
+    return number;
+}
+
+/* How many allocations the call makes; each of them failed, both ways, and all was as it should. */
+static int each_allocation(call which, const kind *k, objects *o, const void *data, size_t size,
+                           uint64_t expected, int *good) {
+    static char sentinel;
+    int persistent, n = 0;
+    for (persistent = 0; persistent < 2; persistent++) {
+        for (n = 1;; n++) {
+            objects before;
+            int live = memory.live, fired = memory.fired, fine;
+            if (which == CREATE) o->session = (tfm_session *)(void *)&sentinel;
+            else if (which == OPEN || which == OPEN_FILE)
+                o->file = (tfm_safetensors *)(void *)&sentinel;
+            else o->model = (tfm_model *)(void *)&sentinel;
+            before = *o;
+            memset(&err, 0, sizeof err);
+            fail_after(n, persistent);
+            if (do_call(which, o, data, size) == TFM_OK) break;
+            fail_after(0, 0);
+            fine = memory.fired > fired && err.status == TFM_E_MEMORY &&
+                   strncmp(err.text, "no memory for ", 14) == 0 && memory.live == live &&
+                   memcmp(&before, o, sizeof before) == 0 && io.open == 0;
+            /* the same objects then work */
+            fine &= do_call(which, o, data, size) == TFM_OK;
+            if (which == LOAD || which == LOAD_FILE) fine &= outcome(o, k) == expected;
+            if (which == CREATE) fine &= use(o->model, o->session, k) == expected;
+            undo(which, o);
+            fine &= memory.live == live;
+            injected++, survived += fine;
+            *good &= fine;
+        }
+        fail_after(0, 0);
+        undo(which, o);
+    }
+    return n - 1;
+}
+
+static void no_memory(void) {
+    int i;
+    SECTION("E1, E3: each allocation fails, once and from then on");
+    for (i = 0; i < N_KINDS; i++) {
+        size_t size;
+        void *data = bytes_of(&kinds[i], &size);
+        objects o;
+        uint64_t expected;
+        int good = 1, open, load, create;
+        memset(&o, 0, sizeof o);
+        must(do_call(LOAD, &o, data, size));
+        expected = outcome(&o, &kinds[i]);
+        create = each_allocation(CREATE, &kinds[i], &o, data, size, expected, &good);
+        undo(LOAD, &o);
+        open = each_allocation(OPEN, &kinds[i], &o, data, size, expected, &good);
+        load = each_allocation(LOAD, &kinds[i], &o, data, size, expected, &good);
+        CHECK(good && load > open && open > 3 && create == 1 && memory.live == 0,
+              "%s: open %d, load %d, session %d allocations; all else none", kinds[i].name, open,
+              load, create);
+    }
+}
+
+static void no_memory_for_files(void) {
+    static const char *const paths[] = {"tests/data/models/marian.safetensors",
+                                        "tests/data/models/m2m_100.safetensors"};
+    int i;
+    for (i = 0; i < 2; i++) {
+        kind k = kinds[0];
+        objects o;
+        uint64_t expected;
+        int good = 1, open, load;
+        memset(&o, 0, sizeof o);
+        path = paths[i];
+        must(do_call(LOAD_FILE, &o, NULL, 0));
+        k.vt = tfm_model_config(o.model)->tgt_vocab_size;
+        expected = outcome(&o, &k);
+        undo(LOAD_FILE, &o);
+        open = each_allocation(OPEN_FILE, &k, &o, NULL, 0, expected, &good);
+        load = each_allocation(LOAD_FILE, &k, &o, NULL, 0, expected, &good);
+        CHECK(good && load > open && memory.live == 0 && io.open == 0,
+              "%s: open %d, load %d allocations", path, open, load);
+    }
+}
+
+/* ---- each call of stdio fails ---- */
+
+static void reading(void) {
+    static const call calls[] = {OPEN_FILE, LOAD_FILE};
+    static const long more[] = {1, 64, 1L << 30, LONG_MAX / 2};
+    static char sentinel;
+    objects o;
+    int i, persistent, n, good = 1;
+    SECTION("E2, C14: each call of stdio fails, once and from then on");
+    memset(&o, 0, sizeof o);
+    path = "tests/data/models/marian.safetensors";
+    for (i = 0; i < 2; i++) {
+        for (persistent = 0; persistent < 2; persistent++) {
+            for (n = 1;; n++) {
+                o.file = (tfm_safetensors *)(void *)&sentinel,
+                o.model = (tfm_model *)(void *)&sentinel;
+                memset(&err, 0, sizeof err);
+                io.calls = 0, io.fail_at = n, io.persistent = persistent;
+                if (do_call(calls[i], &o, NULL, 0) == TFM_OK) break;
+                io.fail_at = 0;
+                good &= err.status == TFM_E_IO && strncmp(err.text, path, strlen(path)) == 0;
+                good &= memory.live == 0 && io.open == 0;
+                good &= (void *)o.file == (void *)&sentinel && (void *)o.model == (void *)&sentinel;
+                must(do_call(calls[i], &o, NULL, 0)), undo(calls[i], &o);
+                read_faults++;
+            }
+            undo(calls[i], &o);
+            io.fail_at = 0;
+        }
+        CHECK(good && n - 1 == 6 && memory.live == 0 && io.open == 0,
+              "%s: each of %d calls of stdio", call_names[calls[i]], n - 1);
+    }
+    SECTION("C14: the file is not as long as it was");
+    for (i = 0; i < 4; i++) {
+        io.more = more[i];
+        o.model = NULL;
+        CHECK(do_call(LOAD_FILE, &o, NULL, 0) != TFM_OK && !o.model && memory.live == 0 &&
+                  io.open == 0 &&
+                  (err.status == TFM_E_IO || err.status == TFM_E_MEMORY ||
+                   err.status == TFM_E_OVERFLOW),
+              "%ld bytes shorter: %s", more[i], err.text);
+        read_faults++;
+    }
+    for (i = 1; i < 4; i++) {
+        io.more = -i * i * 1000;
+        CHECK_FAILS(do_call(LOAD_FILE, &o, NULL, 0), TFM_E_FORMAT, "");
+        CHECK(!o.model && memory.live == 0 && io.open == 0, "nothing is kept");
+        read_faults++;
+    }
+    io.more = 0;
+}
+
+/* ---- room of the caller: every size that is too small ---- */
+
+static void no_room(void) {
+    static char room[1 << 16], out[4096], copy[4096];
+    int i;
+    SECTION("E3: arenas and buffers of every size that is too small");
+    for (i = 1; i < N_KINDS; i++) {
+        const kind *k = &kinds[i];
+        size_t size, at, length = strlen(k->text);
+        void *data = bytes_of(k, &size);
+        tfm_arena arena = tfm_arena_measuring(), wide = tfm_arena_make(room, sizeof room);
+        int32_t ids[64], n = 0, count, m;
+        int good = 1, arenas = 0, buffers = 0;
+        objects o;
+        memset(&o, 0, sizeof o);
+        must(do_call(LOAD, &o, data, size)), must(do_call(CREATE, &o, NULL, 0));
+        must(tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &n, &arena, &err));
+        must(tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &n, &wide, &err));
+        for (at = 0; at <= arena.peak; at++) {
+            tfm_arena some = tfm_arena_make(room, at);
+            tfm_status status;
+            memset(ids, -1, sizeof ids), count = -1;
+            status =
+                tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &count, &some, &err);
+            if (status == TFM_OK) good &= count == n;
+            else good &= status == TFM_E_ARENA && count == -1 && ids[0] == -1 && arenas++ >= 0;
+            good &= some.used == 0 && (status == TFM_OK || at < arena.peak);
+        }
+        for (m = 0; m < n; m++) {
+            memset(ids, -1, sizeof ids), count = -1;
+            good &= tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, m, &count, &wide,
+                                 &err) == TFM_E_TOO_LONG &&
+                    count == -1 && ids[0] == -1;
+            buffers++;
+        }
+        if (tfm_model_config(o.model)->n_languages)
+            must(tfm_set_languages(o.session, NULL, "fra", &err));
+        must(tfm_translate(o.session, k->text, out, sizeof out, &err));
+        length = strlen(out);
+        memset(copy, 'x', sizeof copy);
+        for (at = 1; at <= length; at += 1 + length / 40) {
+            memset(out, 'x', sizeof out);
+            good &= tfm_translate(o.session, k->text, out, at, &err) == TFM_E_TOO_SMALL &&
+                    memcmp(out, copy, sizeof out) == 0;
+            buffers++;
+        }
+        good &= tfm_translate(o.session, k->text, out, length + 1, &err) == TFM_OK;
+        undo(CREATE, &o), undo(LOAD, &o);
+        CHECK(good && memory.live == 0, "%s: %d arenas, %d buffers", k->name, arenas, buffers);
+    }
+}
+
+/* A model file names no other file: nothing is opened, whatever stands in it. */
+static void paths_in_files(void) {
+    tiny t = tiny_default();
+    st_writer w;
+    objects o;
+    size_t size;
+    void *data;
+    SECTION("E4: paths in a model file");
+    memset(&o, 0, sizeof o);
+    tiny_write(&w, t);
+    st_add_metadata(&w, "license", "/etc/passwd");
+    st_add_metadata(&w, "source", "file:///etc/passwd");
+    st_add_metadata(&w, "revision", "../../../../etc/passwd");
+    data = tiny_bytes(&w, &size);
+    io.opens = 0;
+    must(do_call(LOAD, &o, data, size)), undo(LOAD, &o);
+    CHECK(io.opens == 0, "metadata that look like paths open nothing");
+    tiny_write(&w, t);
+    st_add_metadata(&w, "vocabulary", "../vocabulary.txt");
+    data = tiny_bytes(&w, &size);
+    CHECK_FAILS(do_call(LOAD, &o, data, size), TFM_E_CONFIG, "'vocabulary' is not part of a model");
+    t.config = ", \"vocabulary\": \"/etc/passwd\"";
+    tiny_write(&w, t);
+    data = tiny_bytes(&w, &size);
+    CHECK_FAILS(do_call(LOAD, &o, data, size), TFM_E_CONFIG, "'vocabulary' is not a known field");
+    CHECK(io.opens == 0 && memory.live == 0, "a field or key that names a file is refused");
+}
+
+int main(void) {
+    no_memory();
+    no_memory_for_files();
+    reading();
+    no_room();
+    paths_in_files();
+    CHECK(injected == survived && injected > 500, "%d allocations failed, %d survived; %d reads",
+          injected, survived, read_faults);
+    return test_done("test_faults");
+}

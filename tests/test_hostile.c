@@ -1,0 +1,866 @@
+/* Hostile inputs, a section for each row: what a file or a text from a stranger may try. Each input
+   lies in memory of exactly its size, so that a sanitizer sees a read past it; each refusal leaves
+   outputs untouched, leaks nothing, and allocates no block larger than 4 x the input and 8 kB.
+
+   ROW   TEST                                     ROW   TEST
+   C1    test_files container; cut() here         J1    deep() here; test_files container
+   C2    test_files container                     J2    test_files container, model_files
+   C3    cut() here; test_files container         J3    numbers() here; test_files container
+   C4    test_files container                     J4    test_files container
+   C5    many() here; test_files container        J5    names() here; test_files container
+   C6    offsets() here; test_files container     J6    many() here; test_files many_tensors
+   C7    offsets() here; test_files container     J7    test_files container
+   C8    offsets() here                           J8    names() here; test_files container
+   C9    test_files container                     M1    test_files every_tensor, model_files
+   C10   shapes() here; test_files container      M2    heads(), many_layers() here; test_files
+   C11   shapes() here; test_files model_files    M3    special_ids() here; test_files model_files
+   C12   shapes() here; test_files container      M4    numbers_of_weights() here; test_model
+   C13   addresses() here; test_model             M5    bad_ids() here; test_model limits
+   C14   test_faults reading                      M6    shapes() here: no quantized weights yet
+   C15   addresses() here                         E1-E4 test_faults
+   T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
+   T2    test_sentencepiece charsmaps             T6    texts() here; test_text, test_sentencepiece
+   T3    test_sentencepiece wire                  T7    vocabularies() here; test_files vocabularies
+   T4    test_sentencepiece wire
+
+   test_hostile --huge also reads a text of more than 2 GiB (T6). */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+#include <locale.h>
+
+#define SPACE "\xe2\x96\x81"
+#define WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nc\nd\ne\n"
+#define IDS ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3"
+
+/* ---- accounting ---- */
+
+static struct {
+    int live, refused;
+    size_t largest;
+    double most; /* the largest block of a refused input, as a multiple of the input */
+    int outside; /* refused inputs that took a block over 4 x their size and 8 kB */
+} account;
+static void *take(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > account.largest) account.largest = bytes;
+    if (bytes > (size_t)1 << 30) return NULL;
+    account.live++;
+    return malloc(bytes);
+}
+static void give(void *user, void *pointer) {
+    (void)user;
+    account.live--;
+    free(pointer);
+}
+static const tfm_allocator allocator = {take, give, NULL};
+
+static void refused(size_t size, const void *output) {
+    account.refused++;
+    if (account.largest > 4 * size + 8192) account.outside++;
+    if (size > 8192 && (double)account.largest / (double)size > account.most)
+        account.most = (double)account.largest / (double)size;
+    if (output) printf("output touched on failure\n"), exit(2);
+    if (account.live) printf("%d blocks leaked\n", account.live), exit(2);
+    if (!err.text[0] || strlen(err.text) >= sizeof err.text) printf("no message\n"), exit(2);
+}
+
+/* The bytes in memory of exactly their size, at an address of its own. */
+static void *exact(const void *data, size_t size) {
+    void *copy = malloc(size ? size : 1);
+    if (!copy) exit(2);
+    if (size) memcpy(copy, data, size);
+    return copy;
+}
+
+/* tfm_safetensors_open; a file that opens is looked at, and freed. */
+static tfm_status open_bytes(const void *data, size_t size) {
+    tfm_safetensors *file = NULL;
+    void *copy = exact(data, size);
+    tfm_status status;
+    account.largest = 0, err.text[0] = 0;
+    status = tfm_safetensors_open(&file, copy, size, &allocator, &err);
+    if (status != TFM_OK) refused(size, file);
+    tfm_free_safetensors(file);
+    free(copy);
+    return status;
+}
+
+/* A header and so many bytes of data. */
+static char *file_of(const char *header, size_t n, size_t data_size, size_t *size) {
+    char *bytes = (char *)malloc(8 + n + data_size);
+    int i;
+    if (!bytes) exit(2);
+    for (i = 0; i < 8; i++) bytes[i] = (char)((uint64_t)n >> 8 * i & 0xff);
+    memcpy(bytes + 8, header, n);
+    memset(bytes + 8 + n, 1, data_size);
+    *size = 8 + n + data_size;
+    return bytes;
+}
+static tfm_status open_header(const char *header, size_t n, size_t data_size) {
+    size_t size;
+    char *bytes = file_of(header, n, data_size, &size);
+    tfm_status status = open_bytes(bytes, size);
+    free(bytes);
+    return status;
+}
+static tfm_status open_text(const char *header, size_t data_size) {
+    return open_header(header, strlen(header), data_size);
+}
+
+/* tfm_model_load; a model that loads is kept if there is a place for it. */
+static tfm_status load_bytes(const void *data, size_t size, tfm_model **kept) {
+    tfm_model *model = NULL;
+    tfm_model_options o;
+    tfm_status status;
+    memset(&o, 0, sizeof o);
+    o.allocator = &allocator;
+    account.largest = 0, err.text[0] = 0;
+    status = tfm_model_load(&model, data, size, &o, &err);
+    if (status != TFM_OK) refused(size, model);
+    if (kept) *kept = model;
+    else tfm_free_model(model);
+    return status;
+}
+static tfm_status load(st_writer *w) {
+    size_t size;
+    void *data = tiny_bytes(w, &size), *copy = exact(data, size);
+    tfm_status status = load_bytes(copy, size, NULL);
+    free(copy);
+    return status;
+}
+static tfm_status load_config(const char *config) {
+    tiny t = tiny_default();
+    st_writer w;
+    t.config = config;
+    tiny_write(&w, t);
+    return load(&w);
+}
+static st_entry *entry(st_writer *w, const char *name) {
+    size_t i;
+    for (i = 0; i < w->n_entries; i++)
+        if (strcmp(w->entries[i].name, name) == 0) return &w->entries[i];
+    printf("no entry %s\n", name);
+    exit(2);
+}
+
+/* Text that grows, for headers of a million tensors. */
+static char *big;
+static size_t n_big, room_big;
+static void put(const char *text) {
+    size_t n = strlen(text);
+    if (n_big + n + 1 > room_big) {
+        room_big = 2 * (n_big + n + 1);
+        big = (char *)realloc(big, room_big);
+        if (!big) exit(2);
+    }
+    memcpy(big + n_big, text, n + 1);
+    n_big += n;
+}
+static void put_many(const char *text, int n) {
+    while (n--) put(text);
+}
+
+/* The input in big was refused, and took no large block. */
+static void bounded(const char *what, tfm_status status) {
+    CHECK(status != TFM_OK && account.outside == 0, "%s: %s; a block of %d kB for %d kB", what,
+          err.text, (int)(account.largest >> 10), (int)(n_big >> 10));
+}
+
+/* ---- the container ---- */
+
+static void cut(void) {
+    tiny t = tiny_default();
+    st_writer w;
+    size_t size, n, header;
+    unsigned char *data;
+    int wrong = 0, cuts = 0;
+    SECTION("C1, C3: a model cut short");
+    t.src = t.tgt = WORDS, t.vt = 11, t.d = 8;
+    tiny_write(&w, t);
+    data = (unsigned char *)tiny_bytes(&w, &size);
+    header = 8 + data[0] + 256 * (size_t)data[1];
+    for (n = 0; n < size; n += n < 64 || n + 64 > size ? 1 : n < header ? 13 : 101, cuts++) {
+        void *copy = exact(data, n);
+        wrong += load_bytes(copy, n, NULL) != TFM_E_FORMAT;
+        free(copy);
+    }
+    CHECK(wrong == 0, "at %d of %d lengths", cuts, (int)size);
+}
+
+#define T(name, dtype, shape, offsets)                                                             \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static void offsets(void) {
+    static const struct {
+        const char *header;
+        int data;
+        const char *says; /* NULL: must be accepted */
+    } rows[] = {
+        {"{" T("a", "F32", "[1]", "[0,1e3]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[0,1.0]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[-0,4]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[null,4]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[\"0\",4]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[[0],4]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[0,9223372036854775808]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[18446744073709551612,0]") "}", 4, "data_offsets of a"},
+        {"{" T("a", "F32", "[1]", "[99999999999999999999999999999999,0]") "}", 4, "data_offsets"},
+        /* C7: products that wrap to what is there */
+        {"{" T("a", "F32", "[4611686018427387905]", "[0,4]") "}", 4, "'a'"},
+        {"{" T("a", "F32", "[3037000500,3037000500]", "[0,4]") "}", 4, "'a'"},
+        {"{" T("a", "U8", "[4294967296,4294967296,1]", "[0,0]") "}", 0, "its shape overflows"},
+        {"{" T("a", "U8", "[9223372036854775807,2]", "[0,0]") "}", 0, "its shape overflows"},
+        {"{" T("a", "U8", "[9223372036854775807]", "[0,0]") "}", 0, "elements of U8 in 0 bytes"},
+        {"{" T("a", "F64", "[288230376151711744]", "[0,0]") "}", 0, "elements of F64 in 0 bytes"},
+        {"{" T("a", "U8", "[9223372036854775807,9223372036854775807,0]", "[0,0]") "}", 0,
+         "its shape overflows"},
+        {"{" T("a", "U8", "[0,9223372036854775807,9223372036854775807]", "[0,0]") "}", 0, NULL},
+        {"{" T("a", "U8", "[1e0]", "[0,1]") "}", 1, "shape"},
+        {"{" T("a", "U8", "[18446744073709551617]", "[0,1]") "}", 1, "shape"},
+        /* C8: sums that wrap */
+        {"{" T("a", "U8", "[9223372036854775807]",
+               "[0,9223372036854775807]") "," T("b", "U8", "[1]",
+                                                "[9223372036854775807,"
+                                                "9223372036854775808]") "}",
+         1, "of a data section of 1 bytes"},
+        {"{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[9223372036854775807]",
+                                                "[1,9223372036854775807]") "}",
+         1, "of a data section of 1 bytes"},
+    };
+    size_t i;
+    SECTION("C6, C7, C8: offsets, products, sums");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tfm_status status = open_text(rows[i].header, (size_t)rows[i].data);
+        if (rows[i].says)
+            CHECK(status == TFM_E_FORMAT && strstr(err.text, rows[i].says), "%s", err.text);
+        else CHECK(status == TFM_OK, "accepted: %s %s", rows[i].header, err.text);
+    }
+}
+
+static void shapes(void) {
+    static const char *const names[] = {"src_embedding.weight", "encoder.layers.0.norm1.weight",
+                                        "decoder.layers.1.linear1.weight"};
+    static float zeros[4096];
+    tiny t = tiny_default();
+    st_writer w;
+    size_t i;
+    int type, good = 0, named = 1;
+    SECTION("C10: ranks");
+    n_big = 0;
+    put("{\"a\":{\"dtype\":\"F32\",\"shape\":["), put_many("1,", 1000000);
+    put("1],\"data_offsets\":[0,4]}}");
+    CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "a million dimensions: %s", err.text);
+    for (i = 0; i < 3; i++) {
+        st_entry *e;
+        tiny_write(&w, t);
+        e = entry(&w, names[i]);
+        e->tensor = tfm_tensor_make(zeros, TFM_F32, 0, NULL), e->bytes = 4;
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
+    }
+    SECTION("C11: nothing in it");
+    for (i = 0; i < 3; i++) {
+        st_entry *e;
+        tiny_write(&w, t);
+        e = entry(&w, names[i]);
+        e->tensor = tfm_tensor_2d(zeros, TFM_F32, 0, 0), e->bytes = 0;
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
+    }
+    tiny_write(&w, t);
+    for (i = 0; i < w.n_entries; i++) {
+        tfm_tensor *x = &w.entries[i].tensor;
+        *x = x->rank == 2 ? tfm_tensor_2d(zeros, TFM_F32, 0, 0) : tfm_tensor_1d(zeros, TFM_F32, 0);
+        w.entries[i].bytes = 0;
+    }
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "is [0, 0]: a size out of range");
+    for (type = 0; type < 3; type++) {
+        t = tiny_default();
+        t.encoder = type == 0 ? 0 : 1, t.decoder = type == 1 ? 0 : 1;
+        tiny_write(&w, t);
+        while (type == 2 && w.n_entries) free(w.entries[--w.n_entries].name);
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, "is missing");
+    }
+    SECTION("C12, M6: element types");
+    t = tiny_default();
+    for (type = 0; type < TFM_DTYPE_COUNT; type++)
+        for (i = 0; i < 3; i++) {
+            st_entry *e;
+            tfm_status status;
+            int64_t bits = tfm__dtypes[type].bits;
+            tiny_write(&w, t);
+            e = entry(&w, names[i]);
+            if (test_count(&e->tensor) * bits % 8 || bits < 8) {
+                st_free(&w);
+                continue;
+            }
+            e->tensor = tfm_tensor_make(zeros, (tfm_dtype)type, e->tensor.rank, e->tensor.dims);
+            e->bytes = test_count(&e->tensor) * bits / 8;
+            status = load(&w);
+            if (status == TFM_OK) good++;
+            else named &= status == TFM_E_TENSOR && strstr(err.text, names[i]) != NULL;
+        }
+    CHECK(good == 9 && named, "of all types F32, F16 and BF16 are weights; the others are named");
+    tiny_write(&w, t);
+    st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_F32, 24));
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is not part of a model");
+}
+
+static void addresses(void) {
+    static const char header[] = "{" T("a", "U8", "[1]", "[0,1]") "," T(
+        "b", "I64", "[1]", "[1,9]") "," T("c", "F32", "[1]", "[9,13]") "}";
+    static const unsigned char data[] = {7, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x20, 0xC1};
+    static char room[1024];
+    tfm_safetensors *file = NULL;
+    size_t size, k;
+    char *bytes = file_of(header, sizeof header - 1, sizeof data, &size);
+    int good = 1;
+    SECTION("C13, C15: elements at any address, little-endian whatever the machine");
+    memcpy(bytes + size - sizeof data, data, sizeof data);
+    for (k = 0; k < 8; k++) {
+        int64_t whole = 0;
+        float f = 0;
+        memcpy(room + k, bytes, size);
+        must(tfm_safetensors_open(&file, room + k, size, NULL, &err));
+        must(tfm_safetensors_read(file, 1, TFM_I64, &whole, &err));
+        must(tfm_safetensors_read(file, 2, TFM_F32, &f, &err));
+        good &= whole == 0x0807060504030201 && f == -10.0f;
+        tfm_free_safetensors(file);
+    }
+    CHECK(good, "an I64 and an F32 at eight addresses");
+    free(bytes);
+}
+
+static void many(void) {
+    tfm_safetensors *file = NULL;
+    size_t size;
+    char *bytes, name[128];
+    int i, found = 1;
+    SECTION("C5, J6: a million of them");
+    n_big = 0;
+    put("{");
+    for (i = 0; i < 100000; i++) {
+        snprintf(name, sizeof name, "%s" T("%d", "F32", "[1]", "[0,4]"), i ? "," : "", i);
+        put(name);
+    }
+    put("}");
+    CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "100,000 names for four bytes: %s", err.text);
+    n_big = 0;
+    put("{");
+    for (i = 0; i < 1000000; i++) {
+        snprintf(name, sizeof name, "%s" T("%d", "U8", "[0]", "[0,0]"), i ? "," : "", i);
+        put(name);
+    }
+    put("}");
+    bytes = file_of(big, n_big, 0, &size);
+    account.largest = 0;
+    must(tfm_safetensors_open(&file, bytes, size, &allocator, &err));
+    CHECK(account.largest < 4 * size, "a million empty tensors, %d MB: the largest block has %d MB",
+          (int)(size >> 20), (int)(account.largest >> 20));
+    for (i = 0; i < 100000; i++) {
+        int64_t at;
+        snprintf(name, sizeof name, "%d", i * 10);
+        at = tfm_safetensors_find(file, name);
+        found &= at >= 0 && strcmp(tfm_safetensors_name(file, at), name) == 0;
+    }
+    CHECK(found && tfm_safetensors_find(file, "1000000") == -1,
+          "100,000 of them are found by name");
+    tfm_free_safetensors(file);
+    free(bytes);
+    n_big = 0;
+    put("{"), put_many("\"\":0,", 1000000), put("\"\":0}");
+    bounded("a million members that are no tensors", open_header(big, n_big, 0));
+    n_big = 0;
+    put("{\"__metadata__\":{"), put_many("\"\":\"\",", 1000000), put("\"\":\"\"}}");
+    bounded("a million metadata", open_header(big, n_big, 0));
+}
+
+/* ---- JSON ---- */
+
+static void deep(void) {
+    static const char *const begins[] = {
+        "{\"__metadata__\":{\"k\":", "{\"a\":{\"x\":", "{\"__metadata__\":", "{\"x\":", ""};
+    static const char *const brackets[] = {"[", "{\"a\":", "[{\"a\":"};
+    char config[2048];
+    int i, k;
+    SECTION("J1: nesting");
+    for (i = 0; i < 5; i++)
+        for (k = 0; k < 3; k++) {
+            n_big = 0;
+            put(begins[i]), put_many(brackets[k], 1000000);
+            CHECK(open_header(big, n_big, 0) == TFM_E_FORMAT, "a million '%s' behind '%s': %.60s",
+                  brackets[k], begins[i], err.text);
+        }
+    for (i = 0; i < 2; i++) { /* what is closed again, on either side of the limit of 64 */
+        n_big = 0;
+        put("{\"a\":{\"x\":"), put_many("[", i ? 64 : 62), put_many("]", i ? 64 : 62);
+        put(",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}");
+        CHECK((open_header(big, n_big, 0) == TFM_OK) == !i, "%d brackets: %s", i ? 64 : 62,
+              i ? err.text : "accepted");
+    }
+    memset(config, '[', 400);
+    memcpy(config, ", \"norm\": ", 10), config[400] = 0;
+    CHECK_FAILS(load_config(config), TFM_E_CONFIG, "malformed JSON");
+}
+
+static void numbers(void) {
+    static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE",
+                                          "fr_FR.UTF-8", "fr_FR.utf8", "German_Germany"};
+    static const struct {
+        const char *text;
+        double value;
+    } rows[] = {
+        {"1.5", 1.5},     {"0.25e1", 2.5}, {"12345678901234567890123", 12345678901234567890123.},
+        {"1e-30", 1e-30}, {"0.1", 0.1},    {"1E+2", 100}};
+    int i, comma = 0;
+    SECTION("J3: numbers, whatever the locale");
+    for (i = 0; i < 6 && !comma; i++)
+        comma = setlocale(LC_ALL, locales[i]) && localeconv()->decimal_point[0] == ',';
+    if (!comma) {
+        printf("    skipped: no locale with a decimal comma\n");
+        test_skipped++;
+    }
+    for (i = 0; i < 6; i++) {
+        tfm__json j;
+        double value = -1;
+        int whole;
+        int64_t integer;
+        void *copy = exact(rows[i].text, strlen(rows[i].text)); /* no NUL behind it */
+        j.begin = j.at = (char *)copy, j.end = j.at + strlen(rows[i].text);
+        CHECK(tfm__json_number(&j, &value, &whole, &integer) && j.at == j.end &&
+                  fabs(value - rows[i].value) <= 1e-15 * rows[i].value,
+              "%s", rows[i].text);
+        free(copy);
+    }
+    CHECK(load_config(", \"embedding_scale\": 1.5, \"layer_norm_eps\": 1.0E-6") == TFM_OK, "%s",
+          err.text);
+    CHECK_FAILS(load_config(", \"embedding_scale\": 1,5"), TFM_E_CONFIG, "malformed JSON");
+    CHECK_FAILS(load_config(", \"embedding_scale\": NaN"), TFM_E_CONFIG, "malformed JSON");
+    CHECK_FAILS(load_config(", \"embedding_scale\": 1e400"), TFM_E_CONFIG, "embedding_scale");
+    CHECK_FAILS(load_config(", \"embedding_scale\": 0x10"), TFM_E_CONFIG, "malformed JSON");
+    setlocale(LC_ALL, "C");
+}
+
+static void names(void) {
+    static const char header[] =
+        "{" T("", "U8", "[0]", "[0,0]") "," T("a", "U8", "[1]", "[0,1]") "," T(
+            "ab", "U8", "[1]", "[1,2]") "," T("a.b", "U8", "[1]", "[2,3]") "," T("b", "U8", "[1]",
+                                                                                 "[3,4]") "}";
+    static const char *const all[] = {"", "a", "ab", "a.b", "b"}, *const none[] = {"A", "a.", "abc",
+                                                                                   " ", "a b"};
+    static const char *const values[] = {"1", "null", "true", "[]", "{}", "\"a"};
+    tfm_safetensors *file = NULL;
+    size_t size;
+    char *bytes = file_of(header, sizeof header - 1, 4, &size), text[128];
+    int i, good = 1;
+    SECTION("J5: names that begin as others do, and none");
+    must(tfm_safetensors_open(&file, bytes, size, NULL, &err));
+    for (i = 0; i < 5; i++) {
+        good &= tfm_safetensors_find(file, all[i]) == i;
+        good &= tfm_safetensors_find(file, none[i]) == -1;
+    }
+    CHECK(good, "each is found, and nothing else");
+    tfm_free_safetensors(file);
+    free(bytes);
+    SECTION("J8: values that are no strings");
+    for (i = 0; i < 6; i++) {
+        snprintf(text, sizeof text, "{\"__metadata__\":{\"k\":%s}}", values[i]);
+        CHECK_FAILS(open_text(text, 0), TFM_E_FORMAT, i == 5 ? "malformed" : "no string of k");
+        snprintf(text, sizeof text,
+                 "{\"a\":{\"x\":%s,\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                 values[i]);
+        CHECK((open_text(text, 0) == TFM_OK) == (i < 5), "an unknown field may hold %s", values[i]);
+    }
+}
+
+/* ---- what a model says ---- */
+
+static void heads(void) {
+    static const char *const bad[] = {"-1",   "1.5", "2147483647", "2147483648", "\"2\"",
+                                      "null", "[2]", "1e1",        "13",         "7"};
+    char config[64];
+    size_t i;
+    SECTION("M2: heads");
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tiny t = tiny_default();
+        st_writer w;
+        tiny_write(&w, t);
+        snprintf(config, sizeof config, "{\"n_heads\": %s}", bad[i]);
+        free(w.pairs[0].value);
+        w.pairs[0].value = st_copy(config);
+        CHECK(load(&w) != TFM_OK && (strstr(err.text, "n_heads") || strstr(err.text, "heads")),
+              "%s: %s", bad[i], err.text);
+    }
+}
+
+/* 3,000 layers of which the file has a name and no more: no memory for all of them. */
+static void many_layers(void) {
+    static const char *const stacks[] = {"encoder", "decoder"};
+    static float zero[1];
+    int i, k;
+    SECTION("M2: layers by name alone");
+    for (k = 0; k < 2; k++) {
+        tiny t = tiny_default();
+        st_writer w;
+        char name[64];
+        t.d = 4, t.heads = 1, t.key = t.value = 2, t.ff = 4;
+        tiny_write(&w, t);
+        for (i = 2; i < 3000; i++) {
+            snprintf(name, sizeof name, "%s.layers.%d.", stacks[k], i);
+            st_add(&w, name, tfm_tensor_1d(zero, TFM_F32, 1));
+        }
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, ".layers.2.");
+        CHECK(account.outside == 0, "%s: the largest block has %d kB", stacks[k],
+              (int)(account.largest >> 10));
+    }
+}
+
+static void special_ids(void) {
+    static const char *const fields[] = {"src_pad", "tgt_pad", "src_unk", "tgt_unk", "src_start",
+                                         "src_end", "start",   "end",     "forced"};
+    static const char *const bad[] = {"13",          "14",  "2147483647", "4294967296", "-1",
+                                      "-2147483648", "1.0", "\"1\"",      "true"};
+    char config[128];
+    size_t i, k;
+    int wrong = 0;
+    SECTION("M3: ids outside the vocabulary");
+    for (i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (k = 0; k < sizeof bad / sizeof *bad; k++) {
+            snprintf(config, sizeof config, ", \"%s\": %s", fields[i], bad[k]);
+            wrong += load_config(config) != TFM_E_CONFIG || !strstr(err.text, fields[i]);
+        }
+    CHECK(wrong == 0, "%d fields with %d values each: refused, and named", (int)i, (int)k);
+    for (k = 0; k < sizeof bad / sizeof *bad; k++) {
+        snprintf(config, sizeof config, ", \"suppressed\": [0, %s]", bad[k]);
+        wrong += load_config(config) != TFM_E_CONFIG || !strstr(err.text, "suppressed");
+        snprintf(config, sizeof config, ", \"position_offset\": %s", bad[k]);
+        if (k > 3) wrong += load_config(config) != TFM_E_CONFIG;
+    }
+    CHECK(wrong == 0, "a list of ids, and an offset");
+}
+
+/* Every kind of search over weights that are no numbers ends, with ids in range. */
+static void numbers_of_weights(void) {
+    static const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
+    static const int32_t ids[] = {3, 4, 5};
+    tfm_batch src = tiny_batch(ids, NULL, 1, 3);
+    int v, search, good = 1, runs = 0;
+    SECTION("M4: weights that are no numbers");
+    for (v = 0; v < 7; v++) {
+        tiny t = tiny_default();
+        st_writer w;
+        tfm_model *model;
+        tfm_session *s = NULL;
+        tfm_session_options so;
+        size_t i;
+        int64_t k;
+        double scores[4];
+        tiny_write(&w, t);
+        for (i = 0; i < w.n_entries; i++)
+            for (k = (int64_t)i % 7; k < test_count(&w.entries[i].tensor); k += 7)
+                ((float *)w.entries[i].tensor.data)[k] = values[v];
+        model = tiny_load(&w, NULL);
+        memset(&so, 0, sizeof so);
+        so.max_source = 4, so.max_beam = 4, so.attention = 1;
+        must(tfm_session_create(&s, model, &so, &err));
+        for (search = 0; search < 6; search++, runs++) {
+            tfm_decode_options o;
+            tfm_result r;
+            int32_t rank;
+            memset(&o, 0, sizeof o);
+            if (search == 1 || search == 4) o.beam = 4, o.n_best = 4;
+            if (search == 2) o.samples = 4, o.top_p = 0.5, o.top_k = 5;
+            if (search == 3) o.alternatives = 4;
+            if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_SURE;
+            if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
+            must(tfm_decode(s, &src, &o, &err));
+            for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
+                must(tfm_get_result(s, 0, rank, &r, &err));
+                good &= r.finish != TFM_RUNNING && r.length <= 24;
+                for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < t.vt;
+            }
+        }
+        must(tfm_score(s, &src, &src, scores, &err));
+        tfm_free_session(s), tfm_free_model(model);
+    }
+    CHECK(good, "%d searches end, with ids in range", runs);
+}
+
+/* Ids and counts that are out of range, in every call that takes some. */
+static void bad_ids(void) {
+    static const int32_t bad[] = {-1, 13, INT32_MIN, INT32_MAX}, good_ids[] = {3, 4, 5};
+    static const int32_t sizes[] = {-1, INT32_MIN, INT32_MAX};
+    tiny t = tiny_default();
+    tfm_model *model;
+    tfm_session *s;
+    tfm_batch src = tiny_batch(good_ids, NULL, 1, 3), wrong;
+    float logits[3 * 13];
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, 3, 13);
+    double scores[4] = {7, 7, 7, 7};
+    int32_t ids[3] = {3, 4, 5}, length;
+    int i, refusals = 0, touched;
+    SECTION("M5: ids, lengths and caps");
+    t.vs = 13;
+    model = tiny_model(t);
+    s = tiny_session(model, 1, 6, 20);
+    for (i = 0; i < 39; i++) logits[i] = 7;
+    for (i = 0; i < 4; i++) {
+        tfm_decode_options o;
+        wrong = tiny_batch(ids, NULL, 1, 3);
+        ids[2] = bad[i];
+        memset(&o, 0, sizeof o);
+        refusals += tfm_encode(s, &wrong, &err) == TFM_E_TOKEN;
+        refusals += tfm_start(s, &wrong, NULL, &err) == TFM_E_TOKEN;
+        refusals += tfm_forward(s, &wrong, &src, NULL, &out, &err) == TFM_E_TOKEN;
+        refusals += tfm_forward(s, &src, &wrong, NULL, &out, &err) == TFM_E_TOKEN;
+        refusals += tfm_score(s, &wrong, &src, scores, &err) == TFM_E_TOKEN;
+        refusals += tfm_score(s, &src, &wrong, scores, &err) == TFM_E_TOKEN;
+        o.prefix = &wrong;
+        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        memset(&o, 0, sizeof o), o.forbidden = ids, o.n_forbidden = 3;
+        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        memset(&o, 0, sizeof o), o.ends = ids, o.n_ends = 3;
+        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
+    }
+    CHECK(refusals == 36, "%d of 36 calls name an id that is none", refusals);
+    for (i = 0, refusals = 0; i < 3; i++) {
+        tfm_decode_options o;
+        tfm_session_options so;
+        tfm_session *none = NULL;
+        wrong = tiny_batch(good_ids, NULL, sizes[i], 3);
+        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
+        wrong = tiny_batch(good_ids, NULL, 1, sizes[i]);
+        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
+        length = sizes[i], wrong = tiny_batch(good_ids, &length, 1, 3);
+        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
+        refusals += tfm_score(s, &src, &wrong, scores, &err) != TFM_OK;
+        memset(&o, 0, sizeof o), o.max_length = sizes[i];
+        refusals += tfm_start(s, &src, &o, &err) != TFM_OK;
+        memset(&o, 0, sizeof o), o.n_forbidden = sizes[i];
+        refusals += tfm_start(s, &src, &o, &err) != TFM_OK;
+        memset(&so, 0, sizeof so), so.max_batch = sizes[i];
+        if (i < 2) refusals += tfm_session_create(&none, model, &so, &err) != TFM_OK && !none;
+        memset(&so, 0, sizeof so), so.max_target = sizes[i];
+        if (i < 2) refusals += tfm_session_create(&none, model, &so, &err) != TFM_OK && !none;
+    }
+    CHECK(refusals == 22, "%d of 22 sizes out of range are refused", refusals);
+    wrong = tiny_batch(NULL, NULL, 1, 3);
+    CHECK_FAILS(tfm_encode(s, &wrong, &err), TFM_E_ARGUMENT, "");
+    CHECK_FAILS(tfm_encode(s, NULL, &err), TFM_E_ARGUMENT, "");
+    for (i = touched = 0; i < 39; i++) touched += logits[i] != 7;
+    for (i = 0; i < 4; i++) touched += scores[i] != 7;
+    CHECK(touched == 0, "outputs untouched");
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* ---- text ---- */
+
+/* start, end, unknown and pad are one token, or any two of them. */
+static void equal_ids(void) {
+    char config[256], out[256];
+    int i, good = 1;
+    SECTION("T5: special tokens that are the same");
+    for (i = 0; i < 256; i++) {
+        tiny t = tiny_default();
+        tfm_model *model;
+        tfm_session *s;
+        tfm_status status;
+        snprintf(config, sizeof config,
+                 ", \"start\": %d, \"end\": %d, \"src_unk\": %d, \"src_pad\": %d, \"tgt_pad\": %d, "
+                 "\"src_end\": 6, \"forced\": %d",
+                 i & 3, i >> 2 & 3, i >> 4 & 3, i >> 6 & 3, i >> 1 & 3, i >> 3 & 3);
+        t.src = t.tgt = WORDS, t.vt = 11, t.config = config, t.d = 8;
+        model = tiny_model(t);
+        s = tiny_session(model, 1, 8, 24);
+        out[0] = 'x';
+        status = tfm_translate(s, "hello there b", out, sizeof out, &err);
+        good &= status == TFM_OK && strlen(out) < sizeof out;
+        tfm_free_session(s), tfm_free_model(model);
+    }
+    CHECK(good, "256 models translate, and end");
+}
+
+static const char *const configs[] = {
+    IDS, IDS ", \"src_text\": \"characters\"",
+    IDS ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""};
+
+static tfm_model *text_model(int kind) {
+    tfm_safetensors *file = test_open("sentencepiece.safetensors");
+    static const char *const models[] = {"", "", "unigram_symbols.model", "bpe_bytes.model"};
+    tiny t = tiny_default();
+    st_writer w;
+    tfm_model *model;
+    t.config = configs[kind < 2 ? kind : 2];
+    if (kind < 2) t.src = t.tgt = WORDS, t.vt = 11;
+    else t.vs = t.vt = 420;
+    tiny_write(&w, t);
+    if (kind >= 2) st_add(&w, "src_sentencepiece", test_get(file, models[kind]));
+    model = tiny_load(&w, NULL);
+    tfm_free_safetensors(file);
+    return model;
+}
+
+static void texts(int huge) {
+    static char room[1 << 18];
+    static int32_t ids[4096];
+    static const char some[] = "a\xe2\x96\x81\xc3\xa9 \x80\xf0\x9f";
+    unsigned seed = 1;
+    int kind, i, k;
+    SECTION("T6: texts without an end, of any bytes");
+    for (kind = 0; kind < 4; kind++) {
+        tfm_model *m = text_model(kind);
+        tfm_arena arena = tfm_arena_make(room, sizeof room);
+        int taken = 0, wrong = 0;
+        int32_t count;
+        for (i = 0; i < 20000; i++) {
+            unsigned char bytes[16];
+            size_t n = (size_t)(1 + tiny_random(&seed) % 16);
+            char *text;
+            tfm_status status;
+            for (k = 0; k < (int)n; k++) { /* half of them plausible as UTF-8 */
+                unsigned random = tiny_random(&seed);
+                bytes[k] = (unsigned char)random;
+                if (i & 1) bytes[k] = (unsigned char)some[random % (sizeof some - 1)];
+            }
+            text = (char *)exact(bytes, n);
+            count = -1;
+            status = tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 4096, &count, &arena, &err);
+            taken += status == TFM_OK;
+            wrong += (status == TFM_OK) != (tfm__utf8_fault(text, n) < 0);
+            wrong += status != TFM_OK && (status != TFM_E_UTF8 || count != -1);
+            for (k = 0; k < count; k++)
+                wrong += ids[k] < 0 || ids[k] >= tfm_model_config(m)->src_vocab_size;
+            free(text);
+        }
+        memset(room, ' ', 4096);
+        CHECK(wrong == 0 && taken > 100, "%d of 20,000 are UTF-8, and have ids in range", taken);
+        if (kind < 2) {
+            char *spaces = (char *)malloc(1000000);
+            if (!spaces) exit(2);
+            memset(spaces, ' ', 1000000);
+            CHECK(tfm_tokenize(m, spaces, 1000000, TFM_FORM_TEXT, ids, 1, &count, NULL, &err) ==
+                          TFM_OK &&
+                      count == 0,
+                  "a million spaces are blank");
+            memset(spaces, 0, 1000000);
+            count = -1;
+            CHECK(tfm_tokenize(m, spaces, 1000000, TFM_FORM_TEXT, ids, 1, &count, NULL, &err) ==
+                      (kind ? TFM_E_TOO_LONG : TFM_OK),
+                  "a million NULs are %s", kind ? "too many characters" : "an unknown word");
+            free(spaces);
+        }
+        if (huge) {
+            size_t n = ((size_t)1 << 31) + 5;
+            char *text = (char *)malloc(n);
+            if (!text) exit(2);
+            memset(text, 'a', n);
+            CHECK_FAILS(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 1, &count, &arena, &err),
+                        kind == 1   ? TFM_E_TOO_LONG
+                        : kind == 0 ? TFM_OK
+                                    : TFM_E_ARENA,
+                        "");
+            free(text);
+        }
+        tfm_free_model(m);
+    }
+}
+
+static void vocabularies(void) {
+    static const char *const what[] = {"tabs", "lines", "a NUL", "one line", "returns", "twice"};
+    int i, k;
+    SECTION("T7: vocabularies");
+    for (i = 0; i < 6; i++) {
+        tiny t = tiny_default();
+        st_writer w;
+        tfm_status status;
+        size_t most;
+        n_big = 0;
+        for (k = 0; k < 10; k++) {
+            char line[8];
+            snprintf(line, sizeof line, "w%d%s\n", k, i == 4 ? "\r" : "");
+            put(line);
+        }
+        if (i == 0) put("w"), put_many("\t\t\t\t\t\t\t\t", 100000), put("\n");
+        if (i == 1) put_many("\n\n\n\n\n\n\n\n", 100000);
+        if (i == 2) put("a?b\n"), big[n_big - 3] = 0;
+        if (i == 3) put_many("long", 250000), put("\n");
+        if (i == 4) put("w10\r\n");
+        if (i == 5) put_many("w\tx\ty\tz\t", 100000), put("w\n");
+        t.d = 4, t.heads = 1, t.vt = 11;
+        tiny_write(&w, t);
+        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
+        st_add(&w, "tgt_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
+        status = load(&w);
+        /* the last: spellings of one letter, 24 bytes for 2, are seen to be the same in memory */
+        most = i == 5 ? 12 * n_big : 4 * n_big;
+        CHECK((status == TFM_OK) == (i == 3 || i == 4) && account.largest <= most + 16384,
+              "%s: %s; a block of %d kB for %d kB", what[i], err.text, (int)(account.largest >> 10),
+              (int)(n_big >> 10));
+    }
+    account.outside = 0;
+}
+
+/* ---- all of it ---- */
+
+/* A valid model with text, whose bytes are changed: refused, or it translates. */
+static void changed(void) {
+    static const char *const interesting[] = {"\0", "\xff", "\x80", "\x7f", "\x01", "9", "\"", "{"};
+    unsigned seed = 7;
+    int kind, i, k, good = 0, bad = 0;
+    char out[512];
+    SECTION("changed models");
+    for (kind = 0; kind < 2; kind++) {
+        tiny t = tiny_default();
+        st_writer w;
+        size_t size, header;
+        unsigned char *data;
+        t.src = t.tgt = WORDS, t.vt = 11, t.d = 4, t.key = t.value = 2, t.ff = 4;
+        t.config = configs[kind];
+        tiny_write(&w, t);
+        data = (unsigned char *)tiny_bytes(&w, &size);
+        header = 8 + data[0] + 256 * (size_t)data[1];
+        for (i = 0; i < 3000; i++) {
+            unsigned char *copy = (unsigned char *)exact(data, size);
+            tfm_model *model = NULL;
+            for (k = 0; k < 1 + i % 3; k++) {
+                size_t range = i % 4 ? header : size, at = tiny_random(&seed) % range;
+                copy[at] = (unsigned char)(i % 2 ? interesting[tiny_random(&seed) % 8][0]
+                                                 : (char)('0' + tiny_random(&seed) % 10));
+            }
+            if (load_bytes(copy, size, &model) == TFM_OK) {
+                tfm_session *s = tiny_session(model, 1, 8, 12);
+                (void)tfm_translate(s, "hello a world b", out, sizeof out, &err);
+                tfm_free_session(s), tfm_free_model(model);
+                good++;
+            } else {
+                bad++;
+            }
+            free(copy);
+        }
+    }
+    CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
+}
+
+int main(int argc, char **argv) {
+    cut();
+    offsets();
+    shapes();
+    addresses();
+    many();
+    deep();
+    numbers();
+    names();
+    heads();
+    many_layers();
+    special_ids();
+    numbers_of_weights();
+    bad_ids();
+    equal_ids();
+    texts(argc > 1 && strcmp(argv[1], "--huge") == 0);
+    vocabularies();
+    changed();
+    CHECK(account.live == 0 && account.outside == 0,
+          "%d refused inputs; the largest block is %.1f x the input", account.refused,
+          account.most);
+    free(big);
+    return test_done("test_hostile");
+}
