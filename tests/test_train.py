@@ -3,6 +3,8 @@
 
     python tests/test_train.py        from the root of the repository, after make
 """
+import argparse
+import json
 import random
 import subprocess
 import sys
@@ -15,8 +17,10 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 try:
     import sacrebleu  # noqa: F401
+    import sentencepiece
     import torch
     import train as trainer
+    from safetensors import safe_open
 except ImportError as missing:
     print(f"skipped: {missing}; make test-python installs what tools/requirements.txt lists")
     sys.exit(0)
@@ -80,6 +84,62 @@ class TrainTest(unittest.TestCase):
                    for a, b in zip(whole.state_dict().values(), parts.state_dict().values()))
         print(f"four epochs, and two after two: weights differ by {most:.2g}")
         self.assertLess(most, 1e-6)
+
+    def test_sentencepiece_travels_in_the_file(self) -> None:
+        self.train("s.safetensors", "--epochs", "2", "--share", "--src-text", "sentencepiece",
+                   "--tgt-text", "sentencepiece", "--src-size", "60", "--sample-pieces", "0.5",
+                   "--workers", "2", "--max-minutes", "5", "--cooldown-minutes", "5")
+        path = self.dir / "s.safetensors"
+        with safe_open(path, "pt") as f:
+            names, config = set(f.keys()), json.loads(f.metadata()["transformer.config"])
+            proto = bytes(f.get_tensor("src_sentencepiece").numpy())
+        for absent in ("src_vocabulary", "tgt_vocabulary", "tgt_sentencepiece",
+                       "tgt_embedding.weight", "generator.weight"):
+            self.assertNotIn(absent, names)
+        self.assertEqual((config["src_text"], config["tgt_text"]), ("sentencepiece",) * 2)
+        pieces = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        self.assertEqual(config["src_vocab_size"], pieces.vocab_size())
+        self.assertEqual([config[key] for key in ("src_pad", "src_unk", "start", "end")],
+                         [pieces.pad_id(), pieces.unk_id(), pieces.bos_id(), pieces.eos_id()])
+        model, text = trainer.read_model_file(str(path))
+        self.assertIs(text.src, text.tgt)
+        self.assertEqual(text.encode_source("123"), [*pieces.encode("123"), pieces.eos_id()])
+        self.assertEqual(text.tgt.decode(pieces.encode("two one")), "two one")
+        again = self.dir / "again.safetensors"
+        trainer.write_model_file(str(again), model, text)
+        self.assertEqual(again.read_bytes(), path.read_bytes())
+        run = subprocess.run([sys.executable, str(ROOT / "tools/train.py"), "--evaluate", str(path),
+                              "--dev", str(self.dir / "dev.tsv")], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("BLEU", run.stdout)
+
+    def test_ways_are_cuts_of_the_text(self) -> None:
+        text = trainer.learn_pieces([t for _, t in pairs(600, 1)], "sentencepiece",
+                                    trainer.SPECIAL, 60)
+        ways, scores = text.encode_ways("two one", 4)
+        self.assertEqual(list(ways[0]), text.encode("two one"))
+        self.assertEqual({text.decode(list(way)) for way in ways}, {"two one"})
+        self.assertEqual(len(set(map(tuple, ways))), 4)
+        self.assertEqual(scores, sorted(scores, reverse=True))
+
+    def test_loss_is_pytorchs(self) -> None:
+        torch.manual_seed(1)
+        logits, gold = torch.randn(150, 40, requires_grad=True), torch.randint(0, 40, (150,))
+        for smoothing in (0.0, 0.1):
+            losses = (torch.nn.functional.cross_entropy(logits, gold, label_smoothing=smoothing),
+                      trainer.SmoothedCrossEntropy.apply(logits, gold, smoothing))
+            torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(*(torch.autograd.grad(3 * x, logits)[0] for x in losses),
+                                       rtol=1e-5, atol=1e-6)
+
+    def test_cooldown_minutes(self) -> None:
+        """The rate by the clock: whole before the cooldown, half in its middle, then nothing."""
+        args = trainer.parse("--train t --dev d --out o --lr 1 --warmup 1 --max-minutes 10 "
+                             "--cooldown-minutes 4".split())
+        run = argparse.Namespace(args=args, step=0, epoch=0, batch_in_epoch=0, steps_an_epoch=1)
+        for seconds, rate in ((0, 1), (360, 1), (480, 0.5), (600, 0), (700, 0)):
+            run.agreed_seconds = seconds
+            self.assertAlmostEqual(trainer.Trainer.learning_rate(run), rate)
 
     def test_bad_line_is_named(self) -> None:
         (self.dir / "bad.tsv").write_text("12\ttwo one\nno tab here\n", encoding="utf-8")

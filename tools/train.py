@@ -20,13 +20,23 @@ words, or subword pieces that are learnt here with sentencepiece. A source token
 spellings: with `--fold-chinese` every traditional, full-width or compatibility form of a known
 character has the id of the simplified one, whether or not the training text has that form.
 
-SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing and
-R-drop (`--r-drop`). In the end the weights of the last and of the best `--keep` evaluated epochs
+With `sentencepiece` for a side's text, a sentencepiece model is learnt (unigram, NFKC) and goes
+into the file as it is, in place of a vocabulary: its ids are the token ids. With `--share` there
+is one model and one embedding for both languages:
+
+    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
+        --src-size 8000
+
+SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
+R-drop (`--r-drop`), and sources cut into other pieces in every epoch (`--sample-pieces`, for a
+sentencepiece source). In the end the weights of the last and of the best `--keep` evaluated epochs
 are averaged, and what does best on the dev set is written. A run may be resumed with other
 options of the training group: less dropout at first, R-drop at last.
 
 SPEED. On a CPU `--amp` pays where it has bfloat16 instructions, and `--workers 2` with a thread
-each does more than one process with two threads.
+each does more than one process with two threads. Where the clock sets the limit, `--max-minutes`
+with `--cooldown-minutes` brings the learning rate down to nothing in time, however many steps
+that turns out to be; the weights of the last step are then scored as those of an epoch are.
 
 The sections: vocabularies and data, model, model file, decoding, training, command line.
 """
@@ -41,6 +51,7 @@ import socket
 import struct
 import time
 import unicodedata
+from array import array
 from collections import Counter
 from pathlib import Path
 from typing import Callable, Iterator, NamedTuple
@@ -62,8 +73,8 @@ SPECIAL = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "end": "</s>"}
 
 class Vocabulary:
     """Tokens with their ids. A line has a token's spellings with TABs between: the first is
-    written, all are read. `mode` is "words", "characters" or "pieces"; `special` names the ids
-    among pad, unk, start and end that there are."""
+    written, all are read. `mode` is "words", "characters", "pieces" or "sentencepiece", whose ids
+    are its model's; `special` names the ids among pad, unk, start and end that there are."""
 
     def __init__(self, lines: list[str], mode: str, special: dict[str, int],
                  piece_model: bytes | None = None):
@@ -106,12 +117,22 @@ class Vocabulary:
         return out
 
     def encode(self, text: str) -> list[int]:
+        if self.mode == "sentencepiece":
+            return self.pieces.encode(text)
         ids = [self.ids.get(t, self.unk) for t in self.split(text)]
         if None in ids:
             raise ValueError(f"{text!r}: a token is not in the vocabulary, which has no unknown")
         return ids
 
+    def encode_ways(self, text: str, n: int) -> tuple[list[array], list[float]]:
+        """The `n` likeliest ways to cut a text into pieces, and the logarithms of how likely."""
+        ways = self.pieces.nbest_encode(text, nbest_size=n)
+        scores = [sum(map(self.pieces.get_score, way)) for way in ways]
+        return [array("i", way) for way in ways], scores
+
     def decode(self, ids: list[int]) -> str:
+        if self.mode == "sentencepiece":
+            return self.pieces.decode(ids)
         tokens = [self.tokens[i] for i in ids]
         if self.mode == "words":
             return " ".join(tokens)
@@ -181,17 +202,26 @@ def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: i
 
 
 def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int) -> Vocabulary:
-    """Subword pieces; `kind` is "unigram" or "bpe"."""
+    """Subword pieces; `kind` is "unigram" or "bpe" for text as it is, or "sentencepiece" for
+    unigram pieces of NFKC, whose model goes with the text wherever it goes."""
     import sentencepiece
-    out = io.BytesIO()
+    out, whole = io.BytesIO(), kind == "sentencepiece"
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=out, model_type=kind, vocab_size=size,
-        character_coverage=1.0, normalization_rule_name="identity", num_threads=1, minloglevel=2,
+        sentence_iterator=iter(texts), model_writer=out, model_type="unigram" if whole else kind,
+        vocab_size=size, hard_vocab_limit=not whole, character_coverage=1.0,
+        normalization_rule_name="nmt_nfkc" if whole else "identity", num_threads=1, minloglevel=2,
         pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=names["pad"], unk_piece=names["unk"],
         bos_piece=names["start"], eos_piece=names["end"])
-    model = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
+    return piece_vocabulary(out.getvalue(), names, "sentencepiece" if whole else "pieces")
+
+
+def piece_vocabulary(piece_model: bytes, names: dict[str, str],
+                     mode: str = "sentencepiece") -> Vocabulary:
+    """What a sentencepiece model has, its special tokens found by name."""
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_proto=piece_model)
     lines = [model.id_to_piece(i) for i in range(model.vocab_size())]
-    return Vocabulary(lines, "pieces", find_special(lines, names), out.getvalue())
+    return Vocabulary(lines, mode, find_special(lines, names), piece_model)
 
 
 class Text(NamedTuple):
@@ -208,23 +238,31 @@ class Text(NamedTuple):
         return [Example(self.encode_source(s), start + self.tgt.encode(t) + end) for s, t in pairs]
 
 
+def read_vocabulary(path: str, mode: str, names: dict[str, str]) -> Vocabulary:
+    if mode == "sentencepiece":
+        return piece_vocabulary(Path(path).read_bytes(), names)
+    lines = read_lines(path)
+    return Vocabulary(lines, mode, find_special(lines, names))
+
+
 def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
     names = {name: getattr(args, name + "_token") for name in SPECIAL}
     source_names = names if args.share else {k: v for k, v in names.items() if k != "start"}
     sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
     target_mode = "pieces" if args.tgt_text in ("unigram", "bpe") else args.tgt_text
     if args.src_vocab:
-        lines = read_lines(args.src_vocab)
-        src = Vocabulary(lines, args.src_text, find_special(lines, names))
+        src = read_vocabulary(args.src_vocab, args.src_text, names)
+    elif args.src_text == "sentencepiece":
+        src = learn_pieces(sources + targets if args.share else sources, args.src_text, names,
+                           args.src_size or args.tgt_size)
     else:
         src = count_vocabulary(sources + targets if args.share else sources, args.src_text,
                                source_names, args.src_size, args.src_min_count, args.fold_chinese)
     if args.share:
         tgt = src
     elif args.tgt_vocab:
-        lines = read_lines(args.tgt_vocab)
-        tgt = Vocabulary(lines, target_mode, find_special(lines, names))
-    elif target_mode == "pieces":
+        tgt = read_vocabulary(args.tgt_vocab, target_mode, names)
+    elif target_mode in ("pieces", "sentencepiece"):
         tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size)
     else:
         tgt = count_vocabulary(targets, target_mode, names, args.tgt_size, args.tgt_min_count)
@@ -520,10 +558,13 @@ def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f3
         data = t.detach().cpu().to(kind).contiguous().view(torch.uint8).numpy().tobytes()
         tensors.append((name, code, list(t.shape), data))
     tensors.sort(key=lambda t: t[1] != "F32")
-    for name, vocabulary in (("src_vocabulary", text.src), ("tgt_vocabulary", text.tgt)):
-        if name == "src_vocabulary" or vocabulary is not text.src:
-            data = vocabulary.text().encode()
-            tensors.append((name, "U8", [len(data)], data))
+    for side, vocabulary in (("src", text.src), ("tgt", text.tgt)):
+        if side == "tgt" and vocabulary is text.src:
+            continue
+        name, data = side + "_vocabulary", vocabulary.text().encode()
+        if vocabulary.mode == "sentencepiece":
+            name, data = side + "_sentencepiece", vocabulary.piece_model
+        tensors.append((name, "U8", [len(data)], data))
     header: dict[str, dict] = {
         "__metadata__": {"transformer.config": json.dumps(make_config(model.shape, text))}}
     at = 0
@@ -547,14 +588,18 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
         tensors = {name: f.get_tensor(name) for name in f.keys()}
 
     def vocabulary(side: str) -> Vocabulary:
-        data = tensors.pop(side + "_vocabulary")
-        names = {"pad": side + "_pad", "unk": side + "_unk", "start": "start", "end": "end"}
-        return Vocabulary(bytes(data.numpy()).decode().removesuffix("\n").split("\n"),
-                          config[side + "_text"],
-                          {name: config[key] for name, key in names.items() if key in config})
+        mode = config[side + "_text"]
+        whole = mode == "sentencepiece"
+        data = bytes(tensors.pop(side + ("_sentencepiece" if whole else "_vocabulary")).numpy())
+        keys = {"pad": side + "_pad", "unk": side + "_unk", "start": "start", "end": "end"}
+        special = {name: config[key] for name, key in keys.items() if key in config}
+        if whole:
+            return Vocabulary(piece_vocabulary(data, {}).lines, mode, special, data)
+        return Vocabulary(data.decode().removesuffix("\n").split("\n"), mode, special)
 
     src = vocabulary("src")
-    tgt = vocabulary("tgt") if "tgt_vocabulary" in tensors else src
+    own = {"tgt_vocabulary", "tgt_sentencepiece"} & tensors.keys()
+    tgt = vocabulary("tgt") if own else src
     shape = Shape(**{key: v for key, v in config.items() if key in Shape._fields})._replace(
         bias="encoder.layers.0.linear1.bias" in tensors, tie="generator.weight" not in tensors,
         plain_norm="encoder.layers.0.norm1.weight" not in tensors,
@@ -679,6 +724,36 @@ def blank_words(ids: Tensor, p: float, unk: int | None, spare: list[int | None])
     return ids.masked_fill(drop, unk)
 
 
+class SmoothedCrossEntropy(torch.autograd.Function):
+    """The mean over rows of F.cross_entropy with label smoothing. Takes some rows at a time, which
+    stay in a CPU's cache, and their gradient along with the loss: PyTorch's goes through all
+    logits many times, and that is a third of a step with some thousand tokens."""
+
+    ROWS = 64
+
+    @staticmethod
+    def forward(ctx, logits: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+        """logits [N, V] of any type, gold [N]."""
+        n, size = logits.shape
+        grad, losses = torch.empty_like(logits), torch.empty(n, device=logits.device)
+        for at in range(0, n, SmoothedCrossEntropy.ROWS):
+            part = slice(at, at + SmoothedCrossEntropy.ROWS)
+            x, which = logits[part].float(), gold[part, None]
+            x = x - x.amax(-1, keepdim=True)
+            right, mean = x.gather(-1, which), x.mean(-1, keepdim=True)
+            x = x.exp_()
+            total = x.sum(-1, keepdim=True)
+            losses[part] = (total.log() - (1 - smoothing) * right - smoothing * mean)[:, 0]
+            x.mul_(1 / (n * total)).sub_(smoothing / (n * size))
+            grad[part] = x.scatter_add_(-1, which, torch.full_like(right, (smoothing - 1) / n))
+        ctx.save_for_backward(grad)
+        return losses.mean()
+
+    @staticmethod
+    def backward(ctx, above: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.saved_tensors[0].mul_(above), None, None
+
+
 class Trainer:
     """One run's state. With several workers each has a Trainer, with the same weights and its own
     share of the batches; worker 0 also speaks, judges and saves."""
@@ -699,9 +774,15 @@ class Trainer:
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
+        self.agreed_seconds = 0.0  # worker 0's at the last step: all must have one learning rate
         self.steps_an_epoch, self.train_loss = 1, math.nan
         self.history: list[dict] = []  # one entry an evaluation
         self.examples = text.encode_pairs(train)
+        self.ways = None  # of every source, and their weights
+        if args.sample_pieces:
+            ways = (text.src.encode_ways(source, args.ways) for source, _ in train)
+            self.ways = [(w, [math.exp(args.sample_pieces * (x - scores[0])) for x in scores])
+                         for w, scores in ways]
 
     def say(self, what: str) -> None:
         if self.worker == 0:
@@ -710,10 +791,14 @@ class Trainer:
     # One step
 
     def learning_rate(self) -> float:
-        """Linear warm-up, then the inverse square root of the step, to nothing in the cooldown."""
+        """Linear warm-up, then the inverse square root of the step, to nothing in the cooldown,
+        which is of epochs or of minutes."""
         args, n = self.args, self.step + 1
         todo = args.epochs - self.epoch - self.batch_in_epoch / self.steps_an_epoch
         fade = min(1.0, todo / args.cooldown) if args.cooldown else 1.0
+        if args.cooldown_minutes:
+            left = args.max_minutes - self.agreed_seconds / 60
+            fade *= min(1.0, max(0.0, left / args.cooldown_minutes))
         return args.lr * fade * min(n / args.warmup, math.sqrt(args.warmup / n))
 
     def loss(self, batch: Batch) -> Tensor:
@@ -729,26 +814,30 @@ class Trainer:
         amp = torch.autocast(args.device, torch.bfloat16) if args.amp else contextlib.nullcontext()
         with amp:
             hidden = self.model.decode(tgt_in, *self.model.encode(src))
-            logits = self.model.logits(hidden[real]).float()
-        loss = F.cross_entropy(logits, gold[real], label_smoothing=args.label_smoothing)
+            logits = self.model.logits(hidden[real])
+        loss = SmoothedCrossEntropy.apply(logits, gold[real], args.label_smoothing)
         if args.r_drop:
-            p, q = F.log_softmax(logits, -1).chunk(2)
+            p, q = F.log_softmax(logits.float(), -1).chunk(2)
             apart = (F.kl_div(p, q, log_target=True, reduction="sum")
                      + F.kl_div(q, p, log_target=True, reduction="sum"))
             loss = loss + args.r_drop * apart / 4 / len(p)
         return loss
 
     def average_gradients(self, stop: bool) -> bool:
-        """Over all workers. The wish to stop travels along, so that all stop at the same step."""
+        """Over all workers. Worker 0's wish to stop and its clock travel along, so that all stop at
+        the same step and have the same learning rate."""
         if self.args.workers == 1:
+            self.agreed_seconds = self.seconds
             return stop
         grads = [p.grad for p in self.model.parameters()]
-        flat = torch.cat([g.flatten() for g in grads] + [torch.tensor([float(stop)])])
+        word = torch.tensor([0.0, 0.0] if self.worker else [float(stop), self.seconds])
+        flat = torch.cat([g.flatten() for g in grads] + [word])
         dist.all_reduce(flat)
-        mean = flat[:-1] / self.args.workers
+        mean = flat[:-2] / self.args.workers
         for g, part in zip(grads, mean.split([g.numel() for g in grads])):
             g.copy_(part.view_as(g))
-        return bool(flat[-1] > 0)
+        self.agreed_seconds = float(flat[-1])
+        return bool(flat[-2] > 0)
 
     def update(self, batch: Batch, stop: bool = False) -> tuple[float, bool]:
         """One step: its loss, and whether to stop after it."""
@@ -769,7 +858,12 @@ class Trainer:
         """This worker's. They depend on the seed and the epoch only, so a run that goes on from a
         checkpoint meets what it would have met."""
         rng = random.Random(f"{self.args.seed} {self.epoch}")
-        batches = list(make_batches(self.examples, self.args.batch_tokens, self.text, rng))
+        examples = self.examples
+        if self.ways:
+            end = [] if self.text.src_end is None else [self.text.src_end]
+            examples = [Example([*rng.choices(*ways)[0], *end], example.tgt)
+                        for ways, example in zip(self.ways, examples)]
+        batches = list(make_batches(examples, self.args.batch_tokens, self.text, rng))
         batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
         return batches[self.worker::self.args.workers]
 
@@ -817,6 +911,7 @@ class Trainer:
                          f"lr {self.learning_rate():.2e} "
                          f"left {clock(min(left, limit - self.seconds))}")
             if stop:
+                self.train_loss = float(np.mean(losses))
                 return False
             if now - saved > args.save_minutes * 60:
                 saved = now
@@ -830,13 +925,16 @@ class Trainer:
         began = time.perf_counter()
         score = evaluate(self.model, self.text, self.dev_pairs)
         self.seconds += time.perf_counter() - began
-        name = f"epoch-{self.epoch:04d}.pt"
+        name = f"step-{self.step:07d}.pt"
         torch.save(self.model.state_dict(), self.work / name)
-        self.history.append(dict(epoch=self.epoch, loss=score.loss, bleu=score.bleu, file=name))
-        self.say(f"epoch {self.epoch} train loss {self.train_loss:.3f} dev loss {score.loss:.3f} "
+        epoch = self.epoch
+        if self.batch_in_epoch:
+            epoch = round(epoch + self.batch_in_epoch / self.steps_an_epoch, 2)
+        self.history.append(dict(epoch=epoch, loss=score.loss, bleu=score.bleu, file=name))
+        self.say(f"epoch {epoch} train loss {self.train_loss:.3f} dev loss {score.loss:.3f} "
                  f"BLEU {score.bleu:.2f} after {clock(self.seconds)}")
         needed = {h["file"] for part in self.candidates().values() for h in part}
-        for path in self.work.glob("epoch-*.pt"):
+        for path in self.work.glob("step-*.pt"):
             if path.name not in needed:
                 path.unlink()
 
@@ -858,7 +956,7 @@ class Trainer:
 
     # Checkpoints
 
-    COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "history")
+    COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "agreed_seconds", "history")
 
     def save(self) -> None:
         if self.worker:
@@ -904,7 +1002,8 @@ class Trainer:
             in_time = self.run_epoch(batches)
             if self.worker == 0:
                 due = self.epoch % args.eval_every == 0 or self.epoch == args.epochs
-                if in_time and due or not self.history:
+                cooled = not in_time and args.cooldown_minutes
+                if in_time and due or cooled or not self.history:
                     self.judge()
                 self.save()
             go_on = self.agree(in_time and self.epoch < args.epochs and not self.stale())
@@ -950,16 +1049,20 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--show", type=int, default=0, help="with --evaluate: print so many translations")
 
     add = p.add_argument_group("text").add_argument
-    add("--src-text", choices=("characters", "words"), default="characters")
-    add("--src-size", type=int, metavar="N", help="at most so many source tokens")
+    add("--src-text", choices=("characters", "words", "sentencepiece"), default="characters",
+        help="sentencepiece learns a model that goes into the file")
+    add("--src-size", type=int, metavar="N",
+        help="at most so many source tokens; for sentencepiece as --tgt-size if not given")
     add("--src-min-count", type=int, default=2, metavar="N", help="rarer ones are unknown")
     add("--fold-chinese", action="store_true", help="variants of a character share its id")
-    add("--tgt-text", choices=("unigram", "bpe", "characters", "words"), default="unigram",
-        help="unigram and bpe are kinds of subword pieces")
+    add("--tgt-text", default="unigram",
+        choices=("unigram", "bpe", "characters", "words", "sentencepiece"),
+        help="unigram and bpe are kinds of subword pieces, written as a vocabulary")
     add("--tgt-size", type=int, default=2000, metavar="N",
         help="how many pieces, or at most so many characters or words")
     add("--tgt-min-count", type=int, default=1, metavar="N", help="for characters and words")
-    add("--src-vocab", metavar="FILE", help="ready: a token a line, more spellings after TABs")
+    add("--src-vocab", metavar="FILE",
+        help="ready: a token a line, more spellings after TABs; or a sentencepiece model")
     add("--tgt-vocab", metavar="FILE", help="ready; pieces are matched longest first")
     for name, token in SPECIAL.items():
         add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
@@ -997,6 +1100,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--warmup", type=int, default=1000, metavar="STEPS", help="until the rate is highest")
     add("--cooldown", type=int, default=0, metavar="EPOCHS",
         help="over the last so many the rate goes down to nothing")
+    add("--cooldown-minutes", type=float, default=0.0, metavar="MINUTES",
+        help="the same by the clock: over the last so many of --max-minutes")
     add("--beta2", type=float, default=0.98)
     add("--weight-decay", type=float, default=0.01)
     add("--clip", type=float, default=1.0, help="the largest gradient norm")
@@ -1005,6 +1110,10 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--attention-dropout", type=float, default=0.1)
     add("--activation-dropout", type=float, default=0.1)
     add("--word-dropout", type=float, default=0.0, help="share of tokens that become unknown")
+    add("--sample-pieces", type=float, default=0.0, metavar="ALPHA",
+        help="cut sentencepiece sources in other ways too, each as often as its likelihood to the "
+        "power of ALPHA says; 0: off")
+    add("--ways", type=int, default=8, metavar="N", help="for --sample-pieces: the likeliest N")
     add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
     add("--seed", type=int, default=1)
     add("--eval-every", type=int, default=1, metavar="EPOCHS")
@@ -1019,6 +1128,10 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     args = p.parse_args(argv)
     if not args.evaluate and not (args.train and args.out):
         p.error("--train and --out are needed, or --evaluate")
+    if args.cooldown_minutes and not args.max_minutes:
+        p.error("--cooldown-minutes needs --max-minutes")
+    if args.sample_pieces and args.src_text != "sentencepiece":
+        p.error("--sample-pieces needs --src-text sentencepiece")
     if args.workers > 1 and args.device != "cpu":
         p.error("--workers is for the CPU")
     return args
