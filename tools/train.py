@@ -773,6 +773,13 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
+        parameters = list(self.model.parameters())
+        # All gradients lie in one tensor, with room for two words between workers.
+        self.flat_grads = torch.zeros(sum(p.numel() for p in parameters) + 2, device=args.device)
+        at = 0
+        for p in parameters:
+            p.grad = self.flat_grads[at:at + p.numel()].view_as(p)
+            at += p.numel()
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
         self.agreed_seconds = 0.0  # worker 0's at the last step: all must have one learning rate
         self.steps_an_epoch, self.train_loss = 1, math.nan
@@ -829,13 +836,10 @@ class Trainer:
         if self.args.workers == 1:
             self.agreed_seconds = self.seconds
             return stop
-        grads = [p.grad for p in self.model.parameters()]
-        word = torch.tensor([0.0, 0.0] if self.worker else [float(stop), self.seconds])
-        flat = torch.cat([g.flatten() for g in grads] + [word])
+        flat = self.flat_grads
+        flat[-2:] = torch.tensor([0.0, 0.0] if self.worker else [float(stop), self.seconds])
         dist.all_reduce(flat)
-        mean = flat[:-2] / self.args.workers
-        for g, part in zip(grads, mean.split([g.numel() for g in grads])):
-            g.copy_(part.view_as(g))
+        flat[:-2] /= self.args.workers
         self.agreed_seconds = float(flat[-1])
         return bool(flat[-2] > 0)
 
@@ -844,7 +848,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         loss = self.loss(batch.to(self.args.device))
-        self.optimizer.zero_grad(set_to_none=True)
+        self.flat_grads.zero_()
         loss.backward()
         stop = self.average_gradients(stop)
         nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
