@@ -1,5 +1,5 @@
 # make           everything into build/         make BLAS=1   matrix products by OpenBLAS
-# make demo      translate Chinese sentences    make test     all tests that need only cc and make
+# make demo      translate some sentences       make test     all tests that need only cc and make
 # make toy       train, export and run a three-sentence translator (Python)
 # make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
 # make test-peers    what others compute of the same weights (Python)
@@ -10,6 +10,7 @@ LDLIBS = -lm
 PREFIX = /usr/local
 PYTHON = build/venv/bin/python
 MODEL = examples/models/zh-en.safetensors
+GERMAN = examples/models/de-en.safetensors
 
 ifdef BLAS
 CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
@@ -37,6 +38,7 @@ build:
 
 demo: build/translate
 	build/translate $(MODEL) < examples/demo.txt | paste examples/demo.txt -
+	build/translate $(GERMAN) < examples/demo-de.txt | paste examples/demo-de.txt -
 	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 test: $(PROGRAMS) $(TESTS)

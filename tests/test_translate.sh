@@ -193,6 +193,21 @@ if [ -f $zh ]; then
     check "--attention: what XML forbids in a text" "0 well-formed 1" "$(run $zh --attention $dir/a.svg < $dir/in) $(awk "$well_formed" $dir/a.svg) $(grep -c '^<text.*>&lt;</text>' $dir/a.svg)"
     check "hello" "$(echo '我是学生。' | "$translate" $zh)" "$(build/hello)"
 fi
+de=examples/models/de-en.safetensors
+if [ -f $de ]; then
+    check "the German model, with SentencePiece, is at most 20 MB" 1 "$(( $(wc -c < $de) <= 20000000 ))"
+    check "  translates its demo" 0 "$(run $de --batch 1 --scores < examples/demo-de.txt)"
+    cp $dir/out $dir/expected
+    check "  with beams of four" "0 8" "$(run $de --beam 4 < examples/demo-de.txt) $(grep -c '[a-z]' $dir/out)"
+    check "  in batches, by two threads" 0 "$(run $de --batch 5 --threads 2 --scores < examples/demo-de.txt)"
+    check "  to the same texts and scores" "" "$(cmp $dir/expected $dir/out 2>&1)"
+    run $de < examples/demo-de.txt > /dev/null; cp $dir/out $dir/expected
+    check "  and scores its own translations as it did" "0 0" "$(run $de --scores < examples/demo-de.txt) $(cut -f 1 $dir/out > $dir/one
+        "$translate" $de --score $dir/expected < examples/demo-de.txt | paste $dir/one - | awk -F'\t' '$1 - $2 > .01 || $2 - $1 > .01' | wc -l | tr -d ' ')"
+    paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
+    check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
+    check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
+fi
 build/modules > $dir/out
 check "modules prints the shapes of document 000's attention test" "output     [4, 10, 128] weights    [4, 8, 10, 10]" \
     "$(grep -E '^(output|weights)' $dir/out | tr '\n' ' ' | sed 's/ $//')"

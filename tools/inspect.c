@@ -112,12 +112,12 @@ static void print_tensors(const tfm_safetensors *file) {
 
 enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
 
-/* The part that a tensor of a model belongs to; N_PARTS: a vocabulary, which is none. */
+/* The part that a tensor of a model belongs to; N_PARTS: text, which is none. */
 static int part_of(const char *name) {
     if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
     if (strncmp(name, "decoder.", 8) == 0) return DECODER;
     if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
-    return strstr(name, "_vocabulary") ? N_PARTS : EMBEDDINGS;
+    return strstr(name, "_vocabulary") || strstr(name, "_sentencepiece") ? N_PARTS : EMBEDDINGS;
 }
 
 static void print_parameters(const tfm_safetensors *file, const model_shape *m) {
