@@ -1,4 +1,4 @@
-# bench as a program: a row of its table, the same as JSON, its formulas, faults. Times are not checked.
+# bench as a program: a row of its table, the same as JSON, faults. Times are not checked.
 passed=0 failed=0
 dir=build/test_bench
 mkdir -p $dir

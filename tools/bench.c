@@ -220,8 +220,7 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
     st_add(&m->writer, whole, tfm_tensor_make(data, TFM_F32, d1 ? 2 : 1, dims));
 }
 
-/* size: deviation of what comes out. 1 keeps it; behind it comes a residual connection where it is
-   less: else the layers' own constants grow over the input, and all positions give one word. */
+/* size: of what comes out, relative to what goes in. */
 static void make_linear(maker *m, const char *prefix, const char *weight, const char *bias,
                         int64_t out, int64_t in, float size) {
     make(m, prefix, weight, out, in, size * sqrtf(3.0f / (float)in));
@@ -229,6 +228,8 @@ static void make_linear(maker *m, const char *prefix, const char *weight, const 
 }
 
 enum { D = 512, F = 2048, LAYERS = 6 };
+/* What a sublayer adds is small beside what it is added to: else the layers' own constants drown
+   the words, and all positions get the same logits. */
 #define BRANCH 0.3f
 
 static void make_layer(maker *m, const char *stack, int layer, int cross) {
