@@ -1,0 +1,947 @@
+/* bench.c: how fast the library is on this machine, and how fast it could be.
+
+       cc -O2 -I. -Itools tools/bench.c -o bench -lm
+       bench [--only NAME] [--json]          Transformer base with random weights
+       bench MODEL < lines                   a model that you have, on text that you have
+
+   The text below says what is measured. Workloads and ceilings are measured in one run, as machines
+   differ and one machine differs from hour to hour: compare percentages, not times. */
+
+#if !defined(_WIN32) && !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700 /* clock_gettime, getrusage, fork beside -std=c99 */
+#endif
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE
+#endif
+
+static double counted; /* what TFM_COUNT said since it was last cleared */
+#define TFM_COUNT(n) (counted += (double)(n))
+
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "arithmetic.h"
+#include "write_safetensors.h"
+#include <time.h>
+#ifndef _WIN32
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+static const char usage[] =
+    "usage: bench [--only NAME] [--repeat N] [--seconds S] [--cpu] [--json] [--seed N]\n"
+    "             [--vocabulary N]\n"
+    "       bench MODEL [--batch N] [the same] < lines\n"
+    "       bench --write FILE [--vocabulary N] [--seed N]\n"
+    "\n"
+    "Measures one thread. Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN\n"
+    "2048, post-norm, ReLU, 32,000 tokens (one embedding for both sides), random weights. The end\n"
+    "token is forbidden, so all translations have 64 tokens.\n"
+    "\n"
+    "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
+    "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
+    "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
+    "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
+    "  load                 loading the file, and the peak of memory after it and after greedy-1\n"
+    "\n"
+    "With MODEL: sentences a second over all lines, sorted by length, beam 1 and 4.\n"
+    "\n"
+    "  --only NAME     that workload, or those whose name begins so\n"
+    "  --repeat N      N runs after one that does not count, 1 to 1000\n"
+    "  --seconds S     or as many as fit into S seconds, at least 3 (default 3)\n"
+    "  --cpu           CPU time instead of time: for machines that are busy with other things\n"
+    "  --batch N       sentences translated together (default 32)\n"
+    "  --json          JSON instead of a table\n"
+    "  --vocabulary N  tokens of the random model, instead of what a workload has\n"
+    "  --write FILE    writes the random model's file and measures nothing\n"
+    "  --seed N        of the random weights (default 1)\n"
+    "\n"
+    "Ceilings: multiply-adds of floats in registers, and reading 512 KB, 12 MB and 200 MB over "
+    "and\n"
+    "over. GFLOP/s and GB/s are what the workload must compute and read at least, by formula\n"
+    "(tools/arithmetic.h), over its median time; % FMA and % read are of the ceilings. The larger\n"
+    "of both says how close a workload is to what the machine can do.\n"
+    "\n"
+    "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.\n";
+
+enum { MOST_REPEATS = 1000, LEAST_REPEATS = 3, N_READS = 3, DEFAULT_VOCABULARY = 32000 };
+enum { TOKEN_START = 1, TOKEN_END = 2, FIRST_WORD = 4 };
+#define KB 1024.0
+#define MB (1024.0 * 1024.0)
+
+typedef enum kind { ENCODE, FORWARD, DECODE, LOAD } kind;
+
+typedef struct workload {
+    const char *name;
+    kind of;
+    int32_t rows, source, target, beam, vocabulary;
+} workload;
+
+static const workload workloads[] = {
+    /* first, in processes of its own, which begin as large as this one is */
+    {"load", LOAD, 1, 32, 64, 1, DEFAULT_VOCABULARY},
+    {"encode-1x32", ENCODE, 1, 32, 0, 1, DEFAULT_VOCABULARY},
+    {"encode-1x128", ENCODE, 1, 128, 0, 1, DEFAULT_VOCABULARY},
+    {"encode-8x128", ENCODE, 8, 128, 0, 1, DEFAULT_VOCABULARY},
+    {"encode-1x512", ENCODE, 1, 512, 0, 1, DEFAULT_VOCABULARY},
+    {"greedy-1", DECODE, 1, 32, 64, 1, DEFAULT_VOCABULARY},
+    {"beam4-1", DECODE, 1, 32, 64, 4, DEFAULT_VOCABULARY},
+    {"greedy-32", DECODE, 32, 32, 64, 1, DEFAULT_VOCABULARY},
+    {"beam4-16", DECODE, 16, 32, 64, 4, DEFAULT_VOCABULARY},
+    {"forward-32x10-32x20", FORWARD, 32, 10, 20, 1, 10000},
+};
+enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
+
+typedef struct options {
+    const char *model, *only, *write;
+    int repeat, json, cpu;
+    int32_t batch, vocabulary;
+    double seconds;
+    uint64_t seed;
+} options;
+
+/* Times of one thing, in order once they are sorted. */
+typedef struct times {
+    double seconds[MOST_REPEATS];
+    int n;
+} times;
+
+typedef struct ceilings {
+    const char *name; /* of the instructions */
+    double flops;     /* a second */
+    double read[N_READS];
+} ceilings;
+static const int64_t read_bytes[N_READS] = {512 * 1024, 12 * 1024 * 1024, 200 * 1024 * 1024};
+
+typedef struct bench {
+    options opt;
+    ceilings top;
+    int n_rows; /* printed so far */
+    /* the random model that is loaded now; vocabulary 0: none */
+    int32_t vocabulary;
+    void *bytes;
+    size_t size;
+    tfm_model *model;
+    model_shape shape;
+} bench;
+
+static int fail(const char *subject, const char *cause) {
+    fprintf(stderr, "bench: %s: %s\n", subject, cause);
+    return 0;
+}
+
+/* ---- time ---- */
+
+static double now(const options *opt) {
+#ifndef _WIN32
+    struct timespec t;
+    if (!opt->cpu && clock_gettime(CLOCK_MONOTONIC, &t) == 0)
+        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#else
+    (void)opt;
+#endif
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static void sort_times(times *t) { qsort(t->seconds, (size_t)t->n, sizeof *t->seconds, by_size); }
+
+/* Of sorted times: the one that a share of them is below. */
+static double percentile(const times *t, double share) {
+    int i = (int)(share * (double)(t->n - 1) + 0.5);
+    return t->seconds[i];
+}
+
+/* Whether there should be one more run. began: when the first that counts did. */
+static int goes_on(const options *opt, const times *t, double began, int least) {
+    if (t->n >= MOST_REPEATS) return 0;
+    if (opt->repeat) return t->n < opt->repeat;
+    return t->n < least || now(opt) - began < opt->seconds;
+}
+
+/* ---- random numbers: the same weights and sentences from the same seed everywhere ---- */
+
+static uint64_t mix(uint64_t x) { /* splitmix64 */
+    x += UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+static void fill(float *data, int64_t n, float scale, uint64_t seed) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        uint64_t bits = mix(seed + (uint64_t)i / 2) >> 32 * (i & 1) & 0xFFFFFF;
+        data[i] = scale * ((float)(int32_t)bits / 8388608.0f - 1.0f);
+    }
+}
+
+/* Word i of the workloads' sentences; no special token among them. */
+static int32_t word(int64_t i, int32_t vocabulary) {
+    return FIRST_WORD + (int32_t)(mix((uint64_t)i) % (uint64_t)(vocabulary - FIRST_WORD));
+}
+
+/* ---- the model ---- */
+
+/* A model being made: its tensors, which the writer only points to. */
+typedef struct maker {
+    st_writer writer;
+    float *data[512];
+    int n;
+    uint64_t seed;
+    int failed;
+} maker;
+
+/* A tensor [d0, d1], or [d0] where d1 is 0, within +-scale; scale 0: ones. Each has numbers of its
+   own, so that models of two vocabularies have the same layers. */
+static void make(maker *m, const char *prefix, const char *name, int64_t d0, int64_t d1,
+                 float scale) {
+    int64_t n = d0 * (d1 ? d1 : 1), dims[2], i;
+    float *data = (float *)malloc((size_t)n * sizeof *data);
+    char whole[128];
+    if (!data || m->n == (int)(sizeof m->data / sizeof *m->data)) {
+        free(data);
+        m->failed = 1;
+        return;
+    }
+    if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->n));
+    else
+        for (i = 0; i < n; i++) data[i] = 1;
+    dims[0] = d0, dims[1] = d1;
+    m->data[m->n++] = data;
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    st_add(&m->writer, whole, tfm_tensor_make(data, TFM_F32, d1 ? 2 : 1, dims));
+}
+
+/* size: of what comes out, relative to what goes in. */
+static void make_linear(maker *m, const char *prefix, const char *weight, const char *bias,
+                        int64_t out, int64_t in, float size) {
+    make(m, prefix, weight, out, in, size * sqrtf(3.0f / (float)in));
+    make(m, prefix, bias, out, 0, 0.01f);
+}
+
+enum { D = 512, F = 2048, LAYERS = 6 };
+/* What a sublayer adds is small beside what it is added to: else the layers' own constants drown
+   the words, and all positions get the same logits. */
+#define BRANCH 0.3f
+
+static void make_layer(maker *m, const char *stack, int layer, int cross) {
+    static const char *const norms[] = {"norm1", "norm2", "norm3"};
+    char prefix[64], name[32];
+    int i;
+    snprintf(prefix, sizeof prefix, "%s.layers.%d.", stack, layer);
+    make_linear(m, prefix, "self_attn.in_proj_weight", "self_attn.in_proj_bias", 3 * D, D, 1);
+    make_linear(m, prefix, "self_attn.out_proj.weight", "self_attn.out_proj.bias", D, D, BRANCH);
+    if (cross) {
+        make_linear(m, prefix, "multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias",
+                    3 * D, D, 1);
+        make_linear(m, prefix, "multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias", D,
+                    D, BRANCH);
+    }
+    make_linear(m, prefix, "linear1.weight", "linear1.bias", F, D, 1);
+    make_linear(m, prefix, "linear2.weight", "linear2.bias", D, F, BRANCH);
+    for (i = 0; i < (cross ? 3 : 2); i++) {
+        snprintf(name, sizeof name, "%s.weight", norms[i]);
+        make(m, prefix, name, D, 0, 0);
+        snprintf(name, sizeof name, "%s.bias", norms[i]);
+        make(m, prefix, name, D, 0, 0.01f);
+    }
+}
+
+/* Transformer base, into a file, or into memory if path is NULL. */
+static int make_model(const char *path, int32_t vocabulary, uint64_t seed, void **data,
+                      size_t *size) {
+    maker *m = (maker *)calloc(1, sizeof *m);
+    const char *fault;
+    char config[200];
+    int i;
+    if (!m) return fail("the model", "no memory");
+    st_init(&m->writer);
+    m->seed = mix(seed);
+    snprintf(config, sizeof config,
+             "{\"n_heads\": 8, \"embedding_scale\": \"sqrt_d\", \"start\": %d, \"end\": %d}",
+             (int)TOKEN_START, (int)TOKEN_END);
+    st_add_metadata(&m->writer, "transformer.config", config);
+    make(m, "src_embedding", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
+    /* not the embedding once more, which would translate each word to itself */
+    make(m, "generator", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
+    for (i = 0; i < LAYERS; i++) make_layer(m, "encoder", i, 0);
+    for (i = 0; i < LAYERS; i++) make_layer(m, "decoder", i, 1);
+    if (m->failed) fault = "no memory";
+    else fault = path ? st_write_file(&m->writer, path) : st_write_memory(&m->writer, data, size);
+    if (fault) fail("the model", fault);
+    st_free(&m->writer);
+    for (i = 0; i < m->n; i++) free(m->data[i]);
+    free(m);
+    return !fault;
+}
+
+static void drop_model(bench *b) {
+    tfm_free_model(b->model);
+    free(b->bytes);
+    b->model = NULL, b->bytes = NULL, b->vocabulary = 0;
+}
+
+static int need_model(bench *b, int32_t vocabulary) {
+    tfm_safetensors *file = NULL;
+    tfm_error err;
+    if (b->vocabulary == vocabulary) return 1;
+    drop_model(b);
+    if (!make_model(NULL, vocabulary, b->opt.seed, &b->bytes, &b->size)) return 0;
+    if (tfm_model_load(&b->model, b->bytes, b->size, NULL, &err) != TFM_OK ||
+        tfm_safetensors_open(&file, b->bytes, b->size, NULL, &err) != TFM_OK)
+        return fail("the model", err.text);
+    b->shape = shape_of_model(tfm_model_config(b->model), file);
+    tfm_free_safetensors(file);
+    b->vocabulary = vocabulary;
+    return 1;
+}
+
+/* ---- ceilings ---- */
+
+/* Two functions each: rounds of CHAINS multiply-adds that wait for nobody but themselves, of a
+   vector each; and the sum of a buffer, which is nothing but loads. CHAINS is the product of
+   latency and rate of the machines that have the instructions, or more. */
+enum { CHAINS = 12, ROUNDS = 100000 };
+static volatile float sink; /* results go here, or no compiler would compute them */
+/* read once a chain: a compiler that knew that chains are equal would compute one */
+static volatile float factor = 0.5f;
+
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(TRANSFORMER_NO_SIMD)
+#define BENCH_X86
+#include <immintrin.h>
+
+/* vector type, instructions, and how many floats a vector has */
+#define BENCH_CEILINGS(suffix, type, instructions, lanes, set1, fmadd, loadu, add, storeu)         \
+    __attribute__((target(instructions))) static double fma_##suffix(void) {                       \
+        type x = set1(factor), y = set1(factor), a0 = set1(factor), a1 = set1(factor);             \
+        type a2 = set1(factor), a3 = set1(factor), a4 = set1(factor), a5 = set1(factor);           \
+        type a6 = set1(factor), a7 = set1(factor), a8 = set1(factor), a9 = set1(factor);           \
+        type a10 = set1(factor), a11 = set1(factor);                                               \
+        float last[lanes];                                                                         \
+        int i;                                                                                     \
+        for (i = 0; i < ROUNDS; i++) {                                                             \
+            a0 = fmadd(a0, x, y), a1 = fmadd(a1, x, y), a2 = fmadd(a2, x, y);                      \
+            a3 = fmadd(a3, x, y), a4 = fmadd(a4, x, y), a5 = fmadd(a5, x, y);                      \
+            a6 = fmadd(a6, x, y), a7 = fmadd(a7, x, y), a8 = fmadd(a8, x, y);                      \
+            a9 = fmadd(a9, x, y), a10 = fmadd(a10, x, y), a11 = fmadd(a11, x, y);                  \
+        }                                                                                          \
+        a0 = add(add(add(a0, a1), add(a2, a3)), add(add(a4, a5), add(a6, a7)));                    \
+        a0 = add(a0, add(add(a8, a9), add(a10, a11)));                                             \
+        storeu(last, a0);                                                                          \
+        sink = last[0];                                                                            \
+        return 2.0 * lanes * (double)CHAINS * (double)ROUNDS;                                      \
+    }                                                                                              \
+    __attribute__((target(instructions))) static void read_##suffix(const float *x, int64_t n) {   \
+        type a0 = set1(0.0f), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0, a7 = a0;       \
+        float last[lanes];                                                                         \
+        int64_t i;                                                                                 \
+        for (i = 0; i + 8 * lanes <= n; i += 8 * lanes) {                                          \
+            a0 = add(a0, loadu(x + i)), a1 = add(a1, loadu(x + i + lanes));                        \
+            a2 = add(a2, loadu(x + i + 2 * lanes)), a3 = add(a3, loadu(x + i + 3 * lanes));        \
+            a4 = add(a4, loadu(x + i + 4 * lanes)), a5 = add(a5, loadu(x + i + 5 * lanes));        \
+            a6 = add(a6, loadu(x + i + 6 * lanes)), a7 = add(a7, loadu(x + i + 7 * lanes));        \
+        }                                                                                          \
+        storeu(last, add(add(add(a0, a1), add(a2, a3)), add(add(a4, a5), add(a6, a7))));           \
+        sink = last[0];                                                                            \
+    }
+
+BENCH_CEILINGS(avx512, __m512, "avx512f", 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+               _mm512_add_ps, _mm512_storeu_ps)
+BENCH_CEILINGS(avx2, __m256, "avx2,fma", 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+               _mm256_add_ps, _mm256_storeu_ps)
+#endif
+
+/* What the compiler makes of loops: a ceiling of its own, perhaps not the machine's. */
+static double fma_plain(void) {
+    float a[4 * CHAINS], x = factor;
+    int i, l;
+    for (l = 0; l < 4 * CHAINS; l++) a[l] = factor;
+    for (i = 0; i < ROUNDS; i++)
+        for (l = 0; l < 4 * CHAINS; l++) a[l] = a[l] * x + x;
+    for (l = 1; l < 4 * CHAINS; l++) a[0] += a[l];
+    sink = a[0];
+    return 8.0 * (double)CHAINS * (double)ROUNDS;
+}
+static void read_plain(const float *x, int64_t n) {
+    float a[32];
+    int64_t i;
+    int l;
+    memset(a, 0, sizeof a);
+    for (i = 0; i + 32 <= n; i += 32)
+        for (l = 0; l < 32; l++) a[l] += x[i + l];
+    for (l = 1; l < 32; l++) a[0] += a[l];
+    sink = a[0];
+}
+
+static int measure_ceilings(bench *b) {
+    double (*fma)(void) = fma_plain;
+    void (*read)(const float *, int64_t) = read_plain;
+    float *buffer = (float *)malloc((size_t)read_bytes[N_READS - 1]);
+    options opt = b->opt; /* a small share of the time */
+    times t;
+    double began, operations = 0;
+    int64_t n, i;
+    int size;
+    if (!buffer) return fail("read bandwidth", "no memory");
+    b->top.name = "plain C";
+#ifdef BENCH_X86
+    if (__builtin_cpu_supports("avx512f")) {
+        b->top.name = "AVX-512", fma = fma_avx512, read = read_avx512;
+    } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        b->top.name = "AVX2 and FMA", fma = fma_avx2, read = read_avx2;
+    }
+#endif
+    if (opt.repeat && opt.repeat < LEAST_REPEATS) opt.repeat = LEAST_REPEATS;
+    opt.seconds /= 4;
+    fma();
+    for (t.n = 0, began = now(&opt); goes_on(&opt, &t, began, LEAST_REPEATS); t.n++) {
+        double start = now(&opt);
+        operations = fma();
+        t.seconds[t.n] = now(&opt) - start;
+    }
+    sort_times(&t);
+    b->top.flops = operations / percentile(&t, 0.5);
+    fill(buffer, read_bytes[N_READS - 1] / 4, 1.0f, 1); /* pages that were never written are one */
+    for (size = 0; size < N_READS; size++) {
+        n = read_bytes[size] / 4;
+        read(buffer, n); /* small ones are in their cache now */
+        for (t.n = 0, began = now(&opt); goes_on(&opt, &t, began, LEAST_REPEATS); t.n++) {
+            int64_t passes = read_bytes[1] / read_bytes[size] + 1; /* long enough for the clock */
+            double start = now(&opt);
+            for (i = 0; i < passes; i++) read(buffer, n);
+            t.seconds[t.n] = (now(&opt) - start) / (double)passes;
+        }
+        sort_times(&t);
+        b->top.read[size] = (double)read_bytes[size] / percentile(&t, 0.5);
+    }
+    free(buffer);
+    return 1;
+}
+
+/* The read ceiling that goes with so many bytes read over and over. */
+static double read_ceiling(const ceilings *top, double bytes) {
+    int size = 0;
+    while (size < N_READS - 1 && bytes > (double)read_bytes[size]) size++;
+    return top->read[size];
+}
+
+/* ---- what is printed ---- */
+
+static void print_head(const bench *b) {
+    const ceilings *top = &b->top;
+    if (b->opt.json) {
+        printf("{\"version\": \"%s\", \"kernels\": \"%s\", \"clock\": \"%s\", \"threads\": 1,\n"
+               " \"ceilings\": {\"instructions\": \"%s\", \"gflops\": %.2f,\n"
+               "  \"read_512KB\": %.2f, \"read_12MB\": %.2f, \"read_200MB\": %.2f},\n"
+               " \"workloads\": [",
+               tfm_version(), tfm_cpu_string(), b->opt.cpu ? "cpu" : "wall", top->name,
+               1e-9 * top->flops, 1e-9 * top->read[0], 1e-9 * top->read[1], 1e-9 * top->read[2]);
+        return;
+    }
+    printf("transformer.h %s, %s, f32, one thread, %s\n", tfm_version(), tfm_cpu_string(),
+           b->opt.cpu ? "CPU time" : "time");
+    printf("ceilings: FMA %.1f GFLOP/s (%s); read %.1f GB/s of 512 KB, %.1f of 12 MB, %.1f of "
+           "200 MB\n\n",
+           1e-9 * top->flops, top->name, 1e-9 * top->read[0], 1e-9 * top->read[1],
+           1e-9 * top->read[2]);
+    printf("%-20s %4s %9s %9s %9s %10s %8s %6s %6s %6s\n", "workload", "runs", "median ms", "p10",
+           "p90", "tokens/s", "GFLOP/s", "% FMA", "GB/s", "% read");
+    fflush(stdout);
+}
+
+static void print_tail(const bench *b) {
+    if (b->opt.json) printf("\n ]}\n");
+}
+
+/* Name and times of a row, which the caller ends. */
+static void begin_row(bench *b, const char *name, const times *t) {
+    double median = 1e3 * percentile(t, 0.5);
+    double p10 = 1e3 * percentile(t, 0.1), p90 = 1e3 * percentile(t, 0.9);
+    int i;
+    if (!b->opt.json) {
+        printf("%-20s %4d %9.2f %9.2f %9.2f", name, t->n, median, p10, p90);
+        return;
+    }
+    printf("%s\n  {\"name\": \"%s\", \"repeats\": %d, \"median_ms\": %.4f, \"p10_ms\": %.4f, "
+           "\"p90_ms\": %.4f,\n   \"ms\": [",
+           b->n_rows ? "," : "", name, t->n, median, p10, p90);
+    for (i = 0; i < t->n; i++) printf("%s%.4f", i ? ", " : "", 1e3 * t->seconds[i]);
+    printf("]");
+}
+static void end_row(bench *b) {
+    printf(b->opt.json ? "}" : "\n");
+    fflush(stdout);
+    b->n_rows++;
+}
+
+/* ---- the workloads ---- */
+
+typedef struct job {
+    const workload *w;
+    tfm_session *session;
+    int32_t *src, *tgt;
+    float *logits;
+} job;
+
+/* Operations and bytes that a workload cannot do without. *once: of the bytes, those that are read
+   again and again, which decides what memory they come from. */
+static void cost_of(const workload *w, const model_shape *m, double *operations, double *bytes,
+                    double *once) {
+    int64_t B = w->rows, S = w->source, T = w->target, R = B * w->beam, t;
+    /* of an encoder alone nobody wants keys and values for the decoder, though tfm_encode makes
+       them: a seventh more */
+    int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S);
+    int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, B * S);
+    if (w->of == ENCODE) {
+        ops -= keys_values;
+        read -= 4 * m->N_decoder * params_keys_values(m);
+        *once = (double)read;
+    } else if (w->of == FORWARD) {
+        ops += ops_decode(m, B * T, B * pairs_self(T, 1), B * T * S);
+        read += bytes_decode(m, B * T);
+        *once = (double)read;
+    } else {
+        for (t = 0; t < T; t++) {
+            ops += ops_decode(m, R, R * (t + 1), R * S);
+            read += bytes_decode(m, R) + bytes_cache(m, R * (t + 1) + B * S);
+        }
+        *once = (double)bytes_decode(m, R);
+    }
+    *operations = (double)ops;
+    *bytes = (double)read;
+}
+
+static int run_once(job *j, tfm_error *err) {
+    static const int32_t end = TOKEN_END;
+    const workload *w = j->w;
+    tfm_batch src, tgt;
+    src.ids = j->src, src.lengths = NULL, src.rows = w->rows, src.width = w->source;
+    if (w->of == ENCODE) return tfm_encode(j->session, &src, err) == TFM_OK;
+    if (w->of == FORWARD) {
+        tfm_tensor logits =
+            tfm_tensor_3d(j->logits, TFM_F32, w->rows, w->target, (int64_t)w->vocabulary);
+        tgt.ids = j->tgt, tgt.lengths = NULL, tgt.rows = w->rows, tgt.width = w->target;
+        return tfm_forward(j->session, &src, &tgt, NULL, &logits, err) == TFM_OK;
+    } else {
+        tfm_decode_options decode;
+        memset(&decode, 0, sizeof decode);
+        decode.max_length = w->target, decode.beam = w->beam;
+        decode.forbidden = &end, decode.n_forbidden = 1;
+        return tfm_decode(j->session, &src, &decode, err) == TFM_OK;
+    }
+}
+
+static int prepare(job *j, const tfm_model *model, const workload *w) {
+    tfm_session_options limits;
+    tfm_error err;
+    int64_t i, n_src = (int64_t)w->rows * w->source, n_tgt = (int64_t)w->rows * w->target;
+    memset(j, 0, sizeof *j);
+    memset(&limits, 0, sizeof limits);
+    limits.max_batch = w->rows, limits.max_source = w->source;
+    limits.max_target = w->target ? w->target : 1, limits.max_beam = w->beam;
+    j->w = w;
+    j->src = (int32_t *)malloc((size_t)(n_src + n_tgt) * sizeof *j->src);
+    if (w->of == FORWARD)
+        j->logits = (float *)malloc((size_t)n_tgt * (size_t)w->vocabulary * sizeof *j->logits);
+    if (!j->src || (w->of == FORWARD && !j->logits)) return fail(w->name, "no memory");
+    j->tgt = j->src + n_src;
+    for (i = 0; i < n_src + n_tgt; i++) j->src[i] = word(i, w->vocabulary);
+    return tfm_session_create(&j->session, model, &limits, &err) == TFM_OK ||
+           fail(w->name, err.text);
+}
+
+static void release(job *j) {
+    tfm_free_session(j->session);
+    free(j->src);
+    free(j->logits);
+}
+
+static void print_result_ids(job *j) {
+    tfm_result result;
+    int32_t i;
+    printf(", \"ids\": [");
+    if (j->w->of == DECODE && tfm_get_result(j->session, 0, 0, &result, NULL) == TFM_OK)
+        for (i = 0; i < result.length; i++) printf("%s%d", i ? "," : "", (int)result.ids[i]);
+    printf("]");
+}
+
+static void print_workload(bench *b, job *j, times *t) {
+    const workload *w = j->w;
+    double operations, bytes, once, median, tokens, flops, rate, of_flops, of_read;
+    sort_times(t);
+    median = percentile(t, 0.5);
+    cost_of(w, &b->shape, &operations, &bytes, &once);
+    tokens = (double)w->rows * (w->of == ENCODE ? w->source : w->target) / median;
+    flops = operations / median, of_flops = 100 * flops / b->top.flops;
+    rate = bytes / median, of_read = 100 * rate / read_ceiling(&b->top, once);
+    begin_row(b, w->name, t);
+    if (b->opt.json) {
+        printf(",\n   \"tokens_per_s\": %.1f, \"gflops\": %.2f, \"percent_fma\": %.1f, "
+               "\"gb_per_s\": %.2f, \"percent_read\": %.1f,\n"
+               "   \"operations\": %.0f, \"operations_counted\": %.0f, \"bytes\": %.0f",
+               tokens, 1e-9 * flops, of_flops, 1e-9 * rate, of_read, operations, counted, bytes);
+        print_result_ids(j);
+    } else {
+        printf(" %10.1f %8.1f %6.1f %6.1f %6.1f", tokens, 1e-9 * flops, of_flops, 1e-9 * rate,
+               of_read);
+    }
+    end_row(b);
+}
+
+static int run_workload(bench *b, const workload *w) {
+    times t;
+    job j;
+    tfm_error err;
+    double began, start;
+    int ok;
+    if (!need_model(b, w->vocabulary)) return 0;
+    ok = prepare(&j, b->model, w);
+    if (ok && !run_once(&j, &err)) ok = fail(w->name, err.text);
+    for (t.n = 0, began = now(&b->opt); ok && goes_on(&b->opt, &t, began, LEAST_REPEATS); t.n++) {
+        counted = 0;
+        start = now(&b->opt);
+        if (!run_once(&j, &err)) ok = fail(w->name, err.text);
+        t.seconds[t.n] = now(&b->opt) - start;
+    }
+    if (ok) print_workload(b, &j, &t);
+    release(&j);
+    return ok;
+}
+
+/* ---- load time and peak memory ---- */
+
+#ifndef _WIN32
+/* In MB; of this process. */
+static double peak_memory(void) {
+    struct rusage used;
+    if (getrusage(RUSAGE_SELF, &used) != 0) return 0;
+#ifdef __APPLE__
+    return (double)used.ru_maxrss / MB;
+#else
+    return (double)used.ru_maxrss / KB;
+#endif
+}
+
+/* The file's bytes into memory and nothing more, in seconds: the least that loading can take. */
+static double read_file(const options *opt, const char *path, double *size) {
+    double start = now(opt);
+    FILE *file = fopen(path, "rb");
+    char *data = NULL;
+    long n = -1;
+    if (file && fseek(file, 0, SEEK_END) == 0) n = ftell(file);
+    if (n > 0) data = (char *)malloc((size_t)n);
+    *size = data && fseek(file, 0, SEEK_SET) == 0 ? (double)fread(data, 1, (size_t)n, file) : 0;
+    free(data);
+    if (file) fclose(file);
+    return now(opt) - start;
+}
+
+/* The random model's file, or the user's. What is read first stays: a peak is never taken back. */
+static int measure_load(bench *b, const char *path, const workload *w) {
+    times load, read;
+    tfm_model *model = NULL;
+    tfm_error err;
+    job j;
+    double size = 0, began, start, before = peak_memory(), loaded = 0, decoded = 0;
+    load.n = read.n = 0;
+    for (began = now(&b->opt); goes_on(&b->opt, &load, began, LEAST_REPEATS); load.n++) {
+        start = now(&b->opt);
+        if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail("load", err.text);
+        load.seconds[load.n] = now(&b->opt) - start;
+        if (load.n == 0) {
+            loaded = peak_memory();
+            if (w && prepare(&j, model, w) && run_once(&j, &err)) decoded = peak_memory();
+            if (w) release(&j);
+        }
+        tfm_free_model(model);
+        read.seconds[read.n++] = read_file(&b->opt, path, &size);
+    }
+    sort_times(&load), sort_times(&read);
+    begin_row(b, "load", &load);
+    if (b->opt.json)
+        printf(",\n   \"read_ms\": %.4f, \"file_mb\": %.1f, \"peak_before_mb\": %.1f, "
+               "\"peak_loaded_mb\": %.1f, \"peak_decoded_mb\": %.1f",
+               1e3 * percentile(&read, 0.5), size / MB, before, loaded, decoded);
+    else
+        printf("  reading alone %.1f ms; file %.1f MB; peak %.1f MB before, %.1f loaded",
+               1e3 * percentile(&read, 0.5), size / MB, before, loaded);
+    if (!b->opt.json && w) printf(", %.1f after greedy-1", decoded);
+    end_row(b);
+    return 1;
+}
+
+/* Runs step 0 or 1 in a process of its own: makes the file, measures. */
+static int in_process(bench *b, int step, const char *path, const workload *w) {
+    int status = 0, ok;
+    pid_t child;
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        ok = step == 0 ? make_model(path, w->vocabulary, b->opt.seed, NULL, NULL)
+                       : measure_load(b, path, w);
+        fflush(stdout);
+        _exit(!ok);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) return fail("load", "no process");
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+#endif
+
+/* path NULL: a file of the random model, for the time of the run. */
+static int run_load(bench *b, const char *path, const workload *w) {
+#ifdef _WIN32
+    (void)b, (void)path, (void)w;
+    return 1; /* no getrusage there */
+#else
+    char made[] = "/tmp/bench-XXXXXX";
+    int file, ok;
+    if (path) {
+        ok = in_process(b, 1, path, NULL);
+    } else {
+        file = mkstemp(made);
+        if (file < 0) return fail(made, strerror(errno));
+        close(file);
+        ok = in_process(b, 0, made, w) && in_process(b, 1, made, w);
+        remove(made);
+    }
+    b->n_rows += ok;
+    return ok;
+#endif
+}
+
+static int is_wanted(const bench *b, const char *name) {
+    const char *only = b->opt.only;
+    int i;
+    for (i = 0; only && i < N_WORKLOADS; i++) /* beam4-1 is not beam4-16 */
+        if (strcmp(workloads[i].name, only) == 0) return strcmp(name, only) == 0;
+    return !only || strncmp(name, only, strlen(only)) == 0;
+}
+
+static int run_random(bench *b) {
+    int i, ok = measure_ceilings(b);
+    if (ok) print_head(b);
+    for (i = 0; ok && i < N_WORKLOADS; i++) {
+        workload w = workloads[i];
+        if (!is_wanted(b, w.name)) continue;
+        if (b->opt.vocabulary) w.vocabulary = b->opt.vocabulary;
+        ok = w.of == LOAD ? run_load(b, NULL, &w) : run_workload(b, &w);
+    }
+    if (ok) print_tail(b);
+    drop_model(b);
+    return ok;
+}
+
+/* ---- a model on lines of text ---- */
+
+enum { LONGEST_SOURCE = 512, TEXT_ROOM = 65536 };
+
+typedef struct lines {
+    char *data; /* all of them */
+    tfm_text *texts;
+    int64_t n;
+    size_t longest;
+} lines;
+
+static int by_length(const void *a, const void *b) {
+    const tfm_text *x = (const tfm_text *)a, *y = (const tfm_text *)b;
+    if (x->size != y->size) return x->size < y->size ? 1 : -1;
+    return (x->data > y->data) - (x->data < y->data);
+}
+
+/* Lines that are not blank, the longest first: a batch holds little padding. */
+static int read_lines(lines *l) {
+    size_t room = 0, size = 0, at, end;
+    for (;;) {
+        if (size + 1 >= room) {
+            char *larger = (char *)realloc(l->data, room = 2 * room + 65536);
+            if (!larger) return fail("standard input", "no memory");
+            l->data = larger;
+        }
+        end = fread(l->data + size, 1, room - size - 1, stdin);
+        if (!end) break;
+        size += end;
+    }
+    l->data[size] = '\0';
+    for (at = 0, room = 0; at < size; at++) room += l->data[at] == '\n';
+    l->texts = (tfm_text *)malloc((room + 1) * sizeof *l->texts);
+    if (!l->texts) return fail("standard input", "no memory");
+    for (at = 0; at < size; at = end + 1) {
+        for (end = at; end < size && l->data[end] != '\n';) end++;
+        if (strspn(l->data + at, " \t\r") >= end - at) continue;
+        l->texts[l->n].data = l->data + at;
+        l->texts[l->n++].size = end - at;
+        if (end - at > l->longest) l->longest = end - at;
+    }
+    qsort(l->texts, (size_t)l->n, sizeof *l->texts, by_length);
+    return l->n > 0 || fail("standard input", "no lines");
+}
+
+/* Translates lines from first to end; adds up the tokens that came out. */
+static int translate(const bench *b, tfm_session *session, const lines *l, int64_t end, int beam,
+                     tfm_text *out, char *buffer, double *tokens) {
+    tfm_decode_options decode;
+    tfm_result result;
+    tfm_error err;
+    int64_t i;
+    int32_t n, row;
+    memset(&decode, 0, sizeof decode);
+    decode.beam = beam;
+    for (i = 0; i < end; i += n) {
+        n = (int32_t)(end - i < b->opt.batch ? end - i : b->opt.batch);
+        if (tfm_translate_batch(session, l->texts + i, out, n, &decode, buffer,
+                                (size_t)b->opt.batch * TEXT_ROOM, &err) != TFM_OK)
+            return fail(b->opt.model, err.text);
+        for (row = 0; row < n; row++)
+            if (tfm_get_result(session, row, 0, &result, NULL) == TFM_OK)
+                *tokens += (double)result.length;
+    }
+    return 1;
+}
+
+static int run_beam(bench *b, const tfm_model *model, const lines *l, int beam) {
+    tfm_session_options limits;
+    tfm_session *session = NULL;
+    tfm_error err;
+    tfm_text *out = (tfm_text *)malloc((size_t)b->opt.batch * sizeof *out);
+    char *buffer = (char *)malloc((size_t)b->opt.batch * TEXT_ROOM), name[32];
+    times t;
+    double began, start, tokens = 0, median;
+    int64_t warm_up = l->n < b->opt.batch ? l->n : b->opt.batch;
+    int ok = 1;
+    memset(&limits, 0, sizeof limits);
+    limits.max_batch = b->opt.batch, limits.max_beam = beam;
+    /* a token has a byte or more; of what rules of normalization make longer we take the risk */
+    limits.max_source = l->longest + 8 < LONGEST_SOURCE ? (int32_t)l->longest + 8 : LONGEST_SOURCE;
+    if (!out || !buffer) ok = fail("beam", "no memory");
+    if (ok && tfm_session_create(&session, model, &limits, &err) != TFM_OK)
+        ok = fail(b->opt.model, err.text);
+    if (ok) ok = translate(b, session, l, warm_up, beam, out, buffer, &tokens);
+    for (t.n = 0, began = now(&b->opt); ok && goes_on(&b->opt, &t, began, 1); t.n++) {
+        start = now(&b->opt);
+        tokens = 0;
+        ok = translate(b, session, l, l->n, beam, out, buffer, &tokens);
+        t.seconds[t.n] = now(&b->opt) - start;
+    }
+    if (ok) {
+        sort_times(&t);
+        median = percentile(&t, 0.5);
+        snprintf(name, sizeof name, "beam %d", beam);
+        begin_row(b, name, &t);
+        if (b->opt.json)
+            printf(", \"tokens_per_s\": %.1f, \"sentences\": %lld, \"sentences_per_s\": %.2f",
+                   tokens / median, (long long)l->n, (double)l->n / median);
+        else
+            printf(" %10.1f   %.1f sentences/s (%lld, batches of %d)", tokens / median,
+                   (double)l->n / median, (long long)l->n, (int)b->opt.batch);
+        end_row(b);
+    }
+    tfm_free_session(session);
+    free(out);
+    free(buffer);
+    return ok;
+}
+
+static int run_lines(bench *b) {
+    tfm_model *model = NULL;
+    tfm_error err;
+    lines l;
+    int ok;
+    memset(&l, 0, sizeof l);
+    ok = read_lines(&l) && measure_ceilings(b);
+    if (ok) print_head(b);
+    if (ok && is_wanted(b, "load")) ok = run_load(b, b->opt.model, NULL);
+    if (ok && tfm_model_load_file(&model, b->opt.model, NULL, &err) != TFM_OK)
+        ok = fail(b->opt.model, err.text);
+    if (ok && is_wanted(b, "beam 1")) ok = run_beam(b, model, &l, 1);
+    if (ok && is_wanted(b, "beam 4")) ok = run_beam(b, model, &l, 4);
+    if (ok) print_tail(b);
+    tfm_free_model(model);
+    free(l.data);
+    free(l.texts);
+    return ok;
+}
+
+/* ---- the command line ---- */
+
+/* A number from least to most; 0 with a message if text is none. */
+static int read_number(const char *option, const char *text, double least, double most,
+                       double *number) {
+    char *end = NULL;
+    *number = text ? strtod(text, &end) : 0;
+    if (text && end != text && !*end && *number >= least && *number <= most) return 1;
+    fprintf(stderr, "bench: %s takes a number from %g to %g; see --help\n", option, least, most);
+    return 0;
+}
+
+static int read_options(options *opt, int argc, char **argv) {
+    double number;
+    int i;
+    for (i = 1; i < argc; i++) {
+        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        i++;
+        if (strcmp(name, "--only") == 0 && value) {
+            opt->only = value;
+        } else if (strcmp(name, "--write") == 0 && value) {
+            opt->write = value;
+        } else if (strcmp(name, "--repeat") == 0) {
+            if (!read_number(name, value, 1, MOST_REPEATS, &number)) return 0;
+            opt->repeat = (int)number;
+        } else if (strcmp(name, "--seconds") == 0) {
+            if (!read_number(name, value, 0, 86400, &opt->seconds)) return 0;
+        } else if (strcmp(name, "--batch") == 0) {
+            if (!read_number(name, value, 1, 4096, &number)) return 0;
+            opt->batch = (int32_t)number;
+        } else if (strcmp(name, "--vocabulary") == 0) {
+            if (!read_number(name, value, 10, 1000000, &number)) return 0;
+            opt->vocabulary = (int32_t)number;
+        } else if (strcmp(name, "--seed") == 0) {
+            if (!read_number(name, value, 0, 1e15, &number)) return 0;
+            opt->seed = (uint64_t)number;
+        } else {
+            i--; /* none that takes a value */
+            if (strcmp(name, "--json") == 0) {
+                opt->json = 1;
+            } else if (strcmp(name, "--cpu") == 0) {
+                opt->cpu = 1;
+            } else if (name[0] == '-' || opt->model) {
+                fprintf(stderr, "bench: '%s' is unknown or one too many; see --help\n", name);
+                return 0;
+            } else {
+                opt->model = name;
+            }
+        }
+    }
+    return 1;
+}
+
+/* A misspelt name would otherwise be a table without rows. */
+static int check_only(const bench *b) {
+    int i;
+    if (b->opt.model && (is_wanted(b, "beam 1") || is_wanted(b, "beam 4"))) return 1;
+    for (i = 0; i < N_WORKLOADS; i++)
+        if (is_wanted(b, workloads[i].name) && (!b->opt.model || workloads[i].of == LOAD)) return 1;
+    fprintf(stderr, "bench: no workload begins with '%s'; see --help\n", b->opt.only);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    bench b;
+    int i;
+    for (i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+    memset(&b, 0, sizeof b);
+    b.opt.seconds = 3, b.opt.batch = 32, b.opt.seed = 1;
+    if (!read_options(&b.opt, argc, argv) || !check_only(&b)) return 2;
+    if (b.opt.write)
+        return !make_model(b.opt.write, b.opt.vocabulary ? b.opt.vocabulary : DEFAULT_VOCABULARY,
+                           b.opt.seed, NULL, NULL);
+    return !(b.opt.model ? run_lines(&b) : run_random(&b));
+}
