@@ -3,6 +3,8 @@
 # make toy       train, export and run a three-sentence translator (Python)
 # make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
 # make test-peers    what others compute of the same weights (Python)
+# make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
+# make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
 CC = cc
 CFLAGS = -O2
 WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
@@ -57,6 +59,28 @@ test-python: all build/decode $(PYTHON)
 test-peers: all build/decode $(PYTHON)
 	$(PYTHON) tests/test_peers.py
 
+# From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
+SECONDS = 30
+FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
+fuzz: $(FUZZ:%=build/fuzz_%)
+	set -e; for t in $(FUZZ); do echo "$$t"; mkdir -p build/corpus/$$t; \
+	build/fuzz_$$t -max_total_time=$(SECONDS) -timeout=10 -artifact_prefix=build/fuzz_$$t- \
+	-print_final_stats=1 build/corpus/$$t tests/fuzz/corpus/$$t > build/fuzz_$$t.log 2>&1 || \
+	{ tail -n 40 build/fuzz_$$t.log; exit 1; }; grep -E 'executed_units|DONE' build/fuzz_$$t.log; done
+build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h) | build
+	$(FUZZ_CC) -I. -Itools -Itests $< -o $@ $(LDLIBS)
+
+# The C tests alone. gcov knows the branches of gcc's code.
+COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+coverage: | build
+	rm -rf build/coverage && mkdir -p build/coverage
+	set -e; for t in $(COVERED); do \
+	gcc $(WARN) -O0 --coverage -I. -Itools -Itests tests/$$t.c -o build/coverage/$$t $(LDLIBS); \
+	build/coverage/$$t > build/coverage/$$t.txt || tail -n 1 build/coverage/$$t.txt; \
+	gcov -t -b -c build/coverage/$$t.gcda > build/coverage/$$t.gcov 2> /dev/null; done
+	awk -f tests/coverage.awk transformer.h build/coverage/*.gcov
+
 install: transformer.h build/translate
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
 	cp transformer.h $(DESTDIR)$(PREFIX)/include/
@@ -64,4 +88,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test toy test-python test-peers install clean
+.PHONY: all demo test toy test-python test-peers fuzz coverage install clean

@@ -1,0 +1,23 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/config.c -lm
+   JSON as such, and as a model's config. */
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    tfm__json j;
+    tfm__pool pool = fuzz_pool();
+    tfm_config config;
+    tfm__value values[TFM__N_FIELDS];
+    char *text = (char *)malloc(size + 1);
+    if (!text || tfm__utf8_fault((const char *)data, size) >= 0) return free(text), 0;
+    j.begin = j.at = (const char *)data, j.end = j.at + size;
+    (void)tfm__json_members(&j);
+    need(j.at >= j.begin && j.at <= j.end);
+    if (size) memcpy(text, data, size);
+    text[size] = 0;
+    memset(&config, 0, sizeof config), memset(values, 0, sizeof values);
+    err.text[0] = 0;
+    if (tfm__read_config(text, &pool, &config, values, &err) != TFM_OK) need(err.text[0] != 0);
+    else need(config.n_heads > 0 && config.n_suppressed >= 0 && config.end >= -1);
+    tfm__pool_free(&pool);
+    return free(text), 0;
+}

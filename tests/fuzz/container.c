@@ -1,0 +1,24 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/container.c -lm
+   A safetensors file: what opens is consistent, and can be read. */
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    tfm_safetensors *file = NULL;
+    int64_t i, end = 0;
+    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK)
+        return need(!file && err.text[0]), 0;
+    for (i = 0; i < tfm_safetensors_count(file); i++) {
+        tfm_tensor t = tfm_safetensors_tensor(file, i);
+        int64_t bytes = st_bytes(&t);
+        need(tfm_safetensors_find(file, tfm_safetensors_name(file, i)) == i);
+        need(bytes >= 0 && (const uint8_t *)t.data + bytes <= data + size);
+        end += bytes;
+        if (test_count(&t) * 8 > (int64_t)sizeof fuzz_room) continue;
+        (void)tfm_safetensors_read(file, i, TFM_F32, fuzz_room, &err);
+        (void)tfm_safetensors_read(file, i, TFM_I64, fuzz_room, &err);
+    }
+    need(end <= (int64_t)size && tfm_safetensors_find(file, "no such name") < 0);
+    (void)tfm_safetensors_metadata(file, "transformer.config");
+    tfm_free_safetensors(file);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/text.c -lm
+   A text to ids and back by models of words, characters, unigram and BPE, and its translation. */
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static tfm_session *sessions[4];
+    static char out[1 << 16];
+    int kind = size ? data[0] & 3 : 0;
+    tfm_model *m = fuzz_text_model(kind);
+    const char *text = (const char *)data + 1;
+    tfm_arena arena = tfm_arena_make(fuzz_room, sizeof fuzz_room);
+    int32_t ids[1024], n = 0, i;
+    size_t length = 0;
+    tfm_text in, translated;
+    if (!size) return 0;
+    if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
+    if (tfm_tokenize(m, text, size - 1, (tfm_text_form)(data[0] >> 2 & 1), ids, 1024, &n, &arena,
+                     &err) == TFM_OK) {
+        for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < tfm_model_config(m)->src_vocab_size);
+        need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
+        need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
+    }
+    in.data = text, in.size = size - 1;
+    (void)tfm_translate_batch(sessions[kind], &in, &translated, 1, NULL, out, sizeof out, &err);
+    return 0;
+}

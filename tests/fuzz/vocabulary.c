@@ -1,0 +1,21 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/vocabulary.c -lm
+   Lines and spellings: what is read is found again. */
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *text = (const char *)data;
+    tfm__pool pool = fuzz_pool();
+    tfm__vocabulary v;
+    int32_t lines = 0;
+    size_t k;
+    int64_t i;
+    for (k = 0; k < size; k++) lines += text[k] == '\n';
+    memset(&v, 0, sizeof v), err.text[0] = 0;
+    if (tfm__read_vocabulary(&v, &pool, "v", text, (int64_t)size, lines, &err) == TFM_OK)
+        for (need(v.n == lines), i = 0; i < v.n_spellings; i++)
+            need(tfm__find_token(&v, v.spellings[i].text, v.spellings[i].size) ==
+                 v.spellings[i].id);
+    else need(err.text[0] != 0);
+    tfm__pool_free(&pool);
+    return 0;
+}
