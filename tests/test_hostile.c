@@ -21,9 +21,7 @@
    T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
    T2    test_sentencepiece charsmaps             T6    texts() here; test_text, test_sentencepiece
    T3    test_sentencepiece wire                  T7    vocabularies() here; test_files vocabularies
-   T4    test_sentencepiece wire
-
-   test_hostile --huge also reads a text of more than 2 GiB (T6). */
+   T4    test_sentencepiece wire */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -699,7 +697,7 @@ static tfm_model *text_model(int kind) {
     return model;
 }
 
-static void texts(int huge) {
+static void texts(void) {
     static char room[1 << 18];
     static int32_t ids[4096];
     static const char some[] = "a\xe2\x96\x81\xc3\xa9 \x80\xf0\x9f";
@@ -747,18 +745,6 @@ static void texts(int huge) {
                       (kind ? TFM_E_TOO_LONG : TFM_OK),
                   "a million NULs are %s", kind ? "too many characters" : "an unknown word");
             free(spaces);
-        }
-        if (huge) {
-            size_t n = ((size_t)1 << 31) + 5;
-            char *text = (char *)malloc(n);
-            if (!text) exit(2);
-            memset(text, 'a', n);
-            CHECK_FAILS(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 1, &count, &arena, &err),
-                        kind == 1   ? TFM_E_TOO_LONG
-                        : kind == 0 ? TFM_OK
-                                    : TFM_E_ARENA,
-                        "");
-            free(text);
         }
         tfm_free_model(m);
     }
@@ -840,7 +826,7 @@ static void changed(void) {
     CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
 }
 
-int main(int argc, char **argv) {
+int main(void) {
     cut();
     offsets();
     shapes();
@@ -855,7 +841,7 @@ int main(int argc, char **argv) {
     numbers_of_weights();
     bad_ids();
     equal_ids();
-    texts(argc > 1 && strcmp(argv[1], "--huge") == 0);
+    texts();
     vocabularies();
     changed();
     CHECK(account.live == 0 && account.outside == 0,
