@@ -177,9 +177,58 @@ static void translating(void) {
     tfm_free_session(one), tfm_free_model(m);
 }
 
+/* Target text to ids. */
+static void target_text(void) {
+    static const struct {
+        const char *kinds, *text, *expected;
+        tfm_text_form form;
+    } cases[] = {
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello world.", "4 5 6 7 8", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "  world  hello ", "6 7 4 5", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello qqq.", "4 5 9 3 8", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3", "lo ld <unk>", "5 7 3", TFM_FORM_TOKENS},
+        {", \"tgt_unk\": 3", "", "", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"words\"", "lo . nothing", "5 8 3", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"characters\"", ".'z", "8 11 12", TFM_FORM_TEXT},
+    };
+    char memory[512], shown[128];
+    int32_t ids[16], n = 0, i;
+    size_t c, at;
+    SECTION("target text");
+    for (c = 0; c < sizeof cases / sizeof *cases; c++) {
+        tfm_model *m = text_model(words, cases[c].kinds);
+        tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
+        const char *text = cases[c].text;
+        shown[at = 0] = 0;
+        must(
+            tfm_tokenize_target(m, text, strlen(text), cases[c].form, ids, 16, &n, &scratch, &err));
+        for (i = 0; i < n; i++)
+            at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
+        CHECK(strcmp(shown, cases[c].expected) == 0, "'%s': %s", text, shown);
+        n = 7;
+        CHECK(n == 7 && (!*text || tfm_tokenize_target(m, text, strlen(text), cases[c].form, ids, 1,
+                                                       &n, &scratch, &err) == TFM_E_TOO_LONG),
+              "");
+        CHECK(n == 7, "");
+        tfm_free_model(m);
+    }
+    {
+        tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
+        tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
+        CHECK_FAILS(tfm_tokenize_target(m, "qq", 2, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
+                    TFM_E_TOKEN, "the model has no tgt_unk");
+        CHECK_FAILS(tfm_tokenize_target(m, "\xff", 1, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
+                    TFM_E_UTF8, "text is not UTF-8 at byte 0");
+        CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 16, &n, NULL, &err),
+                    TFM_E_ARGUMENT, "need a scratch arena");
+        tfm_free_model(m);
+    }
+}
+
 int main(void) {
     tokenizing();
     detokenizing();
     translating();
+    target_text();
     return test_done("test_text");
 }
