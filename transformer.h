@@ -182,8 +182,8 @@
    NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
    logits of a whole stack (tests/data holds PyTorch's numbers).
 
-   SPEED. Plain cc -O2 is enough: the inner loops exist for AVX2 and AVX-512 besides plain C, and the
-   CPU is asked which it has; tfm_cpu_string tells. Weights are used in the file's own layout.
+   SPEED. Plain cc -O2 is enough: the inner loops exist for AVX2 and AVX-512 besides plain C, and
+   the CPU is asked which it has; tfm_cpu_string tells. Weights are used in the file's own layout.
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
@@ -1939,8 +1939,8 @@ TFM__AVX512 static void tfm__avx512_weighted_sum(float *y, const float *p, const
     }
 }
 
-/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q the
-   Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
 #define TFM__LOG2_E 1.44269504f
 #define TFM__LN2_HIGH 0.693359375f
 #define TFM__LN2_LOW -2.12194440e-4f
@@ -4182,7 +4182,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
     X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation")         \
-    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")                         \
+    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")            \
     X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
     X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
