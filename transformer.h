@@ -8130,7 +8130,7 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     return TFM_OK;
 }
 
-/* Twice over the text: the first pass counts and checks, so that outputs are untouched on failure. */
+/* Twice over the text: the first pass counts and checks, so outputs are untouched on failure. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err) {
@@ -8523,8 +8523,9 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
    REVISION HISTORY
 
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; tfm_get_result takes a rank, tfm_translate_batch options; inner loops for AVX2 and AVX-512; threads;
-                            SentencePiece, languages; tfm_tokenize takes a scratch arena
+                            alignment; SentencePiece and languages; inner loops for AVX2 and
+                            AVX-512; threads. tfm_get_result takes a rank, tfm_translate_batch
+                            options, tfm_tokenize a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE
