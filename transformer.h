@@ -1543,16 +1543,16 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
    ============================================================================================== */
 
 /* How many share the work, and how it is handed out. */
-typedef struct tfm__crew {
+typedef struct tfm__team {
     tfm_parallel parallel;
     int32_t n; /* 1: nobody to share with */
-} tfm__crew;
+} tfm__team;
 
-/* task(context, 0) to task(context, parts - 1). crew may be NULL. */
-static void tfm__share(const tfm__crew *crew, tfm_task task, void *context, int32_t parts) {
+/* task(context, 0) to task(context, parts - 1). team may be NULL. */
+static void tfm__share(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
     int32_t part;
-    if (crew && crew->n > 1 && parts > 1)
-        crew->parallel.run(crew->parallel.user, task, context, parts);
+    if (team && team->n > 1 && parts > 1)
+        team->parallel.run(team->parallel.user, task, context, parts);
     else
         for (part = 0; part < parts; part++) task(context, part);
 }
@@ -1685,6 +1685,8 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
    that follow do the same with the instructions that the machine has, chosen when a pass begins
    (tfm__kernels_here), and are tested against them. Weights stay in rows as the file has them: a
    product is dot products of rows, four by four at a time, so nothing is packed or copied.
+
+   AVX-512 does the dot products, where the time goes; its other loops are those of AVX2.
 
    The order of every sum depends on the length of the sum alone, so a row's result is the same in
    any batch: element k of a dot product goes to lane k mod 16, and the lanes are added by halves.
@@ -1828,6 +1830,8 @@ static void tfm__plain_scale(float *x, float factor, int64_t n) {
 
 #define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
 #define TFM__AVX2 __attribute__((target("avx2,fma")))
+/* into callers that know the constants, so that loops over registers unroll */
+#define TFM__INLINE inline __attribute__((always_inline))
 #if defined(__clang__)
 #define TFM__UNROLL _Pragma("unroll")
 #elif __GNUC__ >= 8
@@ -1837,13 +1841,13 @@ static void tfm__plain_scale(float *x, float factor, int64_t n) {
 #endif
 
 /* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
-TFM__AVX512 static inline __mmask16 tfm__mask_avx512(int64_t left) {
+TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
     return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
 }
 
 /* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
-TFM__AVX512 static inline __m512 tfm__sum_lanes_avx512(const __m512 *a) {
+TFM__AVX512 static TFM__INLINE __m512 tfm__sum_lanes_avx512(const __m512 *a) {
     __m512 b[8], c[4], d[2], e;
     int i;
     /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
@@ -1888,8 +1892,8 @@ TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float 
 }
 
 /* The sums of one x with rows of w; rows is a constant where this is inlined. */
-TFM__AVX512 static inline __m512 tfm__avx512_dots(const float *x, const float *const *w, int64_t n,
-                                                  int rows) {
+TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_dots(const float *x, const float *const *w,
+                                                       int64_t n, int rows) {
     __m512 a[16];
     int64_t k;
     int j;
@@ -1913,103 +1917,15 @@ TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const 
     _mm512_mask_storeu_ps(sums, 15, tfm__avx512_dots(x, w, n, 4));
 }
 
-/* Columns in groups of 64: four accumulators that stay in registers over all rows. */
-TFM__AVX512 static void tfm__avx512_weighted_sum(float *y, const float *p, const float *rows,
-                                                 int64_t stride, int64_t n, int64_t width) {
-    int64_t i, j;
-    int l;
-    for (j = 0; j < width; j += 64) {
-        __mmask16 mask[4];
-        __m512 a[4];
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) {
-            mask[l] = tfm__mask_avx512(width - j - 16 * l);
-            a[l] = _mm512_maskz_loadu_ps(mask[l], y + j + 16 * l);
-        }
-        for (i = 0; i < n; i++) {
-            const float *row = rows + i * stride + j;
-            __m512 weight = _mm512_set1_ps(p[i]);
-            if (p[i] == 0.0f) continue;
-            TFM__UNROLL
-            for (l = 0; l < 4; l++)
-                a[l] = _mm512_fmadd_ps(weight, _mm512_maskz_loadu_ps(mask[l], row + 16 * l), a[l]);
-        }
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) _mm512_mask_storeu_ps(y + j + 16 * l, mask[l], a[l]);
-    }
-}
-
-/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
-   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
-#define TFM__LOG2_E 1.44269504f
-#define TFM__LN2_HIGH 0.693359375f
-#define TFM__LN2_LOW -2.12194440e-4f
-#define TFM__EXP_Q0 0.5f
-#define TFM__EXP_Q1 0.166665767f
-#define TFM__EXP_Q2 0.0416665542f
-#define TFM__EXP_Q3 0.00836323288f
-#define TFM__EXP_Q4 0.00139262508f
-
-TFM__AVX512 static inline __m512 tfm__exp_avx512(__m512 x) {
-    __m512 m, r, q;
-    /* in this order NaN stays NaN */
-    x = _mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(104.0f), x));
-    m = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(TFM__LOG2_E)),
-                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    r = _mm512_fnmadd_ps(m, _mm512_set1_ps(TFM__LN2_HIGH), x);
-    r = _mm512_fnmadd_ps(m, _mm512_set1_ps(TFM__LN2_LOW), r);
-    q = _mm512_fmadd_ps(_mm512_set1_ps(TFM__EXP_Q4), r, _mm512_set1_ps(TFM__EXP_Q3));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q2));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q1));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(TFM__EXP_Q0));
-    q = _mm512_fmadd_ps(_mm512_mul_ps(q, r), r, r);
-    return _mm512_scalef_ps(_mm512_add_ps(q, _mm512_set1_ps(1.0f)), m);
-}
-
-TFM__AVX512 static double tfm__avx512_exp_sum(float *y, const float *x, float max, int64_t n) {
-    __m512d low = _mm512_setzero_pd(), high = low;
-    double lanes[TFM__LANES];
-    int64_t i;
-    for (i = 0; i < n; i += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - i);
-        __m512 e =
-            tfm__exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(max)));
-        e = _mm512_maskz_mov_ps(mask, e);
-        if (y) _mm512_mask_storeu_ps(y + i, mask, e);
-        low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(e)));
-        high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(e, 1)));
-    }
-    _mm512_storeu_pd(lanes, low), _mm512_storeu_pd(lanes + 8, high);
-    return tfm__sum_double_lanes(lanes);
-}
-
-TFM__AVX512 static float tfm__avx512_largest(const float *x, int64_t n) {
-    __m512 max = _mm512_set1_ps(-INFINITY);
-    int64_t i;
-    for (i = 0; i < n; i += 16) /* of a NaN and a number, max_ps takes the second */
-        max = _mm512_max_ps(
-            _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), tfm__mask_avx512(n - i), x + i), max);
-    return _mm512_reduce_max_ps(max);
-}
-
-TFM__AVX512 static void tfm__avx512_scale(float *x, float factor, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - i);
-        _mm512_mask_storeu_ps(
-            x + i, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(factor)));
-    }
-}
-
 /* 16 lanes in two registers. */
-TFM__AVX2 static inline __m256i tfm__mask_avx2(int64_t left) {
+TFM__AVX2 static TFM__INLINE __m256i tfm__mask_avx2(int64_t left) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
 /* The sums of four accumulators of two registers each, by halves as ever. */
-TFM__AVX2 static inline __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
+TFM__AVX2 static TFM__INLINE __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
     __m256 a[4], b, c;
     __m128 d;
     int i;
@@ -2026,77 +1942,59 @@ TFM__AVX2 static inline __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m2
     return d;
 }
 
-/* Two rows of x by two of w: 8 accumulators, as many loads as products. sums: [2][4], two used. */
-TFM__AVX2 static inline void tfm__avx2_dots_2x2(const float *const *x, const float *const *w,
-                                                int64_t n, float *first, float *second) {
-    __m256 low[4], high[4], xs, ws[4];
-    float sums[4];
-    int64_t k;
+/* acc[i + j] += x[i] . w[j] over 16 elements, for nx rows of x by nw of w (constants where this is
+   inlined); at most 4 sums. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_dot_step(const float *const *x, int nx,
+                                                     const float *const *w, int nw, int64_t k,
+                                                     __m256 *low, __m256 *high) {
     int i, j;
     TFM__UNROLL
-    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
-    for (k = 0; k + 16 <= n; k += 16) {
+    for (i = 0; i < nx; i++) {
+        __m256 x0 = _mm256_loadu_ps(x[i] + k), x1 = _mm256_loadu_ps(x[i] + k + 8);
         TFM__UNROLL
-        for (j = 0; j < 2; j++) {
-            ws[j] = _mm256_loadu_ps(w[j] + k), ws[j + 2] = _mm256_loadu_ps(w[j] + k + 8);
-        }
-        TFM__UNROLL
-        for (i = 0; i < 2; i++) {
-            xs = _mm256_loadu_ps(x[i] + k);
-            TFM__UNROLL
-            for (j = 0; j < 2; j++) low[2 * i + j] = _mm256_fmadd_ps(xs, ws[j], low[2 * i + j]);
-            xs = _mm256_loadu_ps(x[i] + k + 8);
-            TFM__UNROLL
-            for (j = 0; j < 2; j++)
-                high[2 * i + j] = _mm256_fmadd_ps(xs, ws[j + 2], high[2 * i + j]);
+        for (j = 0; j < nw; j++) {
+            low[i * nw + j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[i * nw + j]);
+            high[i * nw + j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[i * nw + j]);
         }
     }
-    if (k < n) {
-        __m256i m0 = tfm__mask_avx2(n - k), m1 = tfm__mask_avx2(n - k - 8);
-        for (i = 0; i < 2; i++)
-            for (j = 0; j < 2; j++) {
-                low[2 * i + j] = _mm256_fmadd_ps(_mm256_maskload_ps(x[i] + k, m0),
-                                                 _mm256_maskload_ps(w[j] + k, m0), low[2 * i + j]);
-                high[2 * i + j] = _mm256_fmadd_ps(_mm256_maskload_ps(x[i] + k + 8, m1),
-                                                  _mm256_maskload_ps(w[j] + k + 8, m1),
-                                                  high[2 * i + j]);
-            }
-    }
-    _mm_storeu_ps(sums, tfm__sum_lanes_avx2(low, high));
-    first[0] = sums[0], first[1] = sums[1], second[0] = sums[2], second[1] = sums[3];
 }
+
+/* The four sums of nx rows by nw; what is left after whole steps goes through rows filled up with
+   zeros. */
+TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_dots(const float *const *x, int nx,
+                                                   const float *const *w, int nw, int64_t n) {
+    __m256 low[4], high[4];
+    int64_t k;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
+    for (k = 0; k + 16 <= n; k += 16) tfm__avx2_dot_step(x, nx, w, nw, k, low, high);
+    if (k < n) {
+        float rest[6][TFM__LANES];
+        const float *xs[2], *ws[4];
+        memset(rest, 0, sizeof rest);
+        for (i = 0; i < nx; i++)
+            xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
+        for (i = 0; i < nw; i++)
+            ws[i] = (float *)memcpy(rest[2 + i], w[i] + k, (size_t)(n - k) * sizeof(float));
+        tfm__avx2_dot_step(xs, nx, ws, nw, 0, low, high);
+    }
+    return tfm__sum_lanes_avx2(low, high);
+}
+/* Two rows by two at a time: as many loads as products. */
 TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
                                          float *sums) {
     int i, j;
     for (i = 0; i < 4; i += 2)
-        for (j = 0; j < 4; j += 2)
-            tfm__avx2_dots_2x2(x + i, w + j, n, sums + 4 * i + j, sums + 4 * i + 4 + j);
+        for (j = 0; j < 4; j += 2) {
+            __m128 four = tfm__avx2_dots(x + i, 2, w + j, 2, n);
+            _mm_storel_pi((__m64 *)(void *)(sums + 4 * i + j), four);
+            _mm_storeh_pi((__m64 *)(void *)(sums + 4 * i + 4 + j), four);
+        }
 }
 TFM__AVX2 static void tfm__avx2_dots_1x4(const float *x, const float *const *w, int64_t n,
                                          float *sums) {
-    __m256 low[4], high[4];
-    int64_t k;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 4; j++) low[j] = high[j] = _mm256_setzero_ps();
-    for (k = 0; k + 16 <= n; k += 16) {
-        __m256 x0 = _mm256_loadu_ps(x + k), x1 = _mm256_loadu_ps(x + k + 8);
-        TFM__UNROLL
-        for (j = 0; j < 4; j++) {
-            low[j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[j]);
-            high[j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[j]);
-        }
-    }
-    if (k < n) {
-        __m256i m0 = tfm__mask_avx2(n - k), m1 = tfm__mask_avx2(n - k - 8);
-        __m256 x0 = _mm256_maskload_ps(x + k, m0), x1 = _mm256_maskload_ps(x + k + 8, m1);
-        TFM__UNROLL
-        for (j = 0; j < 4; j++) {
-            low[j] = _mm256_fmadd_ps(x0, _mm256_maskload_ps(w[j] + k, m0), low[j]);
-            high[j] = _mm256_fmadd_ps(x1, _mm256_maskload_ps(w[j] + k + 8, m1), high[j]);
-        }
-    }
-    _mm_storeu_ps(sums, tfm__sum_lanes_avx2(low, high));
+    _mm_storeu_ps(sums, tfm__avx2_dots(&x, 1, w, 4, n));
 }
 TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w, int64_t n,
                                           float *sums) {
@@ -2104,7 +2002,7 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
     for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* Columns in groups of 32. */
+/* Columns in groups of 32: four accumulators that stay in registers over all rows. */
 TFM__AVX2 static void tfm__avx2_weighted_sum(float *y, const float *p, const float *rows,
                                              int64_t stride, int64_t n, int64_t width) {
     int64_t i, j;
@@ -2130,8 +2028,19 @@ TFM__AVX2 static void tfm__avx2_weighted_sum(float *y, const float *p, const flo
     }
 }
 
-/* 2^m in two factors, each of them a normal number. */
-TFM__AVX2 static inline __m256 tfm__exp_avx2(__m256 x) {
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
+#define TFM__LOG2_E 1.44269504f
+#define TFM__LN2_HIGH 0.693359375f
+#define TFM__LN2_LOW -2.12194440e-4f
+#define TFM__EXP_Q0 0.5f
+#define TFM__EXP_Q1 0.166665767f
+#define TFM__EXP_Q2 0.0416665542f
+#define TFM__EXP_Q3 0.00836323288f
+#define TFM__EXP_Q4 0.00139262508f
+
+/* 2^m in two factors, each of them a normal number; in this order of min and max NaN stays NaN. */
+TFM__AVX2 static TFM__INLINE __m256 tfm__exp_avx2(__m256 x) {
     __m256 m, r, q;
     __m256i whole, half;
     x = _mm256_max_ps(_mm256_set1_ps(-104.0f), _mm256_min_ps(_mm256_set1_ps(104.0f), x));
@@ -2213,10 +2122,10 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                                         tfm__avx512_dots_4x4,
                                         tfm__avx512_dots_1x16,
                                         tfm__avx512_dots_1x4,
-                                        tfm__avx512_weighted_sum,
-                                        tfm__avx512_exp_sum,
-                                        tfm__avx512_largest,
-                                        tfm__avx512_scale};
+                                        tfm__avx2_weighted_sum,
+                                        tfm__avx2_exp_sum,
+                                        tfm__avx2_largest,
+                                        tfm__avx2_scale};
     if (i == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
     if (i == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
@@ -2553,18 +2462,18 @@ enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
 
 /* out = x weight^T + bias, in parts of whole tiles of columns where that pays. */
 static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w,
-                        const tfm__crew *crew) {
+                        const tfm__team *team) {
     tfm__linear_job job;
     int64_t parts = 1;
 #ifndef TRANSFORMER_BLAS
     int64_t operations = 2 * x->B * x->L * x->D * out->D;
-    if (crew && crew->n > 1 && operations >= TFM__WORTH_SHARING)
-        parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 4 * (int64_t)crew->n);
+    if (team && team->n > 1 && operations >= TFM__WORTH_SHARING)
+        parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 4 * (int64_t)team->n);
 #endif
     job.out = out, job.x = x, job.w = w;
     job.columns = ((out->D + parts - 1) / parts + 15) / 16 * 16;
     if (job.columns < 1) job.columns = 16;
-    tfm__share(crew, tfm__linear_part, &job, (int32_t)((out->D + job.columns - 1) / job.columns));
+    tfm__share(team, tfm__linear_part, &job, (int32_t)((out->D + job.columns - 1) / job.columns));
 }
 
 /* Checks that a linear takes in columns, and tells how many it gives. */
@@ -2608,11 +2517,11 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 
 /* hidden: [rows of x, F]. */
 static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tfm_ffn_weights *w,
-                              float *hidden, const tfm__crew *crew) {
+                              float *hidden, const tfm__team *team) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
-    tfm__linear(&h, x, &w->linear1, crew);
+    tfm__linear(&h, x, &w->linear1, team);
     tfm__activate(hidden, h.B * h.L * h.D, w->activation);
-    tfm__linear(out, &h, &w->linear2, crew);
+    tfm__linear(out, &h, &w->linear2, team);
 }
 
 /* What a feed-forward of width D needs. */
@@ -2822,13 +2731,13 @@ static void tfm__attend_part(void *context, int32_t part) {
                          job->scores + part * job->a->S);
 }
 
-/* scores: room for S floats, times the crew. */
-static void tfm__attend(const tfm__attention *a, float *scores, const tfm__crew *crew) {
+/* scores: room for S floats, times the team. */
+static void tfm__attend(const tfm__attention *a, float *scores, const tfm__team *team) {
     tfm__attention_job job;
     job.a = a, job.scores = scores, job.parts = 1;
-    if (crew && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
-        job.parts = tfm__min(crew->n, a->B * a->H);
-    tfm__share(crew, tfm__attend_part, &job, (int32_t)job.parts);
+    if (team && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
+        job.parts = tfm__min(team->n, a->B * a->H);
+    tfm__share(team, tfm__attend_part, &job, (int32_t)job.parts);
 }
 
 /* 1/sqrt(K) unless the caller has a scale of its own. */
@@ -2946,11 +2855,11 @@ typedef struct tfm__work {
     float *q;              /* [M, H*K] */
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
-    float *scores;         /* [crew, S] */
+    float *scores;         /* [team, S] */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
     float *hidden;         /* [M, F] */
-    const tfm__crew *crew; /* who shares the work; NULL: nobody */
+    const tfm__team *team; /* who shares the work; NULL: nobody */
 } tfm__work;
 
 /* out = projection of softmax(...) for queries q_in [B, T, .] over S cached positions. */
@@ -2966,7 +2875,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.B = q_in->B, a.H = w->n_heads, a.T = q_in->L, a.S = S;
     a.K = tfm__key_width(w), a.W = tfm__value_width(w);
     q = tfm__rows_make(work->q, a.B, a.T, HK);
-    tfm__linear(&q, q_in, &w->query, work->crew);
+    tfm__linear(&q, q_in, &w->query, work->team);
     /* without an output projection the contexts are the output */
     context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
@@ -2979,8 +2888,8 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.scale = tfm__scale(w->scale, a.K);
     a.masks = masks, a.first = first;
     a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
-    tfm__attend(&a, work->scores, work->crew);
-    if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->crew);
+    tfm__attend(&a, work->scores, work->team);
+    if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->team);
 }
 
 /* Checks one attention for inputs of those widths and tells the output's width. */
@@ -3155,8 +3064,8 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
-    tfm__linear(&k, x, &w->key, p->work.crew);
-    tfm__linear(&v, x, &w->value, p->work.crew);
+    tfm__linear(&k, x, &w->key, p->work.team);
+    tfm__linear(&v, x, &w->value, p->work.team);
     for (b = 0; !direct && b < x->B; b++) {
         int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
@@ -3184,7 +3093,7 @@ static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
                               const tfm_norm_weights *norm, tfm_norm_order order) {
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__feed_forward(&out, &in, w, p->work.hidden, p->work.crew);
+    tfm__feed_forward(&out, &in, w, p->work.hidden, p->work.team);
     tfm__sublayer_out(p, x, norm, order);
 }
 
@@ -6444,9 +6353,9 @@ struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
     void *allocation; /* what the allocator gave; the session lies in it */
-    tfm__crew crew;
+    tfm__team team;
 #ifdef TFM__THREADS
-    tfm__workers workers; /* where the crew is the session's own */
+    tfm__workers workers; /* where the team is the session's own */
 #endif
     int32_t max_batch, max_source, max_target, max_beam;
     int32_t max_rows; /* max_batch * max_beam */
@@ -6621,7 +6530,7 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     memset(&z, 0, sizeof z);
     TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
-    z.M = rows, z.D = D, z.scores = longest * s->crew.n, z.key_rows = rows;
+    z.M = rows, z.D = D, z.scores = longest * s->team.n, z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
     if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
@@ -6664,13 +6573,13 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
                          (int64_t)o.max_target);
     s->max_rows = s->max_batch * s->max_beam;
-    s->crew.n = o.threads ? o.threads : 1;
+    s->team.n = o.threads ? o.threads : 1;
     if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
         return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
                          (int64_t)o.threads, o.parallel ? ", or parallel has no run" : "");
-    if (o.parallel) s->crew.parallel = *o.parallel;
+    if (o.parallel) s->team.parallel = *o.parallel;
 #ifndef TFM__THREADS
-    else s->crew.n = 1; /* this build has none of its own */
+    else s->team.n = 1; /* this build has none of its own */
 #endif
     /* learned positions end somewhere, computed ones do not */
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
@@ -6731,15 +6640,15 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     *s = plan;
     s->allocation = memory;
     (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
-    s->work.crew = &s->crew;
+    s->work.team = &s->team;
 #ifdef TFM__THREADS
-    if (s->crew.n > 1 && !s->crew.parallel.run) {
-        tfm_status status = tfm__start_workers(&s->workers, s->crew.n - 1, err);
+    if (s->team.n > 1 && !s->team.parallel.run) {
+        tfm_status status = tfm__start_workers(&s->workers, s->team.n - 1, err);
         if (status != TFM_OK) {
             s->allocator.release(s->allocator.user, s->allocation);
             return status;
         }
-        s->crew.parallel.run = tfm__run_parts, s->crew.parallel.user = &s->workers;
+        s->team.parallel.run = tfm__run_parts, s->team.parallel.user = &s->workers;
     }
 #endif
     if (s->positions) {
@@ -6921,6 +6830,20 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
     tfm__final_norm(p, x, w->norm);
 }
 
+/* The teacher-forced decoder on rows b0 .. b0 + B - 1, L positions each: ids (and pads, or NULL)
+   [B, L] to s->x. */
+static void tfm__decode_group(tfm_session *s, int64_t b0, int64_t B, int64_t L, const int32_t *ids,
+                              const unsigned char *pads, const tfm_masks *self,
+                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
+    tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+    tfm__pass p;
+    memset(&p, 0, sizeof p);
+    p.B = B, p.L = L, p.D = s->model->config.d_model, p.S = s->S;
+    p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
+    tfm__embed(s, s->x, 1, ids, pads, B, L, 0);
+    tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
+}
+
 /* Checks everything first; then encodes, and decodes group by group straight into logits. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
@@ -6960,19 +6883,13 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0);
         tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
-        tfm_masks cross =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
         tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
-        tfm__pass p;
-        memset(&p, 0, sizeof p);
         self.causal = !o.not_causal;
-        p.B = B, p.L = T, p.D = D, p.S = s->S, p.self_masks = &self, p.cross_masks = &cross;
-        p.work = s->work;
-        tfm__embed(s, s->x, 1, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, B, T, 0);
-        tfm__run_decoder(s, &p, s->x, b0, &o.decoder_attention, &o.cross_attention);
+        tfm__decode_group(s, b0, B, T, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, &self,
+                          &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
-        tfm__linear(&y, &x, &m->generator, s->work.crew);
+        tfm__linear(&y, &x, &m->generator, s->work.team);
     }
     return TFM_OK;
 }
@@ -7701,7 +7618,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
         tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
-        tfm__linear(&logits, &x, &m->generator, s->work.crew);
+        tfm__linear(&logits, &x, &m->generator, s->work.team);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
             b = s->running[i];
@@ -7836,7 +7753,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
         int64_t n = tfm__min(s->max_rows, B * L - at);
         tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
         tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
-        tfm__linear(&logits, &x, &s->model->generator, s->work.crew);
+        tfm__linear(&logits, &x, &s->model->generator, s->work.team);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / L, l = (at + i) % L;
             const float *row = s->logits + i * V;
@@ -7874,11 +7791,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0);
         tfm_masks self;
-        tfm_masks cross =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
-        tfm__pass p;
         memset(&self, 0, sizeof self);
-        memset(&p, 0, sizeof p);
         self.causal = 1; /* hides what stands behind a short row, too */
         for (b = 0; b < B; b++)
             for (i = 0; i < L; i++) {
@@ -7886,10 +7799,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
                 if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
                 else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
             }
-        p.B = B, p.L = L, p.D = c->d_model, p.S = s->S, p.self_masks = &self;
-        p.cross_masks = &cross, p.work = s->work;
-        tfm__embed(s, s->x, 1, s->tgt_ids, NULL, B, L, 0);
-        tfm__run_decoder(s, &p, s->x, b0, NULL, NULL);
+        tfm__decode_group(s, b0, B, L, s->tgt_ids, NULL, &self, NULL, NULL);
         tfm__score_group(s, tgt, b0, B, out);
     }
     return TFM_OK;

@@ -362,6 +362,31 @@ static size_t space_size(const char *text, size_t size) {
     return sentence_is_space(c) ? n : 0;
 }
 
+/* tfm_tokenize, or tfm_tokenize_target. */
+typedef tfm_status (*cutter)(const tfm_model *model, const char *text, size_t size,
+                             tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                             tfm_arena *scratch, tfm_error *err);
+
+/* Text in tokens: asks what scratch it takes, and makes room. */
+static tfm_status cut_text(translator *t, cutter cut, const buffer *text, ids *out,
+                           tfm_error *err) {
+    tfm_arena scratch = tfm_arena_measuring();
+    size_t most;
+    tfm_status status =
+        cut(t->model, text->data, text->size, t->opt.form, NULL, 0, &out->n, &scratch, err);
+    if (status != TFM_OK) return status;
+    /* a token is a byte at least, of the text, of a mark before a word, or of what normalization
+       adds, for which the scratch has 17 bytes and more; start and end come on top */
+    most = 2 * text->size + scratch.peak / 17 + 3;
+    if (most > out->room)
+        out->data = (int32_t *)grow(out->data, (out->room = 2 * most) * sizeof *out->data);
+    reserve(&t->scratch, scratch.peak);
+    scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
+    if (most > INT32_MAX) most = INT32_MAX;
+    return cut(t->model, text->data, text->size, t->opt.form, out->data, (int32_t)most, &out->n,
+               &scratch, err);
+}
+
 /* The line's prefix, or the translation to score, in tokens; reports what cannot be. An unknown
    token has a likelihood, but nobody wants a translation to begin with one. */
 static void tokenize_target(translator *t, line *l) {
@@ -369,23 +394,12 @@ static void tokenize_target(translator *t, line *l) {
     const char *what = t->opt.score ? "--score" : "--prefix";
     const buffer *b = &l->beside;
     ids *s = &l->target;
-    tfm_arena scratch = tfm_arena_measuring();
     int32_t n, i;
     int64_t most;
     tfm_error err;
     char cause[320];
-    memset(&err, 0, sizeof err);
     if (!b->size) return;
-    if (tfm_tokenize_target(t->model, b->data, b->size, t->opt.form, NULL, 0, &n, &scratch, &err) ==
-        TFM_OK) {
-        size_t room = 2 * b->size + scratch.peak / 17 + 1; /* marks may be tokens too */
-        if (room > s->room) s->data = (int32_t *)grow(s->data, (s->room = room) * sizeof *s->data);
-        reserve(&t->scratch, scratch.peak);
-        scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
-        err.status = tfm_tokenize_target(t->model, b->data, b->size, t->opt.form, s->data,
-                                         (int32_t)room, &s->n, &scratch, &err);
-    }
-    if (err.status != TFM_OK) {
+    if (cut_text(t, tfm_tokenize_target, b, s, &err) != TFM_OK) {
         snprintf(cause, sizeof cause, "%s: %s", what, err.text);
         report(t, l, cause);
         return;
@@ -429,29 +443,13 @@ static int put_language(const translator *t, ids *s) {
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(translator *t, line *l) {
     const tfm_config *c = tfm_model_config(t->model);
-    size_t most = l->text.size + 2; /* a token is a byte at least; start and end come on top */
     ids *s = &l->source;
-    tfm_arena scratch = tfm_arena_measuring();
     tfm_error err;
     char cause[128];
-    memset(&err, 0, sizeof err);
     s->n = l->target.n = 0, l->out.size = 0, l->faulty = 0;
-    if (most > INT32_MAX) {
+    if (l->text.size > INT32_MAX - 2) {
         report(t, l, "longer than 2 GiB");
-        return;
-    }
-    if (tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, NULL, 0, &s->n, &scratch,
-                     &err) == TFM_OK) {
-        /* the scratch has 17 bytes and more for each token that normalization may add */
-        most += scratch.peak / 17 + 1;
-        if (most > s->room)
-            s->data = (int32_t *)grow(s->data, (s->room = 2 * most) * sizeof *s->data);
-        reserve(&t->scratch, scratch.peak);
-        scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
-        err.status = tfm_tokenize(t->model, l->text.data, l->text.size, t->opt.form, s->data,
-                                  (int32_t)most, &s->n, &scratch, &err);
-    }
-    if (err.status != TFM_OK) {
+    } else if (cut_text(t, tfm_tokenize, &l->text, s, &err) != TFM_OK) {
         report(t, l, err.text);
     } else if (!put_language(t, s)) {
         report(t, l, "the model knows several languages: --from and --to choose");

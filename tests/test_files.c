@@ -30,9 +30,6 @@ static tfm_status open_text(const char *header, size_t data_size) {
     return open_bytes(header, strlen(header), data_size, strlen(header));
 }
 
-#define T(name, dtype, shape, offsets)                                                             \
-    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
-
 static void container(void) {
     static const struct {
         const char *header;
@@ -41,40 +38,50 @@ static void container(void) {
     } rows[] = {
         {"{}", 0, NULL},
         {" \t\n\r{} \t\n\r ", 0, NULL},
-        {"{" T("a", "F32", "[2]", "[0,8]") "}", 8, NULL},
-        {"{" T("a", "F32", "[]", "[0,4]") "," T("b", "F32", "[0,3]", "[4,4]") "}", 4, NULL},
-        {"{" T("b", "U8", "[3]", "[2,5]") "," T("a", "BF16", "[1,1]", "[0,2]") "}", 5, NULL},
-        {"{" T("\\u0061\\\\", "F32", "[1]", "[0,4]") "}", 4, NULL},
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 8, NULL},
+        {"{" TINY_MEMBER("a", "F32", "[]", "[0,4]") "," TINY_MEMBER("b", "F32", "[0,3]",
+                                                                    "[4,4]") "}",
+         4, NULL},
+        {"{" TINY_MEMBER("b", "U8", "[3]", "[2,5]") "," TINY_MEMBER("a", "BF16", "[1,1]",
+                                                                    "[0,2]") "}",
+         5, NULL},
+        {"{" TINY_MEMBER("\\u0061\\\\", "F32", "[1]", "[0,4]") "}", 4, NULL},
         {"{\"a\":{\"x\":[{\"y\":null}],\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
          NULL},
         {"{\"__metadata__\":{\"k\":\"v\",\"l\":\"\"}}", 0, NULL},
-        {"{" T("a", "F4", "[2]", "[0,1]") "}", 1, NULL},
+        {"{" TINY_MEMBER("a", "F4", "[2]", "[0,1]") "}", 1, NULL},
         /* sizes and offsets */
-        {"{" T("a", "F32", "[2]", "[0,8]") "}", 7, "bytes 0 to 8 of a data section of 7"},
-        {"{" T("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes follow the last tensor"},
-        {"{" T("a", "F32", "[1]", "[4,8]") "}", 8, "begins at byte 4, expected 0 (hole)"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[8,12]") "}", 12,
-         "'b' begins at byte 8, expected 4"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", 4, "overlap"},
-        {"{" T("a", "F32", "[2]", "[0,8]") "," T("b", "F32", "[2]", "[4,12]") "}", 12, "overlap"},
-        {"{" T("a", "F32", "[1]", "[4,0]") "}", 4, "bytes 4 to 0"},
-        {"{" T("a", "F32", "[1]", "[-4,0]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,4.0]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,4e0]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,18446744073709551620]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4,
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 7, "bytes 0 to 8 of a data section of 7"},
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes follow the last tensor"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,8]") "}", 8, "begins at byte 4, expected 0 (hole)"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("b", "F32", "[1]",
+                                                                     "[8,12]") "}",
+         12, "'b' begins at byte 8, expected 4"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("b", "F32", "[1]",
+                                                                     "[0,4]") "}",
+         4, "overlap"},
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "," TINY_MEMBER("b", "F32", "[2]",
+                                                                     "[4,12]") "}",
+         12, "overlap"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,0]") "}", 4, "bytes 4 to 0"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[-4,0]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4.0]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4e0]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,18446744073709551620]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4,
          "of a data section of 4 bytes"},
-        {"{" T("a", "F32", "[1]", "[0]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[1]", "[0,4,8]") "}", 4, "data_offsets"},
-        {"{" T("a", "F32", "[3]", "[0,8]") "}", 8, "3 elements of F32 in 8 bytes"},
-        {"{" T("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0, "shape overflows"},
-        {"{" T("a", "F32", "[2305843009213693952,8]", "[0,8]") "}", 8, "shape overflows"},
-        {"{" T("a", "F64", "[1152921504606846976]", "[0,0]") "}", 0, "elements of F64 in 0 bytes"},
-        {"{" T("a", "F4", "[1]", "[0,0]") "}", 0, "1 elements of F4"},
-        {"{" T("a", "F32", "[-1]", "[0,4]") "}", 4, "shape"},
-        {"{" T("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "shape"},
-        {"{" T("a", "F99", "[1]", "[0,4]") "}", 4, "unknown dtype 'F99'"},
-        {"{" T("a", "f32", "[1]", "[0,4]") "}", 4, "unknown dtype 'f32'"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4,8]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[3]", "[0,8]") "}", 8, "3 elements of F32 in 8 bytes"},
+        {"{" TINY_MEMBER("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0, "shape overflows"},
+        {"{" TINY_MEMBER("a", "F32", "[2305843009213693952,8]", "[0,8]") "}", 8, "shape overflows"},
+        {"{" TINY_MEMBER("a", "F64", "[1152921504606846976]", "[0,0]") "}", 0,
+         "elements of F64 in 0 bytes"},
+        {"{" TINY_MEMBER("a", "F4", "[1]", "[0,0]") "}", 0, "1 elements of F4"},
+        {"{" TINY_MEMBER("a", "F32", "[-1]", "[0,4]") "}", 4, "shape"},
+        {"{" TINY_MEMBER("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "shape"},
+        {"{" TINY_MEMBER("a", "F99", "[1]", "[0,4]") "}", 4, "unknown dtype 'F99'"},
+        {"{" TINY_MEMBER("a", "f32", "[1]", "[0,4]") "}", 4, "unknown dtype 'f32'"},
         /* fields */
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 0, "'a' has no data_offsets"},
         {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'a' has no dtype"},
@@ -84,10 +91,12 @@ static void container(void) {
         {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype of a"},
         {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
          "second dtype"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", 8,
-         "'a' stands twice"},
-        {"{" T("a", "F32", "[1]", "[0,4]") "," T("\\u0061", "F32", "[1]", "[4,8]") "}", 8,
-         "'a' stands twice"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("a", "F32", "[1]",
+                                                                     "[4,8]") "}",
+         8, "'a' stands twice"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("\\u0061", "F32", "[1]",
+                                                                     "[4,8]") "}",
+         8, "'a' stands twice"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "a second __metadata__"},
         {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "metadata key 'k' stands twice"},
         {"{\"__metadata__\":{\"k\":1}}", 0, "the value is no string of k"},
@@ -177,10 +186,13 @@ static void many_tensors(void) {
 }
 
 static void reading(void) {
-    static const char header[] =
-        "{" T("i", "I16", "[2]", "[0,4]") "," T("u", "U64", "[1]", "[4,12]") "," T(
-            "b", "BOOL", "[2]", "[12,14]") "," T("h", "F16", "[3]",
-                                                 "[14,20]") "," T("e", "U8", "[0]", "[14,14]") "}";
+    static const char header[] = "{" TINY_MEMBER("i", "I16", "[2]", "[0,4]") "," TINY_MEMBER(
+        "u", "U64", "[1]",
+        "[4,12]") "," TINY_MEMBER("b", "BOOL", "[2]",
+                                  "[12,14]") "," TINY_MEMBER("h", "F16", "[3]",
+                                                             "[14,20]") "," TINY_MEMBER("e", "U8",
+                                                                                        "[0]",
+                                                                                        "[14,14]") "}";
     unsigned char bytes[8 + sizeof header - 1 + 20];
     static const unsigned char data[20] = {0xfe, 0xff, 0x39, 0x30, 0,    0,   0,
                                            0,    0,    0,    0,    0x80, 1,   0,

@@ -186,44 +186,48 @@ static void cut(void) {
     CHECK(wrong == 0, "at %d of %d lengths", cuts, (int)size);
 }
 
-#define T(name, dtype, shape, offsets)                                                             \
-    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
-
 static void offsets(void) {
     static const struct {
         const char *header;
         int data;
         const char *says; /* NULL: must be accepted */
     } rows[] = {
-        {"{" T("a", "F32", "[1]", "[0,1e3]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[0,1.0]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[-0,4]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[null,4]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[\"0\",4]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[[0],4]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[0,9223372036854775808]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[18446744073709551612,0]") "}", 4, "data_offsets of a"},
-        {"{" T("a", "F32", "[1]", "[99999999999999999999999999999999,0]") "}", 4, "data_offsets"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,1e3]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,1.0]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[-0,4]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[null,4]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[\"0\",4]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[[0],4]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[0,9223372036854775808]") "}", 4, "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[18446744073709551612,0]") "}", 4,
+         "data_offsets of a"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[99999999999999999999999999999999,0]") "}", 4,
+         "data_offsets"},
         /* C7: products that wrap to what is there */
-        {"{" T("a", "F32", "[4611686018427387905]", "[0,4]") "}", 4, "'a'"},
-        {"{" T("a", "F32", "[3037000500,3037000500]", "[0,4]") "}", 4, "'a'"},
-        {"{" T("a", "U8", "[4294967296,4294967296,1]", "[0,0]") "}", 0, "its shape overflows"},
-        {"{" T("a", "U8", "[9223372036854775807,2]", "[0,0]") "}", 0, "its shape overflows"},
-        {"{" T("a", "U8", "[9223372036854775807]", "[0,0]") "}", 0, "elements of U8 in 0 bytes"},
-        {"{" T("a", "F64", "[288230376151711744]", "[0,0]") "}", 0, "elements of F64 in 0 bytes"},
-        {"{" T("a", "U8", "[9223372036854775807,9223372036854775807,0]", "[0,0]") "}", 0,
+        {"{" TINY_MEMBER("a", "F32", "[4611686018427387905]", "[0,4]") "}", 4, "'a'"},
+        {"{" TINY_MEMBER("a", "F32", "[3037000500,3037000500]", "[0,4]") "}", 4, "'a'"},
+        {"{" TINY_MEMBER("a", "U8", "[4294967296,4294967296,1]", "[0,0]") "}", 0,
          "its shape overflows"},
-        {"{" T("a", "U8", "[0,9223372036854775807,9223372036854775807]", "[0,0]") "}", 0, NULL},
-        {"{" T("a", "U8", "[1e0]", "[0,1]") "}", 1, "shape"},
-        {"{" T("a", "U8", "[18446744073709551617]", "[0,1]") "}", 1, "shape"},
+        {"{" TINY_MEMBER("a", "U8", "[9223372036854775807,2]", "[0,0]") "}", 0,
+         "its shape overflows"},
+        {"{" TINY_MEMBER("a", "U8", "[9223372036854775807]", "[0,0]") "}", 0,
+         "elements of U8 in 0 bytes"},
+        {"{" TINY_MEMBER("a", "F64", "[288230376151711744]", "[0,0]") "}", 0,
+         "elements of F64 in 0 bytes"},
+        {"{" TINY_MEMBER("a", "U8", "[9223372036854775807,9223372036854775807,0]", "[0,0]") "}", 0,
+         "its shape overflows"},
+        {"{" TINY_MEMBER("a", "U8", "[0,9223372036854775807,9223372036854775807]", "[0,0]") "}", 0,
+         NULL},
+        {"{" TINY_MEMBER("a", "U8", "[1e0]", "[0,1]") "}", 1, "shape"},
+        {"{" TINY_MEMBER("a", "U8", "[18446744073709551617]", "[0,1]") "}", 1, "shape"},
         /* C8: sums that wrap */
-        {"{" T("a", "U8", "[9223372036854775807]",
-               "[0,9223372036854775807]") "," T("b", "U8", "[1]",
-                                                "[9223372036854775807,"
-                                                "9223372036854775808]") "}",
+        {"{" TINY_MEMBER("a", "U8", "[9223372036854775807]",
+                         "[0,9223372036854775807]") "," TINY_MEMBER("b", "U8", "[1]",
+                                                                    "[9223372036854775807,"
+                                                                    "9223372036854775808]") "}",
          1, "of a data section of 1 bytes"},
-        {"{" T("a", "U8", "[1]", "[0,1]") "," T("b", "U8", "[9223372036854775807]",
-                                                "[1,9223372036854775807]") "}",
+        {"{" TINY_MEMBER("a", "U8", "[1]", "[0,1]") "," TINY_MEMBER(
+             "b", "U8", "[9223372036854775807]", "[1,9223372036854775807]") "}",
          1, "of a data section of 1 bytes"},
     };
     size_t i;
@@ -304,8 +308,8 @@ static void shapes(void) {
 }
 
 static void addresses(void) {
-    static const char header[] = "{" T("a", "U8", "[1]", "[0,1]") "," T(
-        "b", "I64", "[1]", "[1,9]") "," T("c", "F32", "[1]", "[9,13]") "}";
+    static const char header[] = "{" TINY_MEMBER("a", "U8", "[1]", "[0,1]") "," TINY_MEMBER(
+        "b", "I64", "[1]", "[1,9]") "," TINY_MEMBER("c", "F32", "[1]", "[9,13]") "}";
     static const unsigned char data[] = {7, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x20, 0xC1};
     static char room[1024];
     tfm_safetensors *file = NULL;
@@ -328,27 +332,29 @@ static void addresses(void) {
     free(bytes);
 }
 
+/* A header of that member n times, named by numbers. */
+static void put_named(const char *member, int n) {
+    char named[128];
+    int i;
+    n_big = 0;
+    put("{");
+    for (i = 0; i < n; i++) {
+        if (i) put(",");
+        snprintf(named, sizeof named, member, i);
+        put(named);
+    }
+    put("}");
+}
+
 static void many(void) {
     tfm_safetensors *file = NULL;
     size_t size;
     char *bytes, name[128];
     int i, found = 1;
     SECTION("C5, J6: a million of them");
-    n_big = 0;
-    put("{");
-    for (i = 0; i < 100000; i++) {
-        snprintf(name, sizeof name, "%s" T("%d", "F32", "[1]", "[0,4]"), i ? "," : "", i);
-        put(name);
-    }
-    put("}");
+    put_named(TINY_MEMBER("%d", "F32", "[1]", "[0,4]"), 100000);
     CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "100,000 names for four bytes: %s", err.text);
-    n_big = 0;
-    put("{");
-    for (i = 0; i < 1000000; i++) {
-        snprintf(name, sizeof name, "%s" T("%d", "U8", "[0]", "[0,0]"), i ? "," : "", i);
-        put(name);
-    }
-    put("}");
+    put_named(TINY_MEMBER("%d", "U8", "[0]", "[0,0]"), 1000000);
     bytes = file_of(big, n_big, 0, &size);
     account.largest = 0;
     must(tfm_safetensors_open(&file, bytes, size, &allocator, &err));
@@ -439,10 +445,12 @@ static void numbers(void) {
 }
 
 static void names(void) {
-    static const char header[] =
-        "{" T("", "U8", "[0]", "[0,0]") "," T("a", "U8", "[1]", "[0,1]") "," T(
-            "ab", "U8", "[1]", "[1,2]") "," T("a.b", "U8", "[1]", "[2,3]") "," T("b", "U8", "[1]",
-                                                                                 "[3,4]") "}";
+    static const char header[] = "{" TINY_MEMBER("", "U8", "[0]", "[0,0]") "," TINY_MEMBER(
+        "a", "U8", "[1]",
+        "[0,1]") "," TINY_MEMBER("ab", "U8", "[1]",
+                                 "[1,2]") "," TINY_MEMBER("a.b", "U8", "[1]",
+                                                          "[2,3]") "," TINY_MEMBER("b", "U8", "[1]",
+                                                                                   "[3,4]") "}";
     static const char *const all[] = {"", "a", "ab", "a.b", "b"}, *const none[] = {"A", "a.", "abc",
                                                                                    " ", "a b"};
     static const char *const values[] = {"1", "null", "true", "[]", "{}", "\"a"};

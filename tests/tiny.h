@@ -208,6 +208,10 @@ static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengt
     return b;
 }
 
+/* A member of a container's header. */
+#define TINY_MEMBER(name, dtype, shape, offsets)                                                   \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
 /* An allocator that counts. */
 typedef struct tiny_counter {
     int calls, live;
