@@ -3036,6 +3036,26 @@ static const unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t 
     return panel + k * column;
 }
 
+/* n rows of K elements of size bytes, stride bytes apart, to a panel; bytes go by fours. The rows
+   that are missing are zero already. */
+static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int64_t stride,
+                            int64_t n, int64_t K, int64_t size) {
+    int64_t k, r;
+    if (size == 1) {
+        for (r = 0; r < n; r++)
+            for (k = 0; k < K; k++)
+                panel[(k / 4 * TFM__LANES + r) * 4 + k % 4] = rows[r * stride + k];
+    } else if (size == 2) {
+        for (k = 0; k < K; k++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 2 * (k * TFM__LANES + r), rows + r * stride + 2 * k, 2);
+    } else {
+        for (k = 0; k < K; k++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 4 * (k * TFM__LANES + r), rows + r * stride + 4 * k, 4);
+    }
+}
+
 /* Row i as floats. */
 static void tfm__matrix_row(const tfm__matrix *w, int64_t i, float *row) {
     int64_t size = tfm__element_bytes(w->dtype, 1), k;
@@ -3607,6 +3627,7 @@ typedef struct tfm__attention {
        those of position s in row paths[b * path_stride + s] */
     const int32_t *kv_rows, *paths;
     int64_t path_stride;
+    int in_tiles; /* tfm__attend_tiles, which wants each sentence's keys side by side */
 } tfm__attention;
 
 /* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
@@ -3642,6 +3663,16 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
     return s;
 }
 
+/* A query's weights go where the caller wants them, if anywhere; past n keys they are zero. */
+static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
+                              const float *scores, int64_t n) {
+    float *w;
+    if (!a->weights) return;
+    w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] + t * a->weight_strides[2];
+    memcpy(w, scores, (size_t)n * sizeof(float));
+    memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
+}
+
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
@@ -3672,35 +3703,103 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
                                   v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
                                   end - s, a->W);
         }
-        if (a->weights) {
-            float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
-                       t * a->weight_strides[2];
-            memcpy(w, scores, (size_t)n * sizeof(float));
-            for (s = n; s < a->S; s++) w[s] = 0.0f;
+        tfm__keep_weights(a, b, h, t, scores, n);
+    }
+}
+
+/* Queries whose scores are at hand at a time. */
+enum { TFM__QUERIES = 24 };
+
+/* What tfm__attend_tiles takes: scores of some queries, keys and values of a head in panels. */
+static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
+    int64_t n;
+    /* too large for any arena, and for no integer */
+    if (!tfm__mul(S + TFM__LANES, TFM__QUERIES + K + W + TFM__LANES, &n) || n > INT64_MAX / 128)
+        return INT64_MAX / 128;
+    return n;
+}
+
+/* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
+   weighted sums as products with tiles. (Steps never do it so; a decoder's pass gives their bits.) */
+static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
+                              int64_t h, float *scratch) {
+    const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
+    const float *v = a->v + b * a->v_strides[0] + h * a->v_strides[1];
+    int64_t n = tfm__visible_keys(a, b, 0), panels = (n + TFM__LANES - 1) / TFM__LANES;
+    int64_t value_panels = (a->W + TFM__LANES - 1) / TFM__LANES, t, s, i;
+    float *keys = scratch + TFM__QUERIES * n, *values = keys + panels * TFM__LANES * a->K;
+    int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
+    tfm__matrix k_matrix, v_matrix;
+    tfm__product p;
+    memset(&k_matrix, 0, sizeof k_matrix);
+    k_matrix.dtype = TFM_F32, k_matrix.in_panels = 1;
+    v_matrix = k_matrix;
+    k_matrix.rows = n, k_matrix.columns = a->K, k_matrix.data = (unsigned char *)keys;
+    v_matrix.rows = a->W, v_matrix.columns = n, v_matrix.data = (unsigned char *)values;
+    memset(keys + (panels - 1) * TFM__LANES * a->K, 0, (size_t)(TFM__LANES * a->K) * sizeof(float));
+    for (i = 0; i < panels; i++)
+        tfm__fill_panel((unsigned char *)(keys + i * TFM__LANES * a->K),
+                        (const unsigned char *)(k + i * TFM__LANES * a->k_strides[2]),
+                        a->k_strides[2] * (int64_t)sizeof(float),
+                        tfm__min(TFM__LANES, n - i * TFM__LANES), a->K, sizeof(float));
+    /* values are added row by row: a panel is 16 columns of each */
+    for (i = 0; i < value_panels; i++)
+        for (s = 0; s < n; s++) {
+            float *to = values + (i * n + s) * TFM__LANES;
+            size_t some = (size_t)tfm__min(TFM__LANES, a->W - i * TFM__LANES);
+            if (some < TFM__LANES) memset(to, 0, TFM__LANES * sizeof *to);
+            memcpy(to, v + s * a->v_strides[2] + i * TFM__LANES, some * sizeof *to);
         }
+    memset(&p, 0, sizeof p);
+    p.activation = -1;
+    for (t = 0; t < a->T; t += p.M) {
+        p.M = tfm__min(TFM__QUERIES, a->T - t);
+        p.x = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+        p.x_stride = a->q_strides[2], p.y = scratch, p.y_stride = n, p.N = n, p.w = &k_matrix;
+        tfm__multiply(kernels, &p);
+        for (i = 0; i < p.M; i++) {
+            float *scores = scratch + i * n;
+            kernels->scale(scores, a->scale, n);
+            for (s = 0; masked && s < n; s++)
+                if (tfm__is_masked(a, b, b, h, t + i, s)) scores[s] = -INFINITY;
+            tfm__softmax_row(kernels, scores, scores, n);
+            tfm__keep_weights(a, b, h, t + i, scores, n);
+        }
+        p.x = scratch, p.x_stride = n, p.w = &v_matrix, p.N = a->W;
+        p.y = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
+              t * a->context_strides[2];
+        p.y_stride = a->context_strides[2];
+        tfm__multiply(kernels, &p);
     }
 }
 
 /* An attention and the parts that its heads are cut into. */
 typedef struct tfm__attention_job {
     const tfm__attention *a;
-    float *scores; /* [parts, S] */
-    int64_t parts;
+    float *scratch; /* [parts, size] */
+    int64_t parts, size;
 } tfm__attention_job;
 
 static void tfm__attend_part(void *context, int32_t part) {
     const tfm__attention_job *job = (const tfm__attention_job *)context;
     const tfm__kernels *kernels = tfm__kernels_here();
-    int64_t heads = job->a->B * job->a->H, i = part * heads / job->parts;
-    for (; i < (part + 1) * heads / job->parts; i++)
-        tfm__attend_head(job->a, kernels, i / job->a->H, i % job->a->H,
-                         job->scores + part * job->a->S);
+    const tfm__attention *a = job->a;
+    int64_t heads = a->B * a->H, i = part * heads / job->parts;
+    int causal = a->masks && a->masks->causal;
+    for (; i < (part + 1) * heads / job->parts; i++) {
+        int64_t b = i / a->H, h = i % a->H;
+        float *scratch = job->scratch + part * job->size;
+        if (a->in_tiles && kernels->floats && !causal && tfm__visible_keys(a, b, 0) > 0)
+            tfm__attend_tiles(a, kernels, b, h, scratch);
+        else tfm__attend_head(a, kernels, b, h, scratch);
+    }
 }
 
-/* scores: room for S floats, times the team. */
-static void tfm__attend(const tfm__attention *a, float *scores, const tfm__team *team) {
+/* scratch: room for S floats, or for tiles, times the team. */
+static void tfm__attend(const tfm__attention *a, float *scratch, const tfm__team *team) {
     tfm__attention_job job;
-    job.a = a, job.scores = scores, job.parts = 1;
+    job.a = a, job.scratch = scratch, job.parts = 1;
+    job.size = a->in_tiles ? tfm__tile_scratch(a->S, a->K, a->W) : a->S;
     if (team && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
         job.parts = tfm__min(team->n, a->B * a->H);
     tfm__share(team, tfm__attend_part, &job, (int32_t)job.parts);
@@ -3821,7 +3920,8 @@ typedef struct tfm__work {
     float *q;              /* [M, H*K] */
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
-    float *scores;         /* [team, S] */
+    float *scores;         /* [team, S], or for tiles [team, tfm__tile_scratch] */
+    int in_tiles;          /* an encoder's */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
     float *hidden;         /* [M, F] */
@@ -3854,6 +3954,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.scale = tfm__scale(w->scale, a.K);
     a.masks = masks, a.first = first;
     a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
+    a.in_tiles = work->in_tiles;
     tfm__attend(&a, work->scores, work->team);
     if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->team);
 }
@@ -3983,6 +4084,7 @@ typedef struct tfm__pass {
 /* Scratch for layers whose widths are at most these. */
 typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
+    int64_t K, W; /* of a head */
 } tfm__sizes;
 
 /* Everything that the layers of a pass need besides the stream: taken first, so that the
@@ -4092,10 +4194,12 @@ static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights
 static void tfm__encoder(tfm__pass *p, float *x, const tfm_encoder_weights *w, float *attention,
                          int64_t layer_stride) {
     int32_t i;
+    p->work.in_tiles = 1;
     for (i = 0; i < w->n_layers; i++) {
         tfm__encoder_layer(p, x, &w->layers[i], attention);
         if (attention) attention += layer_stride;
     }
+    p->work.in_tiles = 0;
     tfm__final_norm(p, x, w->norm);
 }
 
@@ -4128,6 +4232,7 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
                             const tfm_ffn_weights *f) {
     z->HK = tfm__max(z->HK, a->query.weight.dims[0]);
     z->HW = tfm__max(z->HW, a->value.weight.dims[0]);
+    z->K = tfm__max(z->K, tfm__key_width(a)), z->W = tfm__max(z->W, tfm__value_width(a));
     z->F = tfm__max(z->F, f->linear1.weight.dims[0]);
 }
 
@@ -4192,7 +4297,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     p.B = from.B, p.L = from.L, p.D = z.D = from.D;
     p.self_masks = masks;
     z.M = z.key_rows = from.B * from.L;
-    z.scores = from.L;
+    z.scores = tfm__tile_scratch(from.L, z.K, z.W);
     used = scratch->used;
     status = tfm__take_floats(scratch, z.M, z.D, &data, err);
     if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
@@ -7216,25 +7321,6 @@ static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, 
     else tfm__narrow(to, floats, type, w->columns);
 }
 
-/* n rows of K elements of size bytes, side by side, to a panel; bytes go by fours. The rows that
-   are missing are zero already. */
-static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int64_t n, int64_t K,
-                            int64_t size) {
-    int64_t k, r;
-    if (size == 1) {
-        for (r = 0; r < n; r++)
-            for (k = 0; k < K; k++) panel[(k / 4 * TFM__LANES + r) * 4 + k % 4] = rows[r * K + k];
-    } else if (size == 2) {
-        for (k = 0; k < K; k++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 2 * (k * TFM__LANES + r), rows + 2 * (r * K + k), 2);
-    } else {
-        for (k = 0; k < K; k++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 4 * (k * TFM__LANES + r), rows + 4 * (r * K + k), 4);
-    }
-}
-
 /* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
    byte_bias needs likewise. */
 static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
@@ -7309,7 +7395,7 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
             scales[i] = scale;
             tfm__sum_bytes(temporary + r * row_bytes, i, w->rows, K, kernels->byte_bias, offsets);
         }
-        tfm__fill_panel(panel, temporary, rows, K, tfm__element_bytes(type, 1));
+        tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
     }
     w->data = to, w->in_panels = 1;
     w->scales = scales, w->offsets = offsets;
@@ -7678,7 +7764,9 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     memset(&z, 0, sizeof z);
     TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
-    z.M = rows, z.D = D, z.scores = longest * s->team.n, z.key_rows = rows;
+    z.M = rows, z.D = D,
+    z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
+    z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
     if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
@@ -7911,8 +7999,9 @@ static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
     return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
 
-/* Encodes the batch in src_ids, and projects cross keys and values for every decoder layer. */
-static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
+/* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
+   memory: once a sentence, for every step to come. */
+static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
     int32_t i;
@@ -7929,8 +8018,7 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
         tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
         tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
                      attention ? attention->strides[0] : 0);
-        /* once a sentence, for every decoding step to come */
-        for (i = 0; i < m->decoder.n_layers; i++) {
+        for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
             const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
             tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
             tfm__append_kv(&p, &rows, w, &kv, 0);
@@ -7952,7 +8040,7 @@ static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_erro
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
     TFM__TRY(tfm__set_source(session, src, err));
-    tfm__run_encoder(session, NULL);
+    tfm__run_encoder(session, 0, NULL);
     return TFM_OK;
 }
 
@@ -8029,7 +8117,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
                              s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, &o.encoder_attention);
+    tfm__run_encoder(s, 1, &o.encoder_attention);
     per = tfm__max(1, tfm__group_rows(s) / T);
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0);
@@ -8683,7 +8771,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     for (b = 0; b < src->rows; b++) /* a source of any length: the shortest cap is the strictest */
         TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, NULL);
+    tfm__run_encoder(s, 1, NULL);
     s->decoding = 1;
     s->decode = o;
     s->beam = o.beam ? o.beam : 1;
@@ -8937,7 +9025,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
                          "tgt has %i tokens a row and an end token, the session takes %i",
                          (int64_t)tgt->width, (int64_t)s->max_target);
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, NULL);
+    tfm__run_encoder(s, 1, NULL);
     L = (int64_t)tgt->width + 1;
     per = tfm__max(1, tfm__group_rows(s) / L);
     for (b0 = 0; b0 < s->B; b0 += per) {
