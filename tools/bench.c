@@ -47,7 +47,7 @@ static const char usage[] =
     "             [--parts] [--steps] [--source N] [--target N] [--cpu] [--json] [--seed N]\n"
     "             [--vocabulary N]\n"
     "       bench MODEL [--batch N] [the same] < lines\n"
-    "       bench --write FILE [--vocabulary N] [--seed N]\n"
+    "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
     "\n"
     "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm, ReLU,\n"
     "32,000 tokens (one embedding for both sides), random weights. The end token is forbidden, so\n"
@@ -57,7 +57,8 @@ static const char usage[] =
     "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
     "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
     "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
-    "  load                 loading the file, and the peak of memory after it and after greedy-1\n"
+    "  load                 loading a file that has the type of weights, and the peak of memory\n"
+    "                       after it and after greedy-1\n"
     "\n"
     "With MODEL: sentences a second over all lines, sorted by length, beam 1 and 4.\n"
     "\n"
@@ -224,14 +225,40 @@ static int32_t word(int64_t i, int32_t vocabulary) {
 
 /* ---- the model ---- */
 
+enum { D = 512, F = 2048, LAYERS = 6 };
+
 /* A model being made: its tensors, which the writer only points to. */
 typedef struct maker {
     st_writer writer;
-    float *data[512];
-    int n;
+    void *data[512];
+    int n, made;    /* made: but for scales, which change no numbers */
+    tfm_dtype type; /* of matrices */
     uint64_t seed;
     int failed;
 } maker;
+
+/* A matrix in the type that is wanted, none of which is larger: each row ends before the next one
+   begins. The scales of I8 beside it. */
+static void make_rows(maker *m, char *name, float *data, int64_t rows, int64_t width) {
+    size_t size = (size_t)(st_bits(m->type) / 8);
+    float *scales = (float *)malloc((size_t)rows * sizeof *scales);
+    float copy[F]; /* the longest row */
+    int64_t row;
+    if (!scales || m->n == (int)(sizeof m->data / sizeof *m->data)) {
+        free(scales);
+        m->failed = 1;
+        return;
+    }
+    m->data[m->n++] = scales;
+    for (row = 0; row < rows; row++) {
+        memcpy(copy, data + row * width, (size_t)width * sizeof *copy);
+        st_row(m->type, (char *)data + (size_t)(row * width) * size, copy, width, &scales[row]);
+    }
+    st_add(&m->writer, name, tfm_tensor_2d(data, m->type, rows, width));
+    if (m->type != TFM_I8) return;
+    strcat(name, "_scale"); /* there is room */
+    st_add(&m->writer, name, tfm_tensor_1d(scales, TFM_F32, rows));
+}
 
 /* A tensor [d0, d1], or [d0] where d1 is 0, within +-scale; scale 0: ones. Each has numbers of its
    own, so that models of two vocabularies have the same layers. */
@@ -245,13 +272,15 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
         m->failed = 1;
         return;
     }
-    if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->n));
+    if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->made));
     else
         for (i = 0; i < n; i++) data[i] = 1;
     dims[0] = d0, dims[1] = d1;
     m->data[m->n++] = data;
+    m->made++;
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
-    st_add(&m->writer, whole, tfm_tensor_make(data, TFM_F32, d1 ? 2 : 1, dims));
+    if (d1 && m->type != TFM_F32) make_rows(m, whole, data, d0, d1);
+    else st_add(&m->writer, whole, tfm_tensor_make(data, TFM_F32, d1 ? 2 : 1, dims));
 }
 
 /* size: of what comes out, relative to what goes in. */
@@ -261,7 +290,6 @@ static void make_linear(maker *m, const char *prefix, const char *weight, const 
     make(m, prefix, bias, out, 0, 0.01f);
 }
 
-enum { D = 512, F = 2048, LAYERS = 6 };
 /* What a sublayer adds is small beside what it is added to: else the layers' own constants drown
    the words, and all positions get the same logits. */
 #define BRANCH 0.3f
@@ -290,8 +318,8 @@ static void make_layer(maker *m, const char *stack, int layer, int cross) {
 }
 
 /* Transformer base, into a file, or into memory if path is NULL. */
-static int make_model(const char *path, int32_t vocabulary, uint64_t seed, void **data,
-                      size_t *size) {
+static int make_model(const char *path, int32_t vocabulary, uint64_t seed, tfm_dtype type,
+                      void **data, size_t *size) {
     maker *m = (maker *)calloc(1, sizeof *m);
     const char *fault;
     char config[200];
@@ -299,6 +327,7 @@ static int make_model(const char *path, int32_t vocabulary, uint64_t seed, void 
     if (!m) return fail("the model", "no memory");
     st_init(&m->writer);
     m->seed = mix(seed);
+    m->type = type;
     snprintf(config, sizeof config,
              "{\"n_heads\": 8, \"embedding_scale\": \"sqrt_d\", \"start\": %d, \"end\": %d}",
              (int)TOKEN_START, (int)TOKEN_END);
@@ -315,6 +344,10 @@ static int make_model(const char *path, int32_t vocabulary, uint64_t seed, void 
     for (i = 0; i < m->n; i++) free(m->data[i]);
     free(m);
     return !fault;
+}
+
+static tfm_dtype type_of(const options *opt) {
+    return opt->weights ? opt->weights->dtype : TFM_F32;
 }
 
 static tfm_model_options model_options(const options *opt) {
@@ -336,7 +369,7 @@ static int need_model(bench *b, int32_t vocabulary) {
     tfm_error err;
     if (b->vocabulary == vocabulary) return 1;
     drop_model(b);
-    if (!make_model(NULL, vocabulary, b->opt.seed, &b->bytes, &b->size)) return 0;
+    if (!make_model(NULL, vocabulary, b->opt.seed, TFM_F32, &b->bytes, &b->size)) return 0;
     if (tfm_model_load(&b->model, b->bytes, b->size, &how, &err) != TFM_OK ||
         tfm_safetensors_open(&file, b->bytes, b->size, NULL, &err) != TFM_OK)
         return fail("the model", err.text);
@@ -834,8 +867,7 @@ static void print_workload(bench *b, job *j, times *t) {
     double of_vnni;
     sort_times(t);
     median = percentile(t, 0.5);
-    cost_of(w, &b->shape, unit_bytes(b->opt.weights ? b->opt.weights->dtype : TFM_F32), &operations,
-            &bytes, &once);
+    cost_of(w, &b->shape, unit_bytes(type_of(&b->opt)), &operations, &bytes, &once);
     tokens = (double)w->rows * (w->of == ENCODE ? w->source : w->target) / median;
     flops = operations / median, of_flops = 100 * flops / b->top.flops;
     of_vnni = b->top.vnni > 0 ? 100 * flops / b->top.vnni : 0;
@@ -959,7 +991,7 @@ static int in_process(bench *b, int step, const char *path, const workload *w) {
     fflush(stdout);
     child = fork();
     if (child == 0) {
-        ok = step == 0 ? make_model(path, w->vocabulary, b->opt.seed, NULL, NULL)
+        ok = step == 0 ? make_model(path, w->vocabulary, b->opt.seed, type_of(&b->opt), NULL, NULL)
                        : measure_load(b, path, w);
         fflush(stdout);
         _exit(!ok);
@@ -1266,6 +1298,6 @@ int main(int argc, char **argv) {
     if (!read_options(&b.opt, argc, argv) || !check_only(&b)) return 2;
     if (b.opt.write)
         return !make_model(b.opt.write, b.opt.vocabulary ? b.opt.vocabulary : DEFAULT_VOCABULARY,
-                           b.opt.seed, NULL, NULL);
+                           b.opt.seed, type_of(&b.opt), NULL, NULL);
     return !(b.opt.model ? run_lines(&b) : run_random(&b));
 }

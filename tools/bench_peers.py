@@ -15,8 +15,8 @@ compared:
   greedy   CTranslate2: translate_batch; PyTorch and ONNX Runtime: a loop in Python over a step with
            cached keys and values, of which the loop itself is a small part.
   beam     CTranslate2 only.
-  load     a file as the engine stores it (build/bench: F32, converted where int8 is wanted) into
-           memory, by a new process each time; the peak of memory after a greedy-1.
+  load     a file as the engine stores it, with the type of weights that is wanted, into memory,
+           by a new process each time; the peak of memory after a greedy-1.
   models   --model FILE=TEXT, with one sentence a line: CTranslate2 with the same weights translates
            the same tokens, in batches of 32 by length, as build/bench does, which also tokenizes.
 
@@ -59,7 +59,7 @@ WORKLOADS = {
 }
 # Peers: the engine, and what its environment has besides. Threads that spin while they wait, and
 # memory that is kept, not given back and faulted in again at every step.
-TUNED = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "infinite",
+TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
          "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000",
          "MALLOC_TOP_PAD_": "64000000"}
 SETTINGS = {"ctranslate2": ("ctranslate2", {}),
@@ -882,8 +882,8 @@ def plot(results, path):
     types = list(dict.fromkeys(row["weights"] for row in rows))
     names = list(dict.fromkeys(row["name"] for row in rows))
     figure, axes = pyplot.subplots(1, len(types), sharey=True, squeeze=False,
-                                   figsize=(1.5 + 4.2 * len(types), 1.1 + 0.36 * len(names)))
-    looks = {1: ("o", "#1f6fb2", -0.15), 2: ("s", "#d1731f", 0.15)}
+                                   figsize=(1.5 + 4.2 * len(types), 1.1 + 0.42 * len(names)))
+    looks = {1: ("o", "#1f6fb2", -0.18), 2: ("s", "#d1731f", 0.18)}
     most = max([fastest(row)[1] for row in rows] + [1.2])
     for axis, weights in zip(axes[0], types):
         for threads in sorted({row["threads"] for row in rows}):
@@ -907,7 +907,7 @@ def plot(results, path):
         axis.tick_params(labelsize=9)
     axes[0][0].set_yticks(range(len(names)), names)
     axes[0][0].invert_yaxis()
-    axes[0][-1].legend(fontsize=8, loc="lower right")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, loc="upper left")
     figure.tight_layout()
     figure.savefig(path, dpi=150)
 

@@ -129,31 +129,6 @@ static float written(tfm_dtype type, const void *data, int64_t k, float scale) {
     return ((const float *)data)[k];
 }
 
-/* One row of n floats to element at of out; 0 if a number does not fit. */
-static int convert_row(tfm_dtype type, void *out, int64_t at, const float *row, int64_t n,
-                       float *scale) {
-    int64_t k;
-    int fits = 1;
-    *scale = 1;
-    if (type == TFM_I8) {
-        *scale = st_i8_row((int8_t *)out + at, row, n);
-        return *scale >= 0;
-    }
-    for (k = 0; k < n; k++) {
-        int is_finite = (st_float_bits(row[k]) & 0x7FFFFFFF) < 0x7F800000;
-        if (type == TFM_F16) {
-            uint16_t half = ((uint16_t *)out)[at + k] = st_f16(row[k]);
-            fits &= !is_finite || (half & 0x7C00) != 0x7C00;
-        } else if (type == TFM_BF16) {
-            uint16_t upper = ((uint16_t *)out)[at + k] = st_bf16(row[k]);
-            fits &= !is_finite || (upper & 0x7F80) != 0x7F80;
-        } else {
-            ((float *)out)[at + k] = row[k];
-        }
-    }
-    return fits;
-}
-
 /* The largest difference in a row, relative to its largest number; what is not finite is as it was. */
 static double error_of(tfm_dtype type, const void *out, int64_t at, const float *row, int64_t n,
                        float scale) {
@@ -189,7 +164,7 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     for (row = 0; row < rows && !is_kept; row++) {
         const float *x = floats + row * width;
         double error;
-        if (!convert_row(j->want, data, row * width, x, width, &scale))
+        if (!st_row(j->want, (char *)data + (size_t)(row * width) * size, x, width, &scale))
             return fail(name, j->want == TFM_I8 ? "has a number that is not finite"
                                                 : "has a number beyond the range of the type");
         if (scales) scales[row] = scale;

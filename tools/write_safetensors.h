@@ -417,4 +417,29 @@ static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
     return scale;
 }
 
+/* One row of n floats as F32, F16, BF16 or I8 into out, which may be row itself for F32; 0 if a
+   number does not fit. */
+static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n, float *scale) {
+    int64_t k;
+    int fits = 1;
+    *scale = 1;
+    if (type == TFM_I8) {
+        *scale = st_i8_row((int8_t *)out, row, n);
+        return *scale >= 0;
+    }
+    for (k = 0; k < n; k++) {
+        int is_finite = (st_float_bits(row[k]) & 0x7FFFFFFF) < 0x7F800000;
+        if (type == TFM_F16) {
+            uint16_t half = ((uint16_t *)out)[k] = st_f16(row[k]);
+            fits &= !is_finite || (half & 0x7C00) != 0x7C00;
+        } else if (type == TFM_BF16) {
+            uint16_t upper = ((uint16_t *)out)[k] = st_bf16(row[k]);
+            fits &= !is_finite || (upper & 0x7F80) != 0x7F80;
+        } else {
+            ((float *)out)[k] = row[k];
+        }
+    }
+    return fits;
+}
+
 #endif
