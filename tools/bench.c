@@ -699,7 +699,7 @@ static void print_parts(const bench *b) {
         for (i = 1; i <= N_PARTS; i++) { /* what is left over comes last */
             const char *name = part_names[i % N_PARTS];
             double share = profile.seconds[i % N_PARTS] / all;
-            if (b->opt.json) printf("%s\"%s\": %.4f", n++ ? ", " : "", name, share);
+            if (b->opt.json) printf("%s\"%s\": %.6f", n++ ? ", " : "", name, share);
             else printf(" %s %.1f %%%s", name, 100 * share, i < N_PARTS ? "," : "");
         }
         if (b->opt.json) printf("}");

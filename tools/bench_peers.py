@@ -653,6 +653,7 @@ class Peer:
 
     def __init__(self, name, threads, weights):
         engine, more = SETTINGS[name]
+        self.name, self.has_ended = name, False
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
                            OPENBLAS_NUM_THREADS=str(threads), **more)
         self.process = subprocess.Popen(
@@ -662,12 +663,16 @@ class Peer:
         self.process.send_signal(signal.SIGSTOP)
 
     def ask(self, **order):
+        if self.has_ended:
+            return {"has": False, "ms": []}
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.process.args[3]} ended")
+        if not line:  # it has said why; the others go on
+            print(f"{self.name} has ended", file=sys.stderr)
+            self.has_ended = True
+            return {"has": False, "ms": []}
         self.process.send_signal(signal.SIGSTOP)
         return json.loads(line)
 
@@ -678,10 +683,10 @@ class Peer:
 
 # ---- measuring
 
-def ours(work, group, arguments, text=None):
+def ours(work, group, repeat, arguments, text=None):
     """Times come from the program itself."""
     threads, weights = group
-    command = [BENCH, "--repeat", str(arguments.repeat), "--json", "--threads", str(threads),
+    command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
                "--weights", weights] + ["--cpu"] * arguments.cpu
     if work["kind"] == "translate":
         command += [work["file"], "--only", f"beam {work['beam']}"]
@@ -692,7 +697,7 @@ def ours(work, group, arguments, text=None):
     return answer, answer["workloads"][0]
 
 
-def likeness(work, result, row, folder, group):
+def likeness(work, result, row, folder):
     """How a peer's first result is like ours, or like PyTorch's in f32."""
     if work["kind"] == "translate":
         expected = work["expected"]
@@ -713,7 +718,7 @@ def measure_load(work, names, group, arguments):
     """Loading is done once in a process: one for each run."""
     times, peaks = {"ours": []}, {}
     for _ in range(arguments.rounds):
-        answer, row = ours(work, group, arguments)
+        _, row = ours(work, group, arguments.repeat, arguments)
         times["ours"] += row["ms"]
         peaks["ours"] = row["peak_decoded_mb"]
         for name in names:
@@ -732,19 +737,22 @@ def measure(work, peers, group, arguments, folder):
     """One row: times of all engines in ms."""
     times, results = {"ours": []}, {}
     text = "".join(line + "\n" for line in work["lines"]) if work["kind"] == "translate" else None
+    repeat = 1 if text else arguments.repeat  # a thousand sentences are long enough
     for name, peer in peers.items():
         got = peer.ask(work=work)
         if got["has"]:
             times[name], results[name] = [], got["result"]
     for _ in range(arguments.rounds):
-        answer, row = ours(work, group, arguments, text)
+        answer, row = ours(work, group, repeat, arguments, text)
         times["ours"] += row["ms"]
         for name in results:
-            times[name] += peers[name].ask(times=arguments.repeat, cpu=arguments.cpu)["ms"]
+            times[name] += peers[name].ask(times=repeat, cpu=arguments.cpu)["ms"]
+    results = {name: result for name, result in results.items() if not peers[name].has_ended}
+    times = {name: ms for name, ms in times.items() if name in results or name == "ours"}
     reference = folder / f"reference-{work['name']}.npy"
     if "torch" in results and group[1] == "f32" and not isinstance(results["torch"], list):
         reference.write_bytes(Path(results["torch"]).read_bytes())
-    alike = {name: likeness(work, results[name], row, folder, group) for name in results}
+    alike = {name: likeness(work, results[name], row, folder) for name in results}
     for result in results.values():
         if isinstance(result, str):
             Path(result).unlink()
