@@ -40,6 +40,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 BENCH = Path(__file__).resolve().parent.parent / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
@@ -78,8 +80,6 @@ def mix(x):
 
 
 def words(begin, shape, vocabulary):
-    import numpy as np
-
     count = math.prod(shape)
     ids = [FIRST_WORD + mix(i) % (vocabulary - FIRST_WORD) for i in range(begin, begin + count)]
     return np.array(ids, np.int64).reshape(shape)
@@ -87,8 +87,6 @@ def words(begin, shape, vocabulary):
 
 def positions(count, width=D):
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same"""
-    import numpy as np
-
     angle = np.arange(count)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
     table = np.empty((count, width), np.float32)
     table[:, 0::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
@@ -96,7 +94,7 @@ def positions(count, width=D):
 
 
 class Work:
-    """A workload: its tokens, and where its weights are. description: a dict that JSON can carry."""
+    """A workload: its tokens, and where its weights are. description: what JSON can carry."""
 
     def __init__(self, description):
         self.__dict__.update(description)
@@ -108,7 +106,6 @@ class Work:
     @property
     def weights(self):
         """Floats, and the config beside them; read when an engine needs them first."""
-        import numpy as np
         from safetensors.numpy import load_file
 
         arrays = load_file(self.file)
@@ -153,8 +150,8 @@ class Tokenizer:
         return "".join(self.targets[i] for i in ids).replace("\u2581", " ").strip()
 
 
-# ---- engines: each takes a Work, threads and weights (f32, int8), and gives a function that runs it
-# once, or None. What a run returns is compared: tokens of the first sentence, an encoding, lines.
+# ---- engines: each takes a Work, threads and weights (f32, int8), and gives a function that runs
+# it once, or None. What a run returns is compared: tokens of the first sentence, an encoding, lines
 
 def ctranslate2_save(work, folder, weights):
     """The weights as CTranslate2's converters would store them."""
@@ -222,8 +219,6 @@ def names_of(size, config):
 
 
 def ctranslate2_engine(work, threads, weights):
-    import numpy as np
-
     options = {"device": "cpu", "inter_threads": 1, "intra_threads": threads,
                "compute_type": "int8" if weights == "int8" else "float32"}
     if work.kind == "forward":
@@ -249,12 +244,13 @@ def ctranslate2_engine(work, threads, weights):
         return ctranslate2_lines(work, translator)
     names = names_of(work.vocabulary, {"start": START, "end": END})
     rows = [[names[i] for i in row] for row in work.src]
+    index = {name: i for i, name in enumerate(names)}
 
     def run():
         results = translator.translate_batch(
             rows, beam_size=work.beam, max_decoding_length=work.target,
             min_decoding_length=work.target, length_penalty=0, max_batch_size=0)
-        return [names.index(token) for token in results[0].hypotheses[0]]
+        return [index[token] for token in results[0].hypotheses[0]]
     return run
 
 
@@ -389,10 +385,8 @@ class Graph:
     """An ONNX graph of plain operators, which ONNX Runtime fuses as it can."""
 
     def __init__(self, weights):
-        import numpy as np
         import onnx
 
-        self.np = np
         self.onnx, self.weights, self.nodes, self.constants = onnx, weights, [], {}
         self.inputs, self.outputs = [], []
 
@@ -402,7 +396,7 @@ class Graph:
         return names[0] if outputs == 1 else names
 
     def constant(self, name, value):
-        self.constants[name] = self.np.ascontiguousarray(value)
+        self.constants[name] = np.ascontiguousarray(value)
         return name
 
     def input(self, name, rank, ids=False):
@@ -430,11 +424,11 @@ class Graph:
         return self.op("LayerNormalization", self.op("Add", x, y), weight, bias, epsilon=1e-5)
 
     def embed(self, ids, table):
-        scaled = self.weights["src_embedding.weight"] * self.np.float32(math.sqrt(D))
+        scaled = self.weights["src_embedding.weight"] * np.float32(math.sqrt(D))
         return self.op("Add", self.op("Gather", self.constant("embedding", scaled), ids), table)
 
     def heads(self, x, keys=False):
-        shape = self.constant("heads", self.np.array([0, 0, HEADS, D // HEADS], self.np.int64))
+        shape = self.constant("heads", np.array([0, 0, HEADS, D // HEADS], np.int64))
         x = self.op("Reshape", x, shape)
         return self.op("Transpose", x, perm=[0, 2, 3, 1] if keys else [0, 2, 1, 3])
 
@@ -442,17 +436,17 @@ class Graph:
         """Queries, keys (transposed) and values, by one product."""
         begin = 3 - parts if parts < 3 else 0
         x = self.linear(x, name + ".in_proj", "_", slice(begin * D, None), f"{parts}")
-        return self.op("Split", x, self.constant(f"split{parts}", self.np.full(parts, D, self.np.int64)),
-                       outputs=parts, axis=-1)
+        sizes = self.constant(f"split{parts}", np.full(parts, D, np.int64))
+        return self.op("Split", x, sizes, outputs=parts, axis=-1)
 
     def attend(self, q, k, v, name, mask=None):
-        scale = self.constant("scale", self.np.float32(math.sqrt(HEADS / D)))
+        scale = self.constant("scale", np.float32(math.sqrt(HEADS / D)))
         scores = self.op("MatMul", self.op("Mul", self.heads(q), scale), k)
         if mask:
             scores = self.op("Add", scores, mask)
         x = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
         x = self.op("Transpose", x, perm=[0, 2, 1, 3])
-        x = self.op("Reshape", x, self.constant("flat", self.np.array([0, 0, D], self.np.int64)))
+        x = self.op("Reshape", x, self.constant("flat", np.array([0, 0, D], np.int64)))
         return self.linear(x, name + ".out_proj")
 
     def feed_forward(self, x, name):
@@ -510,14 +504,8 @@ class Graph:
         floats.unlink()
 
 
-def onnx_names(part):
-    return [f"{part}{kind}{i}" for i in range(LAYERS) for kind in "kv"]
-
-
 def onnx_save(work, paths, weights):
     """The graphs that a kind of work needs, which are the same for all rows and lengths."""
-    import numpy as np
-
     arrays = work.weights
     start = Graph(arrays)
     memory = start.encoder(start.input("src", 2, True), start.input("src_positions", 2))
@@ -549,8 +537,6 @@ def onnx_save(work, paths, weights):
 
 
 def onnxruntime_engine(work, threads, weights):
-    import numpy as np
-
     if work.beam > 1 or work.kind == "translate":
         return None
     kind = "decode" if work.kind == "load" else work.kind
@@ -582,7 +568,7 @@ def onnxruntime_engine(work, threads, weights):
     steps = session(paths[1])
     work.load_ms = 1e3 * (time.perf_counter() - begin)
     value = onnxruntime.OrtValue.ortvalue_from_numpy
-    names = onnx_names("")
+    names = [f"{part}{i}" for i in range(LAYERS) for part in "kv"]
     outputs = ["next"] + [f"present_{name}" for name in names]
     tables = [value(table[t:t + 1].copy()) for t in range(work.target)]
     empty = {"k": value(np.empty((work.rows, HEADS, D // HEADS, 0), np.float32)),
@@ -630,8 +616,6 @@ def serve(engine, threads, weights):
                 result = run()
                 result = getattr(work, "finish", lambda same: same)(result)
                 if not isinstance(result, list):
-                    import numpy as np
-
                     path = work.folder / f"{os.getpid()}.npy"
                     np.save(path, result)
                     result = str(path)
@@ -709,8 +693,6 @@ def likeness(work, result, row, folder):
     reference = folder / f"reference-{work['name']}.npy"
     if work["kind"] == "load" or not reference.exists():
         return ""
-    import numpy as np
-
     return f"{np.abs(np.load(result) - np.load(reference)).max():.0e} off"
 
 
@@ -838,8 +820,8 @@ def fastest(row):
 
 
 def print_tables(results, only_last=False):
-    """A table for each pair of weights and threads. only_last: just the newest row, and a head where
-    it is the first of its table."""
+    """A table for each pair of weights and threads. only_last: just the newest row, and a head
+    where it is the first of its table."""
     rows, versions = results["rows"], results["versions"]
     names = [name for name in SETTINGS if SETTINGS[name][0] in versions
              and name in results["peers"]]
@@ -914,7 +896,7 @@ def plot(results, path):
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=9)
     axes[0][0].set_yticks(range(len(names)), names)
-    axes[0][0].invert_yaxis()
+    axes[0][0].set_ylim(len(names) - 0.5, -0.5)
     figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, loc="upper left")
     figure.tight_layout()
     figure.savefig(path, dpi=150)
