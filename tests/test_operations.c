@@ -121,7 +121,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
     tfm_safetensors *file = NULL;
     model_shape read;
     tfm_tensor tensor;
-    int64_t elements = 0, i;
+    int64_t elements = 0, halves = 0, bytes = 0, i;
     if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
         CHECK(0, "%s", err.text);
         return;
@@ -129,8 +129,15 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tensor = tfm_safetensors_tensor(file, i);
         elements += test_count(&tensor);
+        if (strncmp(tfm_safetensors_name(file, i), "encoder.", 8) != 0) continue;
+        halves += test_count(&tensor) * (tensor.rank == 2 ? 2 : 4);
+        bytes += tensor.rank == 2 ? test_count(&tensor) + 4 * tensor.dims[0]
+                                  : 4 * test_count(&tensor);
     }
     CHECK(params_model(m) == elements, "%lld parameters", (long long)elements);
+    CHECK(size_encoder(m, unit_bytes(TFM_BF16)) == halves &&
+              size_encoder(m, unit_bytes(TFM_I8)) == bytes,
+          "the encoder in %lld bytes as BF16, %lld as I8", (long long)halves, (long long)bytes);
     read = shape_of_model(config, file);
     CHECK(memcmp(&read, m, sizeof read) == 0, "the shape is read back from the file");
     tfm_free_safetensors(file);
