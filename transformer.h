@@ -2304,7 +2304,7 @@ static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(p) tfm__widen_sse2(_mm_set1_epi32(tfm__four_bytes(p)))
-#define TFM__I_DOT(sum, x, w) _mm_add_epi32(sum, _mm_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
 
 static TFM__INLINE __m128 tfm__load_some_sse2(const float *p, int64_t n) {
@@ -2379,7 +2379,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__I_ZERO _mm256_setzero_si256()
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__I_X(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(tfm__four_bytes(p)))
-#define TFM__I_DOT(sum, x, w) _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
 
@@ -2420,7 +2420,8 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(p) _mm512_set1_epi32(tfm__four_bytes(p))
-#define TFM__I_DOT(sum, x, w) _mm512_dpbusd_epi32(sum, x, w)
+/* GCC 12 copies every sum from register to register around its own intrinsic */
+#define TFM__I_DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
 #include TRANSFORMER_FILE
@@ -2569,7 +2570,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         for (r = 0; r < rows; r++) {
             TFM__I four = TFM__I_X(x + r * TFM__X_STRIDE);
             TFM__UNROLL
-            for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_DOT(acc[r][i], four, w[i]);
+            for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
         }
         w0 += 4 * TFM__LANES, w1 += 4 * TFM__LANES, w2 += 4 * TFM__LANES, w3 += 4 * TFM__LANES;
     }
