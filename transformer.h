@@ -3692,6 +3692,16 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
     memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
 }
 
+/* Asks for n rows of K floats, which are wanted soon: a step reads each once. (A macro: GCC takes a
+   function that only prefetches for one that does nothing.) */
+#define TFM__PREFETCH_ROWS(rows, stride, n, K)                                                     \
+    do {                                                                                           \
+        int64_t tfm__s, tfm__k;                                                                    \
+        for (tfm__s = 0; tfm__s < (n); tfm__s++)                                                   \
+            for (tfm__k = 0; tfm__k < (K); tfm__k += 16)                                           \
+                TFM__PREFETCH((rows) + tfm__s * (stride) + tfm__k);                                \
+    } while (0)
+
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
@@ -3708,16 +3718,23 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
         TFM_COUNT(2 * n * (a->K + a->W));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
+            if (a->T == 1)
+                TFM__PREFETCH_ROWS(v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
+                                   end - s, a->W);
             tfm__dot_rows(kernels, scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
                           a->k_strides[2], end - s, a->K);
         }
-        for (s = 0; s < n; s++)
-            scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
-                                                                    : scores[s] * a->scale;
+        kernels->scale(scores, a->scale, n);
+        for (s = 0; masked && s < n; s++)
+            if (tfm__is_masked(a, b, kv, h, t, s)) scores[s] = -INFINITY;
         tfm__softmax_row(kernels, scores, scores, n);
         memset(context, 0, (size_t)a->W * sizeof(float));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
+            if (a->T == 1 && h + 1 < a->H)
+                TFM__PREFETCH_ROWS(k + a->k_strides[1] + row * a->k_strides[0] +
+                                       s * a->k_strides[2],
+                                   a->k_strides[2], end - s, a->K);
             kernels->weighted_sum(context, scores + s,
                                   v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
                                   end - s, a->W);
@@ -3919,7 +3936,8 @@ static int64_t tfm__value_width(const tfm_attention_weights *w) {
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    float *k, *v;     /* [rows, capacity, H*K], [rows, capacity, H*W] */
+    float *k, *v;     /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
+    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order */
     int64_t capacity; /* positions that a row has room for */
     /* as in tfm__attention, for the pass that is on; paths: [B, capacity] */
     const int32_t *rows, *paths;
@@ -3966,6 +3984,10 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
     a.k = kv->k, a.k_strides[0] = kv->capacity * HK, a.k_strides[1] = a.K, a.k_strides[2] = HK;
     a.v = kv->v, a.v_strides[0] = kv->capacity * HW, a.v_strides[1] = a.W, a.v_strides[2] = HW;
+    if (kv->by_heads) {
+        a.k_strides[1] = kv->capacity * a.K, a.k_strides[2] = a.K;
+        a.v_strides[1] = kv->capacity * a.W, a.v_strides[2] = a.W;
+    }
     a.context = context.data, a.context_strides[0] = context.sb;
     a.context_strides[1] = a.W, a.context_strides[2] = context.sl;
     a.weights = attention;
@@ -4150,9 +4172,7 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
     tfm__linear_job jobs[3];
-    /* straight into the cache, unless that would make B products of one row each */
-    int direct = !kv->rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
-    if (direct) {
+    if (!kv->by_heads) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
@@ -4160,10 +4180,15 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     jobs[0] = tfm__linear_of(&k, x, &w->key), jobs[1] = tfm__linear_of(&v, x, &w->value);
     if (q) jobs[2] = tfm__linear_of(q, x, &w->query);
     tfm__linears(jobs, q ? 3 : 2, p->work.team);
-    for (b = 0; !direct && b < x->B; b++) {
-        int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
-        memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
-        memcpy(kv->v + at * HW, tfm__row(&v, b, 0), (size_t)(x->L * HW) * sizeof(float));
+    for (b = 0; kv->by_heads && b < x->B; b++) {
+        int64_t row = kv->rows ? kv->rows[b] : b, h, l;
+        for (h = 0; h < w->n_heads; h++)
+            for (l = 0; l < x->L; l++) {
+                int64_t at = (row * w->n_heads + h) * kv->capacity + first + l;
+                int64_t K = tfm__key_width(w), W = tfm__value_width(w);
+                memcpy(kv->k + at * K, tfm__row(&k, b, l) + h * K, (size_t)K * sizeof(float));
+                memcpy(kv->v + at * W, tfm__row(&v, b, l) + h * W, (size_t)W * sizeof(float));
+            }
     }
 }
 
@@ -7711,6 +7736,7 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         memset(cross, 0, sizeof *cross);
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
+        self->by_heads = cross->by_heads = 1;
         TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
         TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
         TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
