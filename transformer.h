@@ -3381,7 +3381,16 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
     uint32_t character;
     size_t i = 0;
     while (i < size) {
-        int n = tfm__utf8_next(text + i, size - i, &character);
+        uint64_t eight;
+        int n;
+        if (size - i >= sizeof eight) { /* ASCII alone, mostly */
+            memcpy(&eight, text + i, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        n = tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
         i += (size_t)n;
     }
@@ -3485,66 +3494,127 @@ static int tfm__json_string(tfm__json *j, char *out) {
     return 1;
 }
 
-/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
-   and fits, then *whole has it. No strtod: that one asks the locale. */
-static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
-    int negative, digits = 0, exponent = 0, shift = 0;
+/* Digits times a power of ten, to the nearest double: 32-bit limbs, the lowest first, the point
+   behind TFM__FRACTION of them. 767 digits tell any two neighbours apart; what follows only counts
+   as more than nothing. No strtod: that one asks the locale. */
+enum { TFM__DIGITS = 768, TFM__FRACTION = 34, TFM__LIMBS = TFM__FRACTION + 80 };
+
+typedef struct tfm__decimal {
+    uint32_t limbs[TFM__LIMBS];
+    int64_t exponent; /* of ten */
+    int digits, rest; /* taken; whether something is left that is not */
+} tfm__decimal;
+
+/* limbs = limbs * factor + digit; the digit goes before the point. */
+static void tfm__decimal_multiply(tfm__decimal *d, uint32_t factor, uint32_t digit) {
+    uint64_t carry = digit;
+    int i;
+    for (i = TFM__FRACTION; i < TFM__LIMBS; i++) {
+        carry += (uint64_t)d->limbs[i] * factor;
+        d->limbs[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+}
+
+/* One more digit, of the integer or of the fraction. */
+static void tfm__decimal_put(tfm__decimal *d, char digit, int fraction) {
+    if (d->digits == TFM__DIGITS) {
+        d->rest |= digit != '0';
+        d->exponent += !fraction;
+        return;
+    }
+    if (d->digits || digit != '0') {
+        tfm__decimal_multiply(d, 10, (uint32_t)(digit - '0'));
+        d->digits++;
+    }
+    d->exponent -= fraction;
+}
+
+/* Its value, half way to the even one; infinity where it is too large. */
+static double tfm__decimal_value(tfm__decimal *d) {
+    int64_t top, low, i;
     uint64_t mantissa = 0;
-    double v;
+    int half = 0;
+    if (!d->digits || d->digits + d->exponent < -330) return 0;
+    if (d->digits + d->exponent > 310) return HUGE_VAL;
+    for (; d->exponent > 0; d->exponent--) tfm__decimal_multiply(d, 10, 0);
+    for (; d->exponent < 0; d->exponent++) {
+        uint64_t remainder = 0;
+        for (i = TFM__LIMBS - 1; i >= 0; i--) {
+            remainder = remainder << 32 | d->limbs[i];
+            d->limbs[i] = (uint32_t)(remainder / 10);
+            remainder %= 10;
+        }
+        d->rest |= remainder != 0;
+    }
+    for (top = 32 * TFM__LIMBS - 1; top >= 0 && !(d->limbs[top / 32] >> top % 32 & 1);) top--;
+    /* 53 bits, or fewer above 2^-1074; then the first that is left out, and whether more are */
+    low = tfm__max(top - 52, 32 * TFM__FRACTION - 1074);
+    for (i = top; i >= low; i--) mantissa = mantissa << 1 | (d->limbs[i / 32] >> i % 32 & 1);
+    half = (int)(d->limbs[(low - 1) / 32] >> (low - 1) % 32 & 1);
+    for (i = 0; i < low - 1; i++) d->rest |= (int)(d->limbs[i / 32] >> i % 32 & 1);
+    if (half && (d->rest || (mantissa & 1))) mantissa++;
+    return ldexp((double)mantissa, (int)(low - 32 * TFM__FRACTION));
+}
+
+/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
+   and fits, then *whole has it. value NULL: no other numbers are wanted, and none is worked out.
+   One that no double holds is a fault; one too small for any is 0. */
+static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
+    tfm__decimal d;
+    const char *begin;
+    int negative;
+    uint64_t n = 0;
     tfm__json_space(j);
-    *integer = 1;
+    if (value) memset(&d, 0, sizeof d);
+    *integer = 1, *whole = 0;
     negative = j->at < j->end && *j->at == '-';
     j->at += negative;
-    if (j->at < j->end && *j->at == '0' && j->end - j->at > 1 && j->at[1] >= '0' && j->at[1] <= '9')
-        return 0;
-    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++) {
-        if (mantissa <= (UINT64_MAX - 9) / 10) mantissa = mantissa * 10 + (uint64_t)(*j->at - '0');
-        else *integer = 0, shift++;
+    if (j->end - j->at > 1 && *j->at == '0' && j->at[1] >= '0' && j->at[1] <= '9') return 0;
+    for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
+        uint64_t digit = (uint64_t)(*j->at - '0');
+        if (value) tfm__decimal_put(&d, *j->at, 0);
+        if (n > ((uint64_t)INT64_MAX - digit) / 10) *integer = 0;
+        else n = n * 10 + digit;
     }
-    if (!digits) return 0;
+    if (j->at == begin) return 0;
     if (j->at < j->end && *j->at == '.') {
         *integer = 0;
-        for (j->at++, digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9';
-             j->at++, digits++)
-            if (mantissa <= (UINT64_MAX - 9) / 10)
-                mantissa = mantissa * 10 + (uint64_t)(*j->at - '0'), shift--;
-        if (!digits) return 0;
+        for (begin = ++j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
+            if (value) tfm__decimal_put(&d, *j->at, 1);
+        if (j->at == begin) return 0;
     }
     if (j->at < j->end && (*j->at == 'e' || *j->at == 'E')) {
+        int64_t exponent = 0;
         int minus;
         *integer = 0;
         j->at++;
         minus = j->at < j->end && *j->at == '-';
         if (j->at < j->end && (*j->at == '-' || *j->at == '+')) j->at++;
-        for (digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++)
-            if (exponent < 100000) exponent = exponent * 10 + (*j->at - '0');
-        if (!digits) return 0;
-        if (minus) exponent = -exponent;
+        for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
+            if (exponent < (int64_t)1 << 40) exponent = exponent * 10 + (*j->at - '0');
+        if (j->at == begin) return 0;
+        if (value) d.exponent += minus ? -exponent : exponent;
     }
-    /* 19 digits and a power of ten: right to a few units of the last place */
-    v = (double)mantissa;
-    exponent += shift;
-    if (v != 0 && exponent < 0) v /= pow(10.0, -exponent < 300 ? (double)-exponent : 300.0);
-    else if (v != 0 && exponent > 0) v *= pow(10.0, (double)exponent);
-    *value = negative ? -v : v;
-    if (mantissa > (uint64_t)INT64_MAX) *integer = 0;
-    *whole = *integer ? (negative ? -(int64_t)mantissa : (int64_t)mantissa) : 0;
+    if (*integer) *whole = negative ? -(int64_t)n : (int64_t)n;
+    if (!value) return 1;
+    *value = tfm__decimal_value(&d);
+    if (*value > 1.7976931348623157e308) return 0;
+    if (negative) *value = -*value;
     return 1;
 }
 
 /* A number without sign, fraction and exponent. */
 static int tfm__json_size(tfm__json *j, int64_t *value) {
-    double number;
     int integer;
     tfm__json_space(j);
     if (j->at < j->end && *j->at == '-') return 0;
-    return tfm__json_number(j, &number, &integer, value) && integer;
+    return tfm__json_number(j, NULL, &integer, value) && integer;
 }
 
 /* Checks one value of any kind, and steps over it. */
 static int tfm__json_skip(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
-    double number;
     int64_t whole;
     int integer, i;
     char close;
@@ -3552,7 +3622,7 @@ static int tfm__json_skip(tfm__json *j, int depth) {
     if (j->at >= j->end || depth > TFM__JSON_DEPTH) return 0;
     if (*j->at == '"') return tfm__json_string(j, NULL);
     if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9'))
-        return tfm__json_number(j, &number, &integer, &whole);
+        return tfm__json_number(j, NULL, &integer, &whole);
     for (i = 0; i < 3; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(j->end - j->at) >= n && memcmp(j->at, words[i], n) == 0) {
@@ -4344,8 +4414,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
 
 typedef struct tfm__spelling {
     const char *text;
-    int64_t size;
-    int32_t id;
+    int32_t size, id;
 } tfm__spelling;
 
 typedef struct tfm__vocabulary {
@@ -4368,7 +4437,8 @@ static int tfm__compare_spellings(const void *a, const void *b) {
 static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
     int64_t low = 0, high = v->n_spellings;
     tfm__spelling wanted;
-    wanted.text = text, wanted.size = size, wanted.id = 0;
+    if (size > INT32_MAX) return -1;
+    wanted.text = text, wanted.size = (int32_t)size, wanted.id = 0;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         int order = tfm__compare_spellings(v->sorted[middle], &wanted);
@@ -4379,19 +4449,38 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     return -1;
 }
 
+/* The same order for spellings in the text, each up to its TAB or newline. */
+static int tfm__compare_lines(const void *a, const void *b) {
+    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
+    while (*x == *y && *x != '\n' && *x != '\t') x++, y++;
+    if (*x == '\n' || *x == '\t') return *y == '\n' || *y == '\t' ? 0 : -1;
+    return *y == '\n' || *y == '\t' || *x > *y ? 1 : -1;
+}
+
+/* Of which line text + at is, for messages. */
+static int64_t tfm__line_of(const char *text, const void *at) {
+    int64_t line = 1;
+    for (; text < (const char *)at; text++) line += *text == '\n';
+    return line;
+}
+
 /* Splits the text into lines and spellings, and sorts them for look-up. name: the tensor's, for
-   messages. expected: rows of the embedding, which must be as many as lines. */
+   messages. expected: rows of the embedding, which must be as many as lines. Until all is checked a
+   spelling is its address alone: a file of single letters takes no more than four times its size. */
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
     int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
-    void *memory;
+    void *memory, **sorted;
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
     for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
         if (text[i] != '\n' && text[i] != '\t') continue;
         if (i == begin)
             return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
+        if (i - begin > INT32_MAX)
+            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has a token of %i bytes", name,
+                             lines + 1, i - begin);
         if (text[i] == '\n') lines++;
         spellings++, begin = i + 1;
     }
@@ -4400,28 +4489,43 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     if (lines != expected)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
                          (int64_t)expected);
+    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
+    v->sorted = sorted = (void **)memory;
+    for (i = begin = 0; i < size; i++) {
+        if (text[i] != '\n' && text[i] != '\t') continue;
+        *sorted++ = (void *)(text + begin);
+        begin = i + 1;
+    }
+    sorted = v->sorted;
+    tfm__sort(sorted, spellings, tfm__compare_lines);
+    for (i = 1; i < spellings; i++)
+        if (tfm__compare_lines(sorted[i - 1], sorted[i]) == 0) {
+            int64_t a = tfm__line_of(text, sorted[i - 1]), b = tfm__line_of(text, sorted[i]);
+            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
+                             tfm__min(a, b), tfm__max(a, b));
+        }
     TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->spellings, &memory, err));
     v->spellings = (tfm__spelling *)memory;
-    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
-    v->sorted = (void **)memory;
     TFM__TRY(tfm__pool_take(pool, lines, sizeof *v->tokens, &memory, err));
     v->tokens = (int64_t *)memory;
-    v->n = 0;
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
-        s->text = text + begin, s->size = i - begin, s->id = v->n;
+        s->text = text + begin, s->size = (int32_t)(i - begin), s->id = v->n;
         if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
-        v->sorted[v->n_spellings++] = s;
+        v->n_spellings++;
         if (text[i] == '\n') v->n++;
         begin = i + 1;
     }
-    tfm__sort(v->sorted, v->n_spellings, tfm__compare_spellings);
-    for (i = 1; i < v->n_spellings; i++)
-        if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
-                             (int64_t)((const tfm__spelling *)v->sorted[i - 1])->id + 1,
-                             (int64_t)((const tfm__spelling *)v->sorted[i])->id + 1);
+    for (i = 0; i < spellings; i++) { /* from the address to its spelling */
+        int64_t low = 0, high = spellings;
+        while (high - low > 1) {
+            int64_t middle = low + (high - low) / 2;
+            if (v->spellings[middle].text <= (const char *)sorted[i]) low = middle;
+            else high = middle;
+        }
+        sorted[i] = &v->spellings[low];
+    }
     return TFM_OK;
 }
 #endif
@@ -4830,7 +4934,9 @@ static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p
     int byte;
     TFM__TRY(tfm__spm_message(r, NULL, w, tfm__piece_fields, 3, f));
     s->text = (const char *)f[tfm__piece_text].bytes;
-    s->size = (int64_t)f[tfm__piece_text].value;
+    if (f[tfm__piece_text].value >= 8000)
+        return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
+    s->size = (int32_t)f[tfm__piece_text].value;
     s->id = id;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
@@ -4841,7 +4947,6 @@ static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p
     if (!(p->scores[id] - p->scores[id] == 0))
         return tfm__spm_fault(r, NULL, "its score is not finite", "");
     if (s->size == 0) return tfm__spm_fault(r, NULL, "it is empty", "");
-    if (s->size >= 8000) return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
     if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
         return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
     if (memchr(s->text, 0, (size_t)s->size)) {
@@ -5009,14 +5114,16 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
         if (f.type != TFM__WIRE_BYTES)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
                              (int64_t)f.number);
-        if (f.number == 1) {
-            n++;
+        if (f.number == 1) { /* tag, length and a byte: 5 in the file, where 16 are taken */
+            r->piece = n++;
+            if (f.value < 3) return tfm__spm_fault(r, NULL, "it is empty", "");
             continue;
         }
         if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "stands twice", "");
         parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
     }
     if (n == 0 || n >= INT32_MAX) return tfm__spm_fault(r, "pieces", n ? "too many" : "none", "");
+    r->piece = -1;
     for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
         if (!parts[i].at) parts[i].at = parts[i].end = bytes;
     p->unk_surface = " \xE2\x81\x87 ", p->unk_surface_size = 5; /* U+2047 */
