@@ -5788,6 +5788,7 @@ typedef struct tfm__loader {
     tfm_model *model;
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
+    int checking;         /* the layers, one by one: no memory is taken for them yet */
     tfm_error *err;
 } tfm__loader;
 
@@ -5839,7 +5840,7 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
         if (t.dims[r] != expected.dims[r])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
                              &expected);
-    if (!tfm__usable_in_place(&t)) {
+    if (!l->checking && !tfm__usable_in_place(&t)) {
         TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
         tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
         t.data = memory;
@@ -5915,9 +5916,11 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
                              &packed.weight, HW);
         tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
         TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &packed.bias));
-        a->query = tfm__slice_linear(&packed, 0, HK);
-        a->key = tfm__slice_linear(&packed, HK, HK);
-        a->value = tfm__slice_linear(&packed, 2 * HK, HW);
+        if (!l->checking) {
+            a->query = tfm__slice_linear(&packed, 0, HK);
+            a->key = tfm__slice_linear(&packed, HK, HK);
+            a->value = tfm__slice_linear(&packed, 2 * HK, HW);
+        }
     } else {
         tfm__format(name, sizeof name, "%s.q_proj", prefix);
         TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
@@ -5987,31 +5990,15 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
-/* Each layer has some of what it cannot do without: a file that only names many layers takes no
-   memory for them. */
-static tfm_status tfm__check_layers(const tfm__loader *l, const char *stack, int32_t n) {
-    static const char *const parts[] = {"self_attn.", "linear1.weight", "linear2.weight",
-                                        "multihead_attn."};
-    char prefix[TFM__NAME];
-    int32_t i, k, most = strcmp(stack, "decoder") == 0 ? 4 : 3;
-    for (i = 0; i < n; i++)
-        for (k = 0; k < most; k++) {
-            tfm__format(prefix, sizeof prefix, "%s.layers.%i.%s", stack, (int64_t)i, parts[k]);
-            if (!tfm__has_prefix(l->file, prefix))
-                return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix,
-                                 k % 3 ? "" : "q_proj.weight");
-        }
-    return TFM_OK;
-}
-
-/* Memory for the layers of a stack, zeroed. A stack without layers is a missing tensor. */
+/* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
+   that is refused took none, however many layers it names. None is a missing tensor. */
 static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
                                    void **layers) {
     *n = tfm__count_layers(l, stack);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          stack);
-    TFM__TRY(tfm__check_layers(l, stack, *n));
+    if (l->checking) return TFM_OK;
     TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
     memset(*layers, 0, (size_t)*n * size);
     return TFM_OK;
@@ -6043,18 +6030,20 @@ static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_n
 static tfm_status tfm__load_encoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm_encoder_layer_weights *layers;
+    tfm_encoder_layer_weights *layers, one, *layer;
     char prefix[TFM__NAME];
     void *memory = NULL;
     int32_t i;
     TFM__TRY(tfm__take_layers(l, "encoder", sizeof *layers, &c->n_encoder_layers, &memory));
     m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
     m->encoder.n_layers = c->n_encoder_layers;
+    memset(&one, 0, sizeof one);
     for (i = 0; i < c->n_encoder_layers; i++) {
-        layers[i].order = c->norm;
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
         tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff,
-                                 &layers[i].norm1, &layers[i].norm2));
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff, &layer->norm1,
+                                 &layer->norm2));
     }
     return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
 }
@@ -6063,22 +6052,24 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
 static tfm_status tfm__load_decoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm_decoder_layer_weights *layers;
+    tfm_decoder_layer_weights *layers, one, *layer;
     char prefix[TFM__NAME], name[TFM__NAME];
     void *memory = NULL;
     int32_t i;
     TFM__TRY(tfm__take_layers(l, "decoder", sizeof *layers, &c->n_decoder_layers, &memory));
     m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
     m->decoder.n_layers = c->n_decoder_layers;
+    memset(&one, 0, sizeof one);
     for (i = 0; i < c->n_decoder_layers; i++) {
-        layers[i].order = c->norm;
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
         tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff_decoder,
-                                 &layers[i].norm1, &layers[i].norm2));
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff_decoder,
+                                 &layer->norm1, &layer->norm2));
         tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layers[i].cross_attn));
+        TFM__TRY(tfm__load_attention(l, name, &layer->cross_attn));
         tfm__format(name, sizeof name, "%s.norm3", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm3));
+        TFM__TRY(tfm__load_norm(l, name, &layer->norm3));
     }
     return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
 }
@@ -6330,8 +6321,10 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    l->checking = 1;
     TFM__TRY(tfm__load_encoder(l));
     TFM__TRY(tfm__load_decoder(l));
+    l->checking = 0;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: 'layer_norm' is deviation, which "
@@ -6342,7 +6335,9 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         if (!l->used[i])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
-    return tfm__check_config(l, values);
+    TFM__TRY(tfm__check_config(l, values));
+    TFM__TRY(tfm__load_encoder(l));
+    return tfm__load_decoder(l);
 }
 
 /* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
@@ -6364,7 +6359,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     if (status == TFM_OK) {
         l.file = file, l.model = m, l.err = err;
         l.used = (unsigned char *)memory;
-        l.temporary = &file->pool;
+        l.temporary = &file->pool, l.checking = 0;
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
     }
