@@ -3554,7 +3554,9 @@ static double tfm__decimal_value(tfm__decimal *d) {
     half = (int)(d->limbs[(low - 1) / 32] >> (low - 1) % 32 & 1);
     for (i = 0; i < low - 1; i++) d->rest |= (int)(d->limbs[i / 32] >> i % 32 & 1);
     if (half && (d->rest || (mantissa & 1))) mantissa++;
-    return ldexp((double)mantissa, (int)(low - 32 * TFM__FRACTION));
+    low -= 32 * TFM__FRACTION;
+    if (low > 971 || (low == 971 && mantissa >> 53)) return HUGE_VAL; /* not left to ldexp: x87 */
+    return ldexp((double)mantissa, (int)low);
 }
 
 /* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
@@ -3599,7 +3601,7 @@ static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *
     if (*integer) *whole = negative ? -(int64_t)n : (int64_t)n;
     if (!value) return 1;
     *value = tfm__decimal_value(&d);
-    if (*value > 1.7976931348623157e308) return 0;
+    if (*value == HUGE_VAL) return 0;
     if (negative) *value = -*value;
     return 1;
 }
@@ -4437,7 +4439,6 @@ static int tfm__compare_spellings(const void *a, const void *b) {
 static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
     int64_t low = 0, high = v->n_spellings;
     tfm__spelling wanted;
-    if (size > INT32_MAX) return -1;
     wanted.text = text, wanted.size = (int32_t)size, wanted.id = 0;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -4470,17 +4471,17 @@ static int64_t tfm__line_of(const char *text, const void *at) {
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
-    int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
+    int64_t lines = 0, spellings = 0, i, begin, fault;
     void *memory, **sorted;
+    if (size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", name, size);
+    fault = tfm__utf8_fault(text, (size_t)size);
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
     for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
         if (text[i] != '\n' && text[i] != '\t') continue;
         if (i == begin)
             return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
-        if (i - begin > INT32_MAX)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has a token of %i bytes", name,
-                             lines + 1, i - begin);
         if (text[i] == '\n') lines++;
         spellings++, begin = i + 1;
     }
@@ -5103,6 +5104,9 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
     int64_t n = 0;
     void *memory;
     int got, i;
+    if (size > INT32_MAX)
+        return tfm__fail(r->err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", r->name,
+                         size);
     file.at = bytes, file.end = bytes + size;
     memset(parts, 0, sizeof parts);
     r->begin = bytes, r->piece = -1;
@@ -5122,7 +5126,7 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
         if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "stands twice", "");
         parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
     }
-    if (n == 0 || n >= INT32_MAX) return tfm__spm_fault(r, "pieces", n ? "too many" : "none", "");
+    if (n == 0) return tfm__spm_fault(r, "pieces", "none", "");
     r->piece = -1;
     for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
         if (!parts[i].at) parts[i].at = parts[i].end = bytes;
@@ -5625,6 +5629,10 @@ static int64_t tfm__spm_emit(const tfm__sentencepiece *p, const tfm__spm_work *w
 
 enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 
+/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
+   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
 /* Text as it comes out, a byte at a time, so that rules can look ahead on a copy. */
 typedef struct tfm__spm_decoder {
     const tfm__sentencepiece *p;
@@ -5745,14 +5753,14 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
         if (becomes) {
             size_t n = strlen(becomes);
             if (out) memcpy(out + size, becomes, n);
-            size += n;
+            size = tfm__more(size, n);
             continue;
         }
         c = tfm__spm_next(d);
         if (c < 0) return size;
         left = left ? left - 1 : tfm__utf8_size((unsigned char)c) - 1;
         if (out) out[size] = (char)c;
-        size++;
+        size = tfm__more(size, 1);
     }
 }
 #endif
@@ -8051,6 +8059,17 @@ static int tfm__leading_ids(const tfm_config *c, int32_t language, int32_t *ids)
     return n;
 }
 
+/* At the door of every text: it is there, its bytes can be counted in int32_t, and it is UTF-8. */
+static tfm_status tfm__check_text(const char *text, size_t size, const char *what, tfm_error *err) {
+    int64_t fault;
+    if (!text && size) return tfm__fail(err, TFM_E_ARGUMENT, "%s: a pointer is NULL", what);
+    if (size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
+    fault = tfm__utf8_fault(text, size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
+    return TFM_OK;
+}
+
 /* tfm_tokenize for SentencePiece: counts, then writes. */
 static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text, int64_t size,
                                        int32_t language, int32_t *ids, int32_t capacity,
@@ -8099,15 +8118,14 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     tfm_text_kind kind;
     tfm_text token;
     int32_t leading[2];
-    int64_t fault, n = 0, n_leading;
+    int64_t n = 0, n_leading;
     size_t at;
     int pass;
-    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+    if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
     c = &model->config, v = &model->src_vocabulary;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
-    fault = tfm__utf8_fault(text, size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(text, size, "text", err));
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
     if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
     if (kind == TFM_TEXT_SENTENCEPIECE)
@@ -8227,15 +8245,14 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     tfm__spm_target to;
     tfm_status status = TFM_OK;
     void *marked = NULL;
-    int64_t fault, n = 0, n_marked = 0;
+    int64_t n = 0, n_marked = 0;
     size_t used;
     int pass;
-    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+    if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: a pointer is NULL");
     c = &model->config;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
-    fault = tfm__utf8_fault(text, size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(text, size, "text", err));
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->tgt_text;
     if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
@@ -8276,7 +8293,7 @@ typedef struct tfm__joined {
 
 static void tfm__join_byte(tfm__joined *j, char byte) {
     if (j->out) j->out[j->size] = byte;
-    j->size++;
+    j->size = tfm__more(j->size, 1);
 }
 
 /* The text begins with a word, not with its space. */
@@ -8407,11 +8424,10 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
 static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
                                      tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int64_t fault = tfm__utf8_fault(source->data, source->size);
     tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
     tfm_text token;
     int32_t language = -1;
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "source is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(source->data, source->size, "source", err));
     memset(u, 0, sizeof *u);
     u->model = s->model, u->source = *source;
     u->kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
@@ -8500,9 +8516,10 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
         TFM__TRY(tfm_get_result(s, row, 0, &result, err));
-        needed += tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL);
+        needed = tfm__more(
+            needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
-    needed += (size_t)n;
+    needed = tfm__more(needed, (size_t)n);
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);

@@ -22,10 +22,15 @@
    T2    test_sentencepiece charsmaps             T6    texts() here; test_text, test_sentencepiece
    T3    test_sentencepiece wire                  T7    vocabularies() here; test_files vocabularies
    T4    test_sentencepiece wire */
+#define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 #include <locale.h>
+#if defined(__linux__) && SIZE_MAX > UINT32_MAX
+#include <sys/mman.h>
+#define PAGES_ON_DEMAND
+#endif
 
 #define SPACE "\xe2\x96\x81"
 #define WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nc\nd\ne\n"
@@ -376,6 +381,65 @@ static void many(void) {
     n_big = 0;
     put("{\"__metadata__\":{"), put_many("\"\":\"\",", 1000000), put("\"\":\"\"}}");
     bounded("a million metadata", open_header(big, n_big, 0));
+}
+
+/* Sizes that no memory has are refused before a byte beyond the header is read; a file over 4 GiB,
+   of which only the pages that are touched exist, is read at its end. */
+static void sizes(void) {
+    static const char header[] = "{" TINY_MEMBER("a", "U8", "[1]", "[0,1]") "}";
+    size_t size;
+    char *bytes = file_of(header, sizeof header - 1, 1, &size);
+    tfm_safetensors *file = NULL;
+    tfm_model *model = NULL;
+    SECTION("C3, C7: files of more than 2 and 4 GiB");
+    CHECK_FAILS(tfm_safetensors_open(&file, bytes, (size_t)1 << 31, NULL, &err), TFM_E_FORMAT,
+                "bytes follow the last tensor");
+    CHECK_FAILS(tfm_safetensors_open(&file, bytes, SIZE_MAX / 2, NULL, &err), TFM_E_FORMAT,
+                "bytes follow the last tensor");
+#if SIZE_MAX > UINT32_MAX
+    CHECK_FAILS(tfm_safetensors_open(&file, bytes, SIZE_MAX, NULL, &err), TFM_E_OVERFLOW,
+                "size is beyond 2^63");
+    CHECK_FAILS(tfm_model_load(&model, bytes, SIZE_MAX, NULL, &err), TFM_E_OVERFLOW,
+                "size is beyond 2^63");
+#endif
+    CHECK(!file && !model, "outputs untouched");
+    free(bytes);
+#ifdef PAGES_ON_DEMAND
+    {
+        static const char large[] =
+            "{" TINY_MEMBER("a", "U8", "[5,1073741824]", "[0,5368709120]") "," TINY_MEMBER(
+                "b", "F32", "[2]", "[5368709120,5368709128]") "}";
+        static const unsigned char ten[] = {0, 0, 0x20, 0x41};
+        int64_t data = 5368709128;
+        float got[2] = {-1, -1};
+        void *map;
+        bytes = file_of(large, sizeof large - 1, 0, &size);
+        map = mmap(NULL, size + (size_t)data, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED) {
+            printf("    skipped: no 5 GiB of addresses\n");
+            test_skipped++;
+        } else {
+            memcpy(map, bytes, size);
+            memcpy((char *)map + size + data - 4, ten, 4);
+            must(tfm_safetensors_open(&file, map, size + (size_t)data, NULL, &err));
+            must(tfm_safetensors_read(file, 1, TFM_F32, got, &err));
+            CHECK(tfm_safetensors_find(file, "b") == 1 && got[0] == 0 && got[1] == 10 &&
+                      tfm_safetensors_tensor(file, 0).dims[1] == 1073741824 &&
+                      (char *)tfm_safetensors_tensor(file, 1).data ==
+                          (char *)map + size + 5368709120,
+                  "two floats behind 5 GiB");
+            tfm_free_safetensors(file), file = NULL;
+            CHECK_FAILS(tfm_safetensors_open(&file, map, size + (size_t)data - 1, NULL, &err),
+                        TFM_E_FORMAT, "'b' lies at bytes 5368709120 to 5368709128");
+            munmap(map, size + (size_t)data);
+        }
+        free(bytes);
+    }
+#else
+    printf("    skipped: no file of 5 GiB here\n");
+    test_skipped++;
+#endif
 }
 
 /* ---- JSON ---- */
@@ -854,6 +918,69 @@ static void texts(void) {
     }
 }
 
+/* Texts and their tensors of 2 GiB are refused by their size alone: of each there is one byte. */
+static void large_texts(void) {
+    static const size_t lengths[] = {(size_t)INT32_MAX + 1, SIZE_MAX - 1, SIZE_MAX};
+    static char room[1 << 12], out[1 << 12];
+    tfm__pool pool;
+    tfm__vocabulary v;
+    tfm__joined j;
+    int kind, i, refusals = 0;
+    SECTION("T6: texts of 2 GiB and more");
+    memset(&pool, 0, sizeof pool), memset(&v, 0, sizeof v), memset(&j, 0, sizeof j);
+    for (kind = 0; kind < 4; kind++) {
+        tfm_model *m = text_model(kind);
+        tfm_session *s = NULL;
+        tfm_session_options so;
+        tfm_text translated = {out, 7};
+        char *text = (char *)exact("a", 1);
+        memset(&so, 0, sizeof so);
+        so.max_source = 8, so.attention = 1;
+        must(tfm_session_create(&s, m, &so, &err));
+        must(tfm_translate(s, "a", out, sizeof out, &err));
+        for (i = 0; i < 3; i++) {
+            tfm_arena arena = tfm_arena_make(room, sizeof room), measuring = tfm_arena_measuring();
+            tfm_text in;
+            int32_t ids[4], count = -1;
+            size_t n = 0;
+            in.data = text, in.size = lengths[i], out[0] = 'x';
+            refusals += tfm_tokenize(m, text, in.size, TFM_FORM_TEXT, ids, 4, &count, &arena,
+                                     &err) == TFM_E_TOO_LONG;
+            refusals += tfm_tokenize(m, text, in.size, TFM_FORM_TOKENS, ids, 4, &count, &measuring,
+                                     &err) == TFM_E_TOO_LONG;
+            refusals += tfm_tokenize_target(m, text, in.size, TFM_FORM_TEXT, ids, 4, &count, &arena,
+                                            &err) == TFM_E_TOO_LONG;
+            refusals += tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err) ==
+                        TFM_E_TOO_LONG;
+            refusals += tfm_translate_batch(s, &in, &translated, 1, NULL, out, sizeof out, &err) ==
+                        TFM_E_TOO_LONG;
+            if (count != -1 || n || out[0] != 'x' || translated.size != 7)
+                printf("outputs touched on failure\n"), exit(2);
+        }
+        tfm_free_session(s), tfm_free_model(m);
+        free(text);
+    }
+    CHECK(refusals == 60, "%d of 60 calls say that it is too long", refusals);
+    CHECK_FAILS(tfm__read_vocabulary(&v, &pool, "v", "a", (int64_t)1 << 31, 1, &err), TFM_E_TENSOR,
+                "v has 2147483648 bytes");
+    {
+        tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
+        tfm__spm_reader r;
+        if (!p) exit(2);
+        memset(&r, 0, sizeof r);
+        r.name = "v", r.err = &err, r.pool = r.temporary = &pool;
+        CHECK_FAILS(tfm__spm_read(&r, p, (const unsigned char *)"a", (int64_t)1 << 31),
+                    TFM_E_TENSOR, "v has 2147483648 bytes");
+        free(p);
+    }
+    /* what comes out may be longer than what went in: sizes stop at the end of size_t */
+    j.size = SIZE_MAX - 1, j.words = 1;
+    tfm__join_token(&j, "abc", 3);
+    CHECK(j.size == SIZE_MAX && tfm__more(SIZE_MAX, 1) == SIZE_MAX &&
+              tfm__more(SIZE_MAX - 1, 1) == SIZE_MAX && tfm__more(1, SIZE_MAX - 2) == SIZE_MAX - 1,
+          "the size of a text does not wrap");
+}
+
 static void vocabularies(void) {
     static const char *const what[] = {
         "tabs", "lines", "a NUL", "one line", "returns", "twice", "ten times 40,000 lines"};
@@ -982,6 +1109,7 @@ int main(int argc, char **argv) {
     shapes();
     addresses();
     many();
+    sizes();
     deep();
     (void)numbers();
     names();
@@ -992,6 +1120,7 @@ int main(int argc, char **argv) {
     bad_ids();
     equal_ids();
     texts();
+    large_texts();
     vocabularies();
     pieces();
     changed();
