@@ -179,6 +179,24 @@
    A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
    silently. Decoding ends at the end token or at max_length, and the result says which.
 
+   SECURITY. Model files and texts may come from anybody. Whatever their bytes are, a call reads and
+   writes inside the memory that it was given or took, comes to an end, leaks nothing, and where it
+   fails says so. A file is checked as a whole before it is believed: until then no allocation has
+   more than four times its size and 16 kB. A text, a vocabulary or a SentencePiece file has at most
+   2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
+   names into messages. Not promised: that a model says what is true or fit to print; that it is
+   quick (bound max_source, max_length and beam, which bound a sentence's time, and the length of
+   texts, to which the time of cutting them is in proportion); and anything about pointers, sizes and
+   tensors that the program itself passes. Bytes given to tfm_model_load must not change while the
+   model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file does).
+       Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
+   them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
+   container, config, vocabularies, SentencePiece, texts, and whole models that go on to translate
+   (tests/fuzz), all with address and undefined-behaviour sanitizers.
+       To report: whatever input crashes, hangs, leaks or reads past an end is a bug here. Send it,
+   or how to make it, with tfm_version and the compile line, as an issue where you got this file;
+   what others could turn against users before there is a fix, write to the maintainers alone.
+
    NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
    logits of a whole stack (tests/data holds PyTorch's numbers).
 

@@ -5,22 +5,22 @@
    ROW   TEST                                     ROW   TEST
    C1    test_files container; cut() here         J1    deep() here; test_files container
    C2    test_files container                     J2    test_files container, model_files
-   C3    cut() here; test_files container         J3    numbers() here; test_files container
+   C3    cut(), sizes() here; test_files          J3    numbers() here, test_locale.sh
    C4    test_files container                     J4    test_files container
    C5    many() here; test_files container        J5    names() here; test_files container
    C6    offsets() here; test_files container     J6    many() here; test_files many_tensors
-   C7    offsets() here; test_files container     J7    test_files container
+   C7    offsets(), sizes() here; test_files      J7    test_files container
    C8    offsets() here                           J8    names() here; test_files container
    C9    test_files container                     M1    test_files every_tensor, model_files
-   C10   shapes() here; test_files container      M2    heads(), many_layers() here; test_files
+   C10   shapes() here; test_files container      M2    heads(), many_layers() here
    C11   shapes() here; test_files model_files    M3    special_ids() here; test_files model_files
    C12   shapes() here; test_files container      M4    numbers_of_weights() here; test_model
    C13   addresses() here; test_model             M5    bad_ids() here; test_model limits
    C14   test_faults reading                      M6    shapes() here: no quantized weights yet
    C15   addresses() here                         E1-E4 test_faults
    T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
-   T2    test_sentencepiece charsmaps             T6    texts() here; test_text, test_sentencepiece
-   T3    test_sentencepiece wire                  T7    vocabularies() here; test_files vocabularies
+   T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
+   T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
    T4    test_sentencepiece wire */
 #define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
