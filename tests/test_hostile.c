@@ -992,7 +992,7 @@ static void vocabularies(void) {
         tfm_status status;
         n_big = 0;
         for (k = 0; k < (i == 6 ? 0 : 10); k++) {
-            char line[8];
+            char line[24];
             snprintf(line, sizeof line, "w%d%s\n", k, i == 4 ? "\r" : "");
             put(line);
         }
