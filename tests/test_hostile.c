@@ -505,6 +505,7 @@ static int numbers(void) {
                 {"4.9406564584124654e-324", 4.9406564584124654e-324},
                 {"2.4703282292062328e-324", 4.9406564584124654e-324},
                 {"2.4703282292062327e-324", 0},
+                {"1e-329", 0},
                 {"1e-400", 0},
                 {"1e-99999999999999999999", 0},
                 {"0e99999999999999999999", 0},
@@ -563,6 +564,11 @@ static int numbers(void) {
                   memcmp(&value, &rows[i].value, sizeof value) == 0,
               "%s", rows[i].text);
     }
+    {
+        tfm__json j;
+        j.begin = j.at = j.end = text;
+        CHECK(!tfm__json_size(&j, &whole) && !tfm__json_skip(&j, 0), "nothing is no number");
+    }
     CHECK(number_of("-0.0", &value, &whole, &is_whole) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
         CHECK(!number_of(none[i], &value, &whole, &is_whole), "'%s' is no number", none[i]);
@@ -618,6 +624,25 @@ static void names(void) {
 }
 
 /* ---- what a model says ---- */
+
+/* As many languages as there may be, one more, and ids and codes in numbers. */
+static void many_languages(void) {
+    int i, k;
+    SECTION("M2: languages");
+    for (k = 4096; k < 4098; k++) {
+        tiny t = tiny_default();
+        st_writer w;
+        char one[32];
+        n_big = 0;
+        put("{\"n_heads\": 2, \"languages\": {\"x\": 0");
+        for (i = 1; i < k; i++) snprintf(one, sizeof one, ",\"%x\":1", i), put(one);
+        put("}, \"src_language\": \"source\"}");
+        tiny_write(&w, t);
+        free(w.pairs[0].value);
+        w.pairs[0].value = st_copy(big);
+        CHECK(load(&w) == (k == 4096 ? TFM_OK : TFM_E_CONFIG), "%d: %s", k, err.text);
+    }
+}
 
 static void heads(void) {
     static const char *const bad[] = {"-1",   "1.5", "2147483647", "2147483648", "\"2\"",
@@ -1114,6 +1139,7 @@ int main(int argc, char **argv) {
     (void)numbers();
     names();
     heads();
+    many_languages();
     many_layers();
     special_ids();
     numbers_of_weights();
