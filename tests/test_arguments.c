@@ -225,6 +225,19 @@ static void decoding(void) {
     REFUSED(plain, attention_layer = 1);
     REFUSED(plain, attention_head = 1);
 #undef REFUSED
+    for (i = 0; i < 3; i++) { /* results of what has not begun */
+        memset(&o, 0, sizeof o);
+        if (i == 0) o.samples = 2;
+        if (i == 1) o.alternatives = 2;
+        if (i == 2) o.beam = 3, o.n_best = 2;
+        must(tfm_start(s, &src, &o, &err));
+        must(tfm_get_result(s, 0, 0, &r, &err));
+        good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_RUNNING;
+        do must(tfm_step(s, &running, &err));
+        while (running);
+        good &= tfm_result_count(s, 0) >= (i == 2 ? 1 : 2);
+    }
+    CHECK(good, "a hypothesis without tokens before the first step");
     SECTION("what is rare");
     for (i = 0; i < 8; i++) {
         memset(&o, 0, sizeof o);
@@ -359,6 +372,18 @@ static void tensors(void) {
           "no memory, no arena");
     SECTION("sizes and messages");
     {
+        static tfm__sentencepiece p;
+        tfm__spm_work work;
+        arena = tfm_arena_measuring();
+        CHECK_FAILS(tfm__spm_take(&p, (int64_t)INT32_MAX / 2 + 1, &arena, &work, &err),
+                    TFM_E_OVERFLOW, "1073741824 bytes after normalization");
+    }
+    {
+        int32_t *some;
+        arena = tfm_arena_measuring();
+        CHECK_FAILS(tfm__take_ints(&arena, INT64_MAX, 2, &some, &err), TFM_E_OVERFLOW, "");
+    }
+    {
         int64_t n = 7;
         tfm__pool pool;
         memset(&pool, 0, sizeof pool);
@@ -475,7 +500,166 @@ static void files(void) {
     tfm_free_safetensors(NULL), tfm_free_model(NULL), tfm_free_session(NULL);
 }
 
+/* ---- weights that do not fit each other ---- */
+
+typedef struct misfit {
+    const char *config, *name; /* the tensor that is another */
+    tfm_dtype type;
+    int64_t d0, d1; /* of it; d1 0: of rank 1; d0 0: it is missing */
+    const char *says;
+} misfit;
+
+static void weights(void) {
+    static const misfit rows[] = {
+        {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "its rows are not"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "its rows are not"},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "expected 2 heads"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
+        {"", "decoder.layers.1.linear1.weight", TFM_F32, 24, 19, "is [24, 19], expected [24, 20]"},
+        {"", "encoder.norm.weight", TFM_F32, 19, 0, "encoder.norm.weight' is [19]"},
+        {"", "decoder.norm.bias", TFM_F32, 21, 0, "decoder.norm.bias' is [21]"},
+        {"", "src_embedding_norm.bias", TFM_F32, 1, 0, "src_embedding_norm.bias' is [1]"},
+        {"", "tgt_embedding_norm.weight", TFM_F32, 1, 0, "tgt_embedding_norm.weight' is [1]"},
+        {"", "generator.bias", TFM_F32, 12, 0, "generator.bias' is [12]"},
+        {", \"positions\": \"learned\"", "", TFM_F32, 0, 0, "'src_positions.weight' is missing"},
+        {", \"positions\": \"learned\"", "src_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
+        {", \"positions\": \"learned\", \"position_offset\": 9", "src_positions.weight", TFM_F32, 9,
+         20, "but position_offset is 9"},
+        {"", "src_vocabulary", TFM_F32, 4, 0, "expected U8 of rank 1"},
+        {"", "src_vocabulary", TFM_U8, 4, 2, "expected U8 of rank 1"},
+        {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
+        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "of rank 1"},
+        {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
+        {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is not sentencepiece"},
+        {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
+         "'languages' has 11 for a"},
+        {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
+         "'languages' has 13 for a"}};
+    static float zeros[4096];
+    tfm_model *model = NULL;
+    size_t i, k, size;
+    void *data;
+    SECTION("weights that do not fit each other");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const misfit *r = &rows[i];
+        tfm_tensor x = r->d1 ? tfm_tensor_2d(zeros, r->type, r->d0, r->d1)
+                             : tfm_tensor_1d(zeros, r->type, r->d0);
+        tiny t = tiny_default();
+        st_writer w;
+        t.packed = t.more_norms = 1, t.config = r->config;
+        if (strstr(r->name, "in_proj_weight")) t.without = "in_proj_bias";
+        tiny_write(&w, t);
+        for (k = 0; k < w.n_entries && strcmp(w.entries[k].name, r->name) != 0;) k++;
+        if (k == w.n_entries && r->d0) st_add(&w, r->name, x);
+        else if (k < w.n_entries) w.entries[k].tensor = x, w.entries[k].bytes = st_bytes(&x);
+        data = tiny_bytes(&w, &size);
+        CHECK(tfm_model_load(&model, data, size, NULL, &err) != TFM_OK && !model &&
+                  strstr(err.text, r->says),
+              "%s", err.text);
+    }
+    {
+        tiny t = tiny_default();
+        st_writer w;
+        t.d = 1, t.config = ", \"layer_norm\": \"deviation\"";
+        tiny_write(&w, t);
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_CONFIG,
+                    "which a d_model of 1 does not have");
+    }
+}
+
 /* ---- text ---- */
+
+/* White space and what lies beside it. */
+static void spaces(void) {
+    static const uint32_t white[] = {9,      10,     11,     12,     13,     32,
+                                     0x85,   0xA0,   0x1680, 0x2000, 0x200A, 0x2028,
+                                     0x2029, 0x202F, 0x205F, 0x3000};
+    static const uint32_t others[] = {8,      14,     31,     33,     0x84,   0x86,   0x9F,
+                                      0xA1,   0x167F, 0x1681, 0x1FFF, 0x200B, 0x2027, 0x202A,
+                                      0x202E, 0x2030, 0x205E, 0x2060, 0x2FFF, 0x3001, 0x10FFFF};
+    tfm_model *m = words_model(IDS);
+    char text[8];
+    int32_t ids[8], count = -1;
+    size_t i, n;
+    int good = 1;
+    SECTION("white space");
+    for (i = 0; i < sizeof white / sizeof *white + sizeof others / sizeof *others; i++) {
+        int is_white = i < sizeof white / sizeof *white;
+        text[0] = 'a';
+        n = (size_t)(tfm__utf8_put(text + 1,
+                                   is_white ? white[i] : others[i - sizeof white / sizeof *white]) -
+                     text);
+        text[n++] = 'b';
+        must(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 8, &count, NULL, &err));
+        good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
+    }
+    CHECK(good, "16 characters and no others separate words");
+    tfm_free_model(m);
+}
+
+/* Every target token is unknown: what stands for it is a token of the source's text, or itself. */
+static void unknowns(void) {
+    static const char *const kinds[] = {", \"src_text\": \"words\", \"tgt_text\": \"words\"",
+                                        ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
+                                        ", \"src_text\": \"words\", \"tgt_text\": \"characters\"",
+                                        ", \"src_text\": \"sentencepiece\"",
+                                        ", \"src_text\": \"sentencepiece\", \"tgt_text\": "
+                                        "\"sentencepiece\""};
+    static const char *const texts_of[] = {"b Zq a Zq", "bZqa Zq", "b a", "b Zq a \xf0\x9f\x91\x8d",
+                                           "b Zq a \xf0\x9f\x91\x8d"};
+    static const char *const other = "x";
+    int kind;
+    SECTION("unknown tokens of all kinds of text");
+    for (kind = 0; kind < 10; kind++) {
+        tfm_safetensors *file = test_open("sentencepiece.safetensors");
+        tiny t = tiny_default();
+        st_writer w;
+        tfm_model *m;
+        tfm_session *s;
+        tfm_text in, translated, wrong;
+        tfm_decode_options o;
+        char config[300], out[1024];
+        size_t n = 0, i;
+        snprintf(config, sizeof config, "%s, \"src_start\": 1, \"src_end\": 2%s", IDS,
+                 kinds[kind / 2]);
+        t.config = config, t.vt = 11, t.src = t.tgt = WORDS;
+        if (kind / 2 > 2) t.src = NULL, t.vs = 420;
+        if (kind / 2 > 3) t.tgt = NULL, t.vt = 420;
+        tiny_write(&w, t);
+        for (i = 0; i < w.n_entries; i++)
+            if (strcmp(w.entries[i].name, "generator.bias") == 0)
+                ((float *)w.entries[i].tensor.data)[kind / 2 > 3 ? 0 : 3] += 100;
+        if (kind / 2 > 2)
+            st_add(&w, "src_sentencepiece",
+                   test_get(file, kind & 1 ? "unigram_symbols.model" : "bpe_bytes.model"));
+        if (kind / 2 > 3)
+            for (i = 0; i < w.n_pairs; i++) { /* the pieces' own unknown */
+                char *at = strstr(w.pairs[i].value, "\"tgt_unk\": 3");
+                if (at) at[11] = '0';
+            }
+        m = tiny_load(&w, NULL);
+        tfm_free_safetensors(file);
+        {
+            tfm_session_options so;
+            memset(&so, 0, sizeof so);
+            so.max_source = 40, so.max_target = 12, so.attention = 1, s = NULL;
+            must(tfm_session_create(&s, m, &so, &err));
+        }
+        memset(&o, 0, sizeof o);
+        o.max_length = 6;
+        in.data = texts_of[kind / 2], in.size = strlen(in.data);
+        must(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err));
+        must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0 && !strstr(out, "<unk>"), "'%s'",
+              out);
+        wrong.data = other, wrong.size = 1; /* not the text that was translated: shorter */
+        must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0, "'%s'", out);
+        tfm_free_session(s), tfm_free_model(m);
+    }
+}
 
 static void texts(void) {
     tfm_model *m = words_model(IDS), *bare = tiny_model(tiny_default()), *other;
@@ -631,6 +815,9 @@ int main(void) {
     ties();
     tensors();
     files();
+    weights();
+    spaces();
+    unknowns();
     texts();
     languages();
     return test_done("test_arguments");
