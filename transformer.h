@@ -7955,7 +7955,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     uint32_t c = 0;
     int n = 0;
     /* white space before the token; after it, text[i] begins a character of n bytes */
-    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && tfm__is_space(c))
+    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c), tfm__is_space(c)))
         i += (size_t)n;
     if (i >= size) return 0;
     if (kind == TFM_TEXT_CHARACTERS && i > begin && begin > 0 &&
@@ -7967,7 +7967,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     token->data = text + i;
     do i += (size_t)n;
     while (kind == TFM_TEXT_WORDS && i < size &&
-           (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && !tfm__is_space(c));
+           (n = tfm__utf8_next(text + i, size - i, &c), !tfm__is_space(c)));
     token->size = (size_t)(text + i - token->data);
     *at = i;
     return 1;
@@ -8050,10 +8050,11 @@ static tfm_status tfm__take_language(const tfm_config *c, const char **text, siz
                                      int32_t *id, tfm_error *err) {
     const char *at = *text, *end = *text + *size, *code;
     uint32_t character;
+    int n;
     if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
-    while (at < end && tfm__utf8_next(at, (size_t)(end - at), &character) &&
-           tfm__is_space(character))
-        at += tfm__utf8_size((unsigned char)*at);
+    while (at < end &&
+           (n = tfm__utf8_next(at, (size_t)(end - at), &character), tfm__is_space(character)))
+        at += n;
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
@@ -8190,8 +8191,8 @@ static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
     size_t at = 0;
     uint32_t c;
     int step, blank = 1;
-    for (; at < size && (step = tfm__utf8_next(text + at, size - at, &c)) != 0;
-         at += (size_t)step) {
+    for (; at < size; at += (size_t)step) {
+        step = tfm__utf8_next(text + at, size - at, &c);
         if (tfm__is_space(c)) {
             blank = 1;
             continue;
@@ -8532,7 +8533,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
+        (void)tfm_get_result(s, row, 0, &result, NULL);
         needed = tfm__more(
             needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
@@ -8543,9 +8544,9 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     for (i = 0; i < n; i++) {
         size_t size = 0;
         row = s->text_rows[i];
-        if (row >= 0) /* a text without a token was not in the batch */
-            TFM__TRY(tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
-                                  err));
+        if (row >= 0) /* a text without a token was not in the batch; there is room */
+            (void)tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
+                               NULL);
         buffer[at + size] = 0;
         out[i].data = buffer + at, out[i].size = size;
         at += size + 1;

@@ -665,7 +665,8 @@ static void texts(void) {
     tfm_model *m = words_model(IDS), *bare = tiny_model(tiny_default()), *other;
     tfm_session *s = session_of(m, 1, 1), *plain = session_of(m, 1, 0);
     tfm_batch src = tiny_batch(three, NULL, 1, 3);
-    char room[256], out[4096];
+    char room[256] = {0}, out[4096];
+    tfm_decode_options o;
     tfm_arena arena = tfm_arena_make(room, sizeof room);
     int32_t ids[16] = {4, 5, 99, -1}, count = -1;
     size_t n = 0;
@@ -699,6 +700,18 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
     must(tfm_tokenize_target(m, "hello b", 7, TFM_FORM_TEXT, ids, 16, &count, &arena, &err));
     CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words need no scratch, and take some");
+    must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    CHECK(count == 0, "no text");
+    must(tfm_tokenize_target(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_detokenize(m, NULL, 0, TFM_FORM_TEXT, out, 1, &n, &err));
+    CHECK(count == 0 && n == 0 && !*out, "no tokens");
+    CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err), TFM_E_TOO_LONG,
+                "1 tokens, there is room for 0");
+    CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err),
+                TFM_E_TOO_LONG, "1 tokens, there is room for 0");
+    memset(&o, 0, sizeof o), o.beam = 9;
+    CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
+                TFM_E_TOO_LONG, "beam is 9");
     CHECK_FAILS(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
     must(tfm_decode(s, &src, NULL, &err)), must(tfm_decode(plain, &src, NULL, &err));
     ARGUMENT(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 8, &n, &err));
@@ -724,6 +737,15 @@ static void texts(void) {
     tfm_free_model(other);
     other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
     ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    {
+        tfm_arena small = tfm_arena_make(room, 64), measuring = tfm_arena_measuring();
+        CHECK_FAILS(
+            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &small, &err),
+            TFM_E_ARENA, "");
+        must(
+            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &measuring, &err));
+        CHECK(measuring.peak > 240 && count == 0, "%d bytes of scratch", (int)measuring.peak);
+    }
     must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
                              &arena, &err));
     CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not read as text");
