@@ -8049,7 +8049,7 @@ TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, c
 static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
                                      int32_t *id, tfm_error *err) {
     const char *at = *text, *end = *text + *size, *code;
-    uint32_t character;
+    uint32_t character = 0;
     int n;
     if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
     while (at < end &&
@@ -8189,7 +8189,7 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
 static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
     int64_t n = 0;
     size_t at = 0;
-    uint32_t c;
+    uint32_t c = 0;
     int step, blank = 1;
     for (; at < size; at += (size_t)step) {
         step = tfm__utf8_next(text + at, size - at, &c);
