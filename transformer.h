@@ -309,6 +309,9 @@
                                 some. (Systems before glibc 2.34 link with -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure, in whichever thread; default nothing
+       TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
+                                EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or SEARCH, of
+                                which TFM_PART_OTHER ... are an enum; default nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -1116,6 +1119,19 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #endif
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
+#endif
+enum tfm_part {
+    TFM_PART_OTHER,
+    TFM_PART_EMBEDDING,
+    TFM_PART_PROJECTIONS, /* of attention */
+    TFM_PART_ATTENTION,
+    TFM_PART_FFN,
+    TFM_PART_OUTPUT, /* logits */
+    TFM_PART_NORM,   /* and residuals */
+    TFM_PART_SEARCH
+};
+#ifndef TFM_PART
+#define TFM_PART(part) ((void)0)
 #endif
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 4
@@ -2306,7 +2322,7 @@ static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(p) tfm__widen_sse2(_mm_set1_epi32(tfm__four_bytes(p)))
-#define TFM__I_DOT(sum, x, w) _mm_add_epi32(sum, _mm_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
 
 static TFM__INLINE __m128 tfm__load_some_sse2(const float *p, int64_t n) {
@@ -2381,7 +2397,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__I_ZERO _mm256_setzero_si256()
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__I_X(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(tfm__four_bytes(p)))
-#define TFM__I_DOT(sum, x, w) _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
 
@@ -2422,7 +2438,8 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(p) _mm512_set1_epi32(tfm__four_bytes(p))
-#define TFM__I_DOT(sum, x, w) _mm512_dpbusd_epi32(sum, x, w)
+/* GCC 12 copies every sum from register to register around its own intrinsic */
+#define TFM__I_DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
 #include TRANSFORMER_FILE
@@ -2571,7 +2588,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         for (r = 0; r < rows; r++) {
             TFM__I four = TFM__I_X(x + r * TFM__X_STRIDE);
             TFM__UNROLL
-            for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_DOT(acc[r][i], four, w[i]);
+            for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
         }
         w0 += 4 * TFM__LANES, w1 += 4 * TFM__LANES, w2 += 4 * TFM__LANES, w3 += 4 * TFM__LANES;
     }
@@ -3354,6 +3371,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 static void tfm__norm(const tfm__rows *out, const tfm__rows *x, const tfm_norm_weights *w) {
     const tfm__kernels *kernels = tfm__kernels_here();
     int64_t b, l;
+    TFM_PART(NORM);
     for (b = 0; b < x->B; b++)
         for (l = 0; l < x->L; l++) kernels->norm(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
 }
@@ -3524,6 +3542,7 @@ static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tf
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
     tfm__linear_job first = tfm__linear_of(&h, x, &w->linear1);
     first.activation = (int)w->activation;
+    TFM_PART(FFN);
     tfm__linears(&first, 1, team);
     tfm__linear(out, &h, &w->linear2, team);
 }
@@ -3946,20 +3965,20 @@ typedef struct tfm__work {
     const tfm__team *team; /* who shares the work; NULL: nobody */
 } tfm__work;
 
-/* out = projection of softmax(...) for queries q_in [B, T, .] over S cached positions. */
+/* out = projection of softmax(...) for queries, projected to work->q, over S cached positions. */
 static void tfm__attend_cached(const tfm__rows *out, float *attention,
                                const int64_t attention_strides[3], const tfm_attention_weights *w,
-                               const tfm__rows *q_in, const tfm__kv *kv, int64_t S, int64_t first,
-                               const tfm_masks *masks, tfm__work *work) {
+                               const tfm__kv *kv, int64_t S, int64_t first, const tfm_masks *masks,
+                               tfm__work *work) {
     tfm__attention a;
     /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
     tfm__rows q, context;
     int64_t HK = w->query.weight.dims[0], HW = w->value.weight.dims[0];
+    TFM_PART(ATTENTION);
     memset(&a, 0, sizeof a);
-    a.B = q_in->B, a.H = w->n_heads, a.T = q_in->L, a.S = S;
+    a.B = out->B, a.H = w->n_heads, a.T = out->L, a.S = S;
     a.K = tfm__key_width(w), a.W = tfm__value_width(w);
     q = tfm__rows_make(work->q, a.B, a.T, HK);
-    tfm__linear(&q, q_in, &w->query, work->team);
     /* without an output projection the contexts are the output */
     context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
@@ -3974,6 +3993,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
     a.in_tiles = work->in_tiles;
     tfm__attend(&a, work->scores, work->team);
+    TFM_PART(PROJECTIONS);
     if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->team);
 }
 
@@ -4066,11 +4086,13 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (status == TFM_OK && !scratch->measuring) {
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
                   values = tfm__rows_make(work.v, B, S, HW);
+        tfm__rows queries = tfm__rows_make(work.q, B, T, HK);
+        tfm__linear(&queries, &q, &weights->query, NULL);
         tfm__linear(&keys, &k, &weights->key, NULL);
         tfm__linear(&values, &v, &weights->value, NULL);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
-        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q,
-                           &kv, S, 0, masks, &work);
+        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &kv,
+                           S, 0, masks, &work);
     }
     scratch->used = used;
     return status;
@@ -4133,25 +4155,29 @@ static const float *tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_nor
 static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
                               tfm_norm_order order) {
     tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
+    TFM_PART(NORM);
     tfm__kernels_here()->add(x, p->work.y, p->B * p->L * p->D);
     if (order == TFM_POST_NORM) tfm__norm(&rows, &rows, norm);
 }
 
-/* Projects x [B, L, D] to keys and values and puts them at positions first.. of their
-   cache rows. */
+/* Projects x [B, L, D] to keys and values, and those to positions first.. of their cache rows; and
+   to queries in work.q, if q is given. */
 static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
-                           const tfm__kv *kv, int64_t first) {
+                           const tfm__kv *kv, int64_t first, const tfm__rows *q) {
     int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
+    tfm__linear_job jobs[3];
     /* straight into the cache, unless that would make B products of one row each */
     int direct = !kv->rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
     if (direct) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
-    tfm__linear(&k, x, &w->key, p->work.team);
-    tfm__linear(&v, x, &w->value, p->work.team);
+    TFM_PART(PROJECTIONS);
+    jobs[0] = tfm__linear_of(&k, x, &w->key), jobs[1] = tfm__linear_of(&v, x, &w->value);
+    if (q) jobs[2] = tfm__linear_of(q, x, &w->query);
+    tfm__linears(jobs, q ? 3 : 2, p->work.team);
     for (b = 0; !direct && b < x->B; b++) {
         int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
@@ -4166,10 +4192,13 @@ static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_
                                     const tfm__kv *kv, int is_self, float *attention) {
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
+    tfm__rows q = tfm__rows_make(p->work.q, p->B, p->L, w->query.weight.dims[0]);
     int64_t S = is_self ? p->first + p->L : p->S, strides[3];
-    if (is_self) tfm__append_kv(p, &in, w, kv, p->first);
+    TFM_PART(PROJECTIONS);
+    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, &q);
+    else tfm__linear(&q, &in, &w->query, p->work.team);
     strides[2] = S, strides[1] = p->L * S, strides[0] = w->n_heads * p->L * S;
-    tfm__attend_cached(&out, attention, strides, w, &in, kv, S, is_self ? p->first : 0,
+    tfm__attend_cached(&out, attention, strides, w, kv, S, is_self ? p->first : 0,
                        is_self ? p->self_masks : p->cross_masks, &p->work);
     tfm__sublayer_out(p, x, norm, order);
 }
@@ -4411,7 +4440,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
         cross.capacity = p.S;
         for (i = 0; i < weights->n_layers; i++) {
             const tfm_decoder_layer_weights *l = &weights->layers[i];
-            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0);
+            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0, NULL);
             tfm__decoder_layer(&p, data, l, &self, &cross, sa, ca);
             if (sa) sa += self_attention->strides[0];
             if (ca) ca += cross_attention->strides[0];
@@ -8094,6 +8123,7 @@ static void tfm__embed(const tfm_session *s, float *x, int is_target, const int3
     const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
+    TFM_PART(EMBEDDING);
     for (b = 0; b < B; b++)
         for (l = 0; l < L; l++) {
             int64_t at = b * L + l, p = first + l;
@@ -8150,7 +8180,7 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
             const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
             tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
-            tfm__append_kv(&p, &rows, w, &kv, 0);
+            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
         }
     }
 }
@@ -8257,6 +8287,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
                           &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
+        TFM_PART(OUTPUT);
         tfm__linear(&y, &x, &m->generator, s->work.team);
     }
     return TFM_OK;
@@ -8987,7 +9018,9 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
         tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
+        TFM_PART(OUTPUT);
         tfm__linear(&logits, &x, &m->generator, s->work.team);
+        TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
             b = s->running[i];
@@ -8999,6 +9032,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         s->n_running = kept;
         s->position++;
     }
+    TFM_PART(OTHER);
     *running = s->n_running;
     return TFM_OK;
 }
@@ -9122,6 +9156,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
         int64_t n = tfm__min(s->max_rows, B * L - at);
         tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
         tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
+        TFM_PART(OUTPUT);
         tfm__linear(&logits, &x, &s->model->generator, s->work.team);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / L, l = (at + i) % L;
