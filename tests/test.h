@@ -104,7 +104,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
 static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     int64_t i, n = test_count(&t);
     t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_F32, t.rank, t.dims);
-    for (i = 0; i < n; i++) ((float *)t.data)[i] = NAN;
+    for (i = 0; i < n; i++) ((float *)t.data)[i] = (float)NAN;
     return t;
 }
 

@@ -498,7 +498,7 @@ static void bias_only_norm(void) {
 
 /* Weights that are no numbers: decoding ends, with ids in range. */
 static void broken_numbers(void) {
-    static const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, 0};
+    const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, 0};
     static const int32_t ids[] = {3, 4, 5};
     size_t v, i;
     int ok = 1;
