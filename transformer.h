@@ -165,8 +165,9 @@
 
    THREADS. There is no global state. Any number of sessions on one model may run at the same time,
    each called by one thread. A session works in that thread alone unless its options say threads,
-   which it then starts and ends itself, or parallel, your own parallel-for. Results are the same
-   bits for any number.
+   which it then starts and ends itself (POSIX or Windows), or parallel, your own parallel-for.
+   Results are the same bits for any number. A process that is forked may go on with the model and
+   with sessions that have no threads of their own; those stay behind.
 
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
    they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
@@ -187,7 +188,9 @@
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
-   (TRANSFORMER_BLAS gives that up: the BLAS library decides.)
+   (TRANSFORMER_BLAS gives that up: the BLAS library decides. So does x87 arithmetic, that of -m32
+   without -mfpmath=sse, where the compiler may keep more bits than a double has: in gcc's gnu modes
+   and in C++. With -std=c99 or later gcc rounds as C says.)
 
    WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
    times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;

@@ -8,10 +8,10 @@ for test in "$@"; do
     echo "$test"
     case $test in
     *.sh) sh "$test" > "$out" 2>&1; status=$? ;;
-    *) $RUN "$test" > "$out" 2>&1; status=$? ;;
+    *) [ -e "$test" ] || test=$test.exe; $RUN "$test" > "$out" 2>&1; status=$? ;;
     esac
     cat "$out"
-    counts=$(sed -n '$s/^[a-z_]*: \([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$/\1 \2 \4/p' "$out")
+    counts=$(tr -d '\r' < "$out" | sed -n '$s/^[a-z_]*: \([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$/\1 \2 \4/p')
     set -- $counts
     if [ $# -lt 2 ] || { [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; }; then
         echo "FAIL $test ended with status $status"

@@ -4,7 +4,7 @@
 #include "transformer.h"
 #include "tiny.h"
 
-enum { LONG = 4096, PERIOD = 64, TEXTS = 48, MOST_WORDS = 6 };
+enum { TOKENS = 4096, PERIOD = 64, TEXTS = 48, MOST_WORDS = 6 };
 
 /* Pages of memory that are this process's alone, 0 where the system does not say. */
 static long own_pages(void) {
@@ -93,13 +93,13 @@ static void many_sentences(long sentences) {
 
 /* ---- 4,096 tokens ---- */
 
-static int32_t ids[LONG + 1];
+static int32_t ids[TOKENS + 1];
 
 static tfm_session *long_session(const tfm_model *model, int32_t threads) {
     tfm_session_options o;
     tfm_session *s = NULL;
     memset(&o, 0, sizeof o);
-    o.max_batch = 2, o.max_source = LONG, o.max_target = 20, o.attention = 1, o.threads = threads;
+    o.max_batch = 2, o.max_source = TOKENS, o.max_target = 20, o.attention = 1, o.threads = threads;
     must(tfm_session_create(&s, model, &o, &err));
     return s;
 }
@@ -121,10 +121,10 @@ static void repeated(void) {
     double most = 0;
     must(tfm_encode(s, &src, &err));
     memcpy(once, tfm_memory(s).data, (size_t)(PERIOD * d) * sizeof(float));
-    src.width = LONG;
+    src.width = TOKENS;
     must(tfm_encode(s, &src, &err));
     memory = (float *)tfm_memory(s).data;
-    for (i = 0; i < LONG * d; i++) {
+    for (i = 0; i < TOKENS * d; i++) {
         double difference = fabs((double)memory[i] - (double)once[i % (PERIOD * d)]);
         if (!(difference <= most)) most = difference;
     }
@@ -136,7 +136,7 @@ static void repeated(void) {
 typedef struct outcome {
     int32_t ids[20], length;
     double score;
-    float attention[20 * LONG];
+    float attention[20 * TOKENS];
 } outcome;
 
 static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t length, outcome *out) {
@@ -154,30 +154,30 @@ static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t leng
 
 static void long_source(void) {
     static outcome alone, other;
-    static int32_t two[2 * LONG];
+    static int32_t two[2 * TOKENS];
     tfm_model *model = long_model(", \"start\": 1, \"src_pad\": 0");
     tfm_session *s = long_session(model, 1), *threads = long_session(model, 3);
-    tfm_batch src = tiny_batch(ids, NULL, 1, LONG);
-    const int32_t lengths[2] = {5, LONG};
+    tfm_batch src = tiny_batch(ids, NULL, 1, TOKENS);
+    const int32_t lengths[2] = {5, TOKENS};
     double most = 0, sum;
     int32_t t, i;
-    take(s, &src, 0, LONG, &alone);
+    take(s, &src, 0, TOKENS, &alone);
     for (t = 0; t < alone.length; t++) {
-        for (i = 0, sum = 0; i < LONG; i++) sum += (double)alone.attention[t * LONG + i];
+        for (i = 0, sum = 0; i < TOKENS; i++) sum += (double)alone.attention[t * TOKENS + i];
         if (!(fabs(sum - 1) <= most)) most = fabs(sum - 1);
     }
     CHECK(alone.length == 20 && alone.score < 0 && alone.score > -INFINITY,
           "20 tokens from 4,096, log-probability %.3f", alone.score);
     CHECK(most < 1e-5, "4,096 weights of attention sum to 1 within %.1e", most);
-    memcpy(two, ids, 5 * sizeof *ids), memcpy(two + LONG, ids, LONG * sizeof *ids);
-    src = tiny_batch(two, lengths, 2, LONG);
-    take(s, &src, 1, LONG, &other);
+    memcpy(two, ids, 5 * sizeof *ids), memcpy(two + TOKENS, ids, TOKENS * sizeof *ids);
+    src = tiny_batch(two, lengths, 2, TOKENS);
+    take(s, &src, 1, TOKENS, &other);
     CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits beside a row of five");
-    src = tiny_batch(ids, NULL, 1, LONG);
-    take(threads, &src, 0, LONG, &other);
+    src = tiny_batch(ids, NULL, 1, TOKENS);
+    take(threads, &src, 0, TOKENS, &other);
     CHECK(memcmp(&alone, &other, sizeof alone) == 0, "and with three threads");
-    take(s, &src, 0, LONG, &other);
-    src.width = LONG + 1;
+    take(s, &src, 0, TOKENS, &other);
+    src.width = TOKENS + 1;
     CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
                 "src has 4097 tokens a row, the session takes 1 to 4096");
     tfm_free_session(threads);
@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
     unsigned seed = 11;
     int i;
     for (i = 0; i < PERIOD; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
-    for (; i <= LONG; i++) ids[i] = ids[i % PERIOD];
+    for (; i <= TOKENS; i++) ids[i] = ids[i % PERIOD];
     SECTION("sentence after sentence");
     many_sentences(argc > 1 ? atol(argv[1]) : 20000);
     SECTION("a source of 4,096 tokens");
