@@ -170,8 +170,8 @@
    with sessions that have no threads of their own; those stay behind.
 
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
-   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
-   not aligned, are copied into F32 once.
+   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, tensors that are not
+   aligned, and on big-endian machines all, are copied into F32 once.
 
    MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
    are all masked attends to nothing: zero weights, zero context, never NaN.

@@ -577,6 +577,8 @@ static void narrow_types(void) {
         st_writer w;
         size_t size;
         char *bytes, *shifted;
+        const unsigned one = 1;
+        int little = *(const unsigned char *)&one;
         tfm_model *model;
         tfm_session *s;
         tiny_write(&w, t);
@@ -591,9 +593,9 @@ static void narrow_types(void) {
             must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
             if (k == 0)
-                CHECK((char *)model->src_embedding.data > shifted &&
-                          (char *)model->src_embedding.data < shifted + size,
-                      "aligned weights are used where they lie");
+                CHECK(((char *)model->src_embedding.data > shifted &&
+                       (char *)model->src_embedding.data < shifted + size) == little,
+                      "aligned weights are used where they lie, if the machine is little-endian");
             tfm_free_session(s), tfm_free_model(model);
         }
         CHECK(same, "a file at any address gives the same bits");
