@@ -295,6 +295,9 @@
                                 -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure, in whichever thread; default nothing
+       TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
+                                EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or SEARCH, of
+                                which TFM_PART_OTHER ... are an enum; default nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -753,9 +756,22 @@ typedef struct tfm_config {
     int32_t tgt_language_forced; /* the target begins with its language's token */
 } tfm_config;
 
+/* What a model's matrices are kept as. */
+typedef enum tfm_weight_type {
+    TFM_WEIGHTS_AS_STORED, /* as the file has them */
+    TFM_WEIGHTS_F32,
+    TFM_WEIGHTS_F16,
+    TFM_WEIGHTS_BF16,
+    TFM_WEIGHTS_I8 /* bytes with a scale for each output: max|w| / 127. Inputs become bytes too,
+                      with a scale for each token; their products are summed exactly */
+} tfm_weight_type;
+
 /* All zero: defaults. */
 typedef struct tfm_model_options {
     const tfm_allocator *allocator; /* NULL: malloc and free */
+    tfm_weight_type weights;
+    int in_place; /* 1: F32 matrices are used where they lie, not rearranged for speed: less memory,
+                     slower batches */
 } tfm_model_options;
 
 /* Loads a model from size bytes at data, which must outlive the model. options may be NULL.
@@ -1102,8 +1118,24 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
 #endif
+enum tfm_part {
+    TFM_PART_OTHER,
+    TFM_PART_EMBEDDING,
+    TFM_PART_PROJECTIONS, /* of attention */
+    TFM_PART_ATTENTION,
+    TFM_PART_FFN,
+    TFM_PART_OUTPUT, /* logits */
+    TFM_PART_NORM,   /* and residuals */
+    TFM_PART_SEARCH
+};
+#ifndef TFM_PART
+#define TFM_PART(part) ((void)0)
+#endif
 #ifndef TRANSFORMER_KERNELS
-#define TRANSFORMER_KERNELS 2
+#define TRANSFORMER_KERNELS 4
+#endif
+#ifndef TRANSFORMER_FILE
+#define TRANSFORMER_FILE "transformer.h"
 #endif
 
 #if defined(__GNUC__) || defined(_MSC_VER)
@@ -1550,6 +1582,82 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
                 memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
 }
 
+/* ---- elements ---- */
+
+/* n bytes as a number. Works at any address and on any host; compilers make one load of it. */
+static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
+    uint64_t value = 0;
+    while (n--) value = value << 8 | bytes[n];
+    return value;
+}
+
+static float tfm__float_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE binary16: 5 bits of exponent with bias 15, 10 of mantissa; exponent 31 is infinity or NaN,
+   exponent 0 counts in steps of 2^-24. */
+static float tfm__float_from_half(uint32_t h) {
+    uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
+    if (exponent == 31) return tfm__float_from_bits(sign | 0x7F800000u | mantissa << 13);
+    if (exponent) return tfm__float_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f); /* 2^-24 */
+}
+
+/* n elements of F32, F16, BF16 or I8 as a file has them, to floats. */
+static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, int64_t n) {
+    int64_t i;
+    switch (dtype) {
+    case TFM_F16:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_half((uint32_t)tfm__little_endian(bytes + 2 * i, 2));
+        break;
+    case TFM_BF16:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 2 * i, 2) << 16);
+        break;
+    case TFM_I8:
+        for (i = 0; i < n; i++) out[i] = (float)(signed char)bytes[i];
+        break;
+    default:
+        for (i = 0; i < n; i++)
+            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 4 * i, 4));
+    }
+}
+
+/* The nearest F16 to a float; halfway, the even one. */
+static uint32_t tfm__half_from_float(float value) {
+    uint32_t bits, sign, rest;
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000u, bits &= 0x7FFFFFFFu;
+    if (bits > 0x7F800000u) return sign | 0x7E00u;  /* NaN */
+    if (bits >= 0x477FF000u) return sign | 0x7C00u; /* 65520 and more round to infinity */
+    if (bits < 0x38800000u) { /* below 2^-14: steps of 2^-24, which the sum rounds to */
+        float size = tfm__float_from_bits(bits) + 0.5f;
+        memcpy(&rest, &size, sizeof rest);
+        return sign | (rest - 0x3F000000u);
+    }
+    return sign | ((bits + 0xFFFu + (bits >> 13 & 1u) - 0x38000000u) >> 13);
+}
+
+/* n floats to F32, F16 or BF16. */
+static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, int64_t n) {
+    int64_t i;
+    if (dtype == TFM_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
+    for (i = 0; dtype != TFM_F32 && i < n; i++) {
+        uint32_t bits;
+        uint16_t narrow;
+        memcpy(&bits, x + i, sizeof bits);
+        if (dtype == TFM_F16) bits = tfm__half_from_float(x[i]);
+        else if ((bits & 0x7FFFFFFFu) > 0x7F800000u) bits = bits >> 16 | 0x40u; /* NaN */
+        else bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+        narrow = (uint16_t)bits;
+        memcpy(bytes + 2 * i, &narrow, sizeof narrow);
+    }
+}
+
 /* >>threads =======================================================================================
    12. WORK IN PARTS
    A pass cuts its products by columns and its attention by heads into parts that write to different
@@ -1774,22 +1882,76 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
 /* >>kernels =======================================================================================
    13. THE INNER LOOPS
    All time is spent here. The plain loops are the definition of each operation; the vector kernels
-   that follow do the same with the instructions that the machine has, chosen when a pass begins
-   (tfm__kernels_here), and are tested against them. Weights stay in rows as the file has them: a
-   product is dot products of rows, four by four at a time, so nothing is packed or copied.
+   do the same with the instructions that the machine has, chosen when a pass begins
+   (tfm__kernels_here), and are tested against them.
 
-   AVX-512 does the dot products, where the time goes; its other loops are those of AVX2.
+   Products. A model's matrices lie in panels of 16 rows, [panel][k][16], so that a vector of w
+   serves as many rows of x as there are registers, and one row of x reads memory in order: a tile
+   of some rows by some panels runs down k with its sums in registers. Matrices that are not ours
+   (tfm_linear, keys of attention) lie in rows, and a product is dot products of rows.
 
-   The order of every sum depends on the length of the sum alone, so a row's result is the same in
-   any batch: element k of a dot product goes to lane k mod 16, and the lanes are added by halves.
-   Kernels differ from the plain loops by fused multiply-adds only.
+   The vector kernels are written once, over a vector type and its operations, at the end of this
+   section. Each instruction set defines these, and includes this file once more for that part.
+
+   The order of every sum depends on its length alone, so a row's result is the same in any batch.
+   In panels a sum goes from k = 0 upwards; in rows, element k goes to lane k mod 16, and the lanes
+   are added by halves. Sums of bytes are exact.
    ============================================================================================== */
 
-#define TFM__LANES 16 /* partial sums of a dot product */
+#define TFM__LANES 16 /* partial sums of a dot product of rows; rows of a panel */
+
+/* A matrix as a model keeps it, [rows, columns]. A linear map's weight is one where its dtype is
+   TFM__KEPT: then data points to it. */
+#define TFM__KEPT TFM_DTYPE_COUNT
+typedef struct tfm__matrix {
+    tfm_dtype dtype; /* F32, F16, BF16 or I8 */
+    int in_panels;   /* else in rows as the file has them: little-endian, any alignment */
+    int64_t rows, columns;
+    const unsigned char *data;
+    const unsigned char *tail; /* the last panel where it is not full: filled up with zeros */
+    /* I8: what a byte is multiplied by, and for kernels that add byte_bias to x, that bias times
+       the sums of w's bytes over each block of TFM__X_BYTES columns. Filled up to whole panels. */
+    const float *scales;
+    const int32_t *offsets;
+    int is_factor;            /* of products; else its rows are looked up, and nothing more */
+    struct tfm__matrix *next; /* of the model's */
+} tfm__matrix;
+
+/* Some rows of x by some panels of w, over K columns. */
+enum { TFM__MOST_PANELS = 4 };
+typedef struct tfm__tile {
+    const void *x; /* rows of floats or bytes, TFM__X_STRIDE bytes apart */
+    const unsigned char *w[TFM__MOST_PANELS];
+    const unsigned char *ahead; /* what will be wanted next, TFM__MOST_PANELS panels or less */
+    int64_t ahead_stride;       /* from one of its panels to the next, in bytes */
+    int64_t K;
+    float *y;
+    int64_t y_stride;
+    int begins;                       /* the sums begin at zero; else they go on from y */
+    const float *bias;                /* added at the end; NULL: none */
+    const float *x_scales, *w_scales; /* of bytes */
+    const int32_t *offsets;
+} tfm__tile;
+
+/* How many rows and panels a tile has, and who computes it. */
+typedef struct tfm__tiling {
+    int rows, panels;
+    void (*run[3])(const tfm__tile *t); /* F32, F16, BF16; or I8 alone */
+} tfm__tiling;
+
+enum {
+    TFM__X_ROWS = 12,        /* the most that a tile has */
+    TFM__X_BYTES = 2048,     /* of a row of x that a tile takes at a time */
+    TFM__X_STRIDE = 2112,    /* off the powers of two, at which rows would drive each other out */
+    TFM__X_CHUNK = 144,      /* rows of x, and */
+    TFM__W_CHUNK = 640 << 10 /* bytes of w that stay in the second-level cache together */
+};
 
 /* One set of inner loops. */
 typedef struct tfm__kernels {
     const char *name;
+    const tfm__tiling *floats, *bytes; /* from many rows to one; NULL: no panels */
+    int byte_bias;                     /* what the tiles of bytes want added to x's */
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
     /* sums[j] = x . w[j] */
@@ -1799,12 +1961,37 @@ typedef struct tfm__kernels {
        touched. Added to y row by row, so two calls give the bits of one. */
     void (*weighted_sum)(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
                          int64_t width);
-    /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum, in double. */
+    /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
-    /* the largest of n numbers, NaN passed over; -inf if there is none */
+    /* the largest of n numbers, or of their sizes; NaN passed over; -inf or 0 if there is none */
     float (*largest)(const float *x, int64_t n);
+    float (*largest_size)(const float *x, int64_t n);
     void (*scale)(float *x, float factor, int64_t n);
+    void (*add)(float *x, const float *y, int64_t n); /* x += y: the residual connection */
+    /* q[i] = x[i] * factor + bias, rounded to even; q has room for 63 bytes more */
+    void (*to_bytes)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
+    void (*activate)(float *x, int64_t n, tfm_activation activation);
+    void (*norm)(float *y, const float *x, int64_t n, const tfm_norm_weights *w);
 } tfm__kernels;
+
+#if defined(__GNUC__) && !defined(__TINYC__)
+/* into callers that know the constants, so that loops over registers unroll */
+#define TFM__INLINE inline __attribute__((always_inline))
+#define TFM__PREFETCH(address) __builtin_prefetch(address)
+#else
+#define TFM__INLINE inline
+#define TFM__PREFETCH(address) ((void)(address))
+#endif
+#if defined(__clang__)
+#define TFM__UNROLL _Pragma("unroll")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define TFM__UNROLL _Pragma("GCC unroll 16")
+#else
+#define TFM__UNROLL
+#endif
+#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD) && defined(__x86_64__)
+#define TFM__X86
+#endif
 
 /* ---- plain loops ---- */
 
@@ -1901,37 +2088,100 @@ static float tfm__plain_largest(const float *x, int64_t n) {
     return max;
 }
 
+static float tfm__plain_largest_size(const float *x, int64_t n) {
+    float max = 0;
+    int64_t i;
+    for (i = 0; i < n; i++)
+        if (fabsf(x[i]) > max) max = fabsf(x[i]);
+    return max;
+}
+
 static void tfm__plain_scale(float *x, float factor, int64_t n) {
     int64_t i;
     for (i = 0; i < n; i++) x[i] *= factor;
 }
 
-/* ---- x86-64: AVX2 and AVX-512 ----
+static void tfm__plain_add(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) x[i] += y[i];
+}
+
+static void tfm__plain_to_bytes(unsigned char *q, const float *x, float factor, int bias,
+                                int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        float v = rintf(x[i] * factor);
+        q[i] = (unsigned char)((v >= -127 && v <= 127 ? (int)v : 0) + bias);
+    }
+}
+
+/* What deviations from the mean are multiplied by, from the sum of their squares. */
+static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
+    if (w->kind == TFM_NORM_DEVIATION)
+        return 1 / (sqrt(square / (double)(n - 1)) + (w->eps != 0 ? w->eps : 1e-6));
+    return 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
+}
+
+/* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
+static void tfm__plain_norm(float *y, const float *x, int64_t n, const tfm_norm_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    double mean = 0, square = 0, scale;
+    int64_t i;
+    for (i = 0; i < n; i++) mean += (double)x[i];
+    mean /= (double)n;
+    for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
+    scale = tfm__norm_scale(square, n, w);
+    for (i = 0; i < n; i++) {
+        float v = (float)(((double)x[i] - mean) * scale);
+        if (weight) v *= weight[i];
+        if (bias) v += bias[i];
+        y[i] = v;
+    }
+}
+
+/* In place. NaN stays NaN. */
+static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) {
+    int64_t i;
+    switch (activation) {
+    case TFM_RELU:
+        for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+        break;
+    case TFM_GELU:
+        for (i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+        break;
+    case TFM_GELU_TANH:
+        for (i = 0; i < n; i++) {
+            float v = x[i];
+            x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+        }
+        break;
+    case TFM_SWISH:
+        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i]));
+        break;
+    case TFM_GELU_SIGMOID:
+        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-1.702f * x[i]));
+        break;
+    }
+}
+
+/* ---- x86-64: dot products of rows ----
    Each function names the instructions that it needs, so the file compiles with no flags; the CPU
    is asked before one is called. */
 
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD)
-#define TFM__X86
+#ifdef TFM__X86
 #if !defined(__clang__) /* some versions warn of what their own header does (GCC bug 105593) */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wsign-conversion" /* in its macros, without optimization */
 #endif
+#include <cpuid.h>
 #include <immintrin.h>
 
-#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
-#define TFM__AVX2 __attribute__((target("avx2,fma")))
-/* into callers that know the constants, so that loops over registers unroll */
-#define TFM__INLINE inline __attribute__((always_inline))
-#if defined(__clang__)
-#define TFM__UNROLL _Pragma("unroll")
-#elif __GNUC__ >= 8
-#define TFM__UNROLL _Pragma("GCC unroll 16")
-#else
-#define TFM__UNROLL
-#endif
-
+#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TFM__VNNI                                                                                  \
+    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
 /* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
 TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
@@ -2094,136 +2344,717 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
     for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* Columns in groups of 32: four accumulators that stay in registers over all rows. */
-TFM__AVX2 static void tfm__avx2_weighted_sum(float *y, const float *p, const float *rows,
-                                             int64_t stride, int64_t n, int64_t width) {
-    int64_t i, j;
-    int l;
-    for (j = 0; j < width; j += 32) {
-        __m256i mask[4];
-        __m256 a[4];
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) {
-            mask[l] = tfm__mask_avx2(width - j - 8 * l);
-            a[l] = _mm256_maskload_ps(y + j + 8 * l, mask[l]);
-        }
-        for (i = 0; i < n; i++) {
-            const float *row = rows + i * stride + j;
-            __m256 weight = _mm256_set1_ps(p[i]);
-            if (p[i] == 0.0f) continue;
-            TFM__UNROLL
-            for (l = 0; l < 4; l++)
-                a[l] = _mm256_fmadd_ps(weight, _mm256_maskload_ps(row + 8 * l, mask[l]), a[l]);
-        }
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) _mm256_maskstore_ps(y + j + 8 * l, mask[l], a[l]);
+/* __builtin_cpu_supports does not know it everywhere. */
+static int tfm__has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+
+/* Four bytes as the number that they are in memory. */
+static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return four;
+}
+
+/* ---- the operations of each instruction set ---- */
+
+#define TFM__V __m128
+#define TFM__VL 4
+#define TFM__ISA sse2
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__V_SET(x) _mm_set1_ps(x)
+#define TFM__V_LOAD(p) _mm_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
+#define TFM__V_LOAD_SOME(p, n) tfm__load_some_sse2(p, n)
+#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_sse2(p, v, n)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
+#define TFM__V_BF16(p)                                                                             \
+    _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(),                                       \
+                                        _mm_loadl_epi64((const __m128i *)(const void *)(p))))
+#define TFM__V_ADD(a, b) _mm_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm_sub_ps(a, b)
+#define TFM__V_MUL(a, b) _mm_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm_div_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
+#define TFM__V_MIN(a, b) _mm_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm_max_ps(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) tfm__if_less_sse2(_mm_cmplt_ps(a, b), x, y)
+#define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
+#define TFM__V_EXP2(v)                                                                             \
+    _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(127)), 23))
+#define TFM__V_LOWS(a, b) _mm_shuffle_ps(a, b, 0x44)
+#define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
+#define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
+#define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
+#define TFM__BYTE_TARGET
+#define TFM__BYTE_TILES(X) X(1, 1)
+#define TFM__BYTE_SPLIT 2
+#define TFM__I __m128i
+#define TFM__I_ZERO _mm_setzero_si128()
+#define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define TFM__I_X(p) tfm__widen_sse2(_mm_set1_epi32(tfm__four_bytes(p)))
+#define TFM__I_DOT(sum, x, w) _mm_add_epi32(sum, _mm_madd_epi16(x, w))
+#define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
+
+static TFM__INLINE __m128 tfm__load_some_sse2(const float *p, int64_t n) {
+    float some[4];
+    if (n == 4) return _mm_loadu_ps(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return _mm_loadu_ps(some);
+}
+static TFM__INLINE void tfm__store_some_sse2(float *p, __m128 v, int64_t n) {
+    float some[4];
+    if (n == 4) {
+        _mm_storeu_ps(p, v);
+        return;
     }
+    _mm_storeu_ps(some, v);
+    memcpy(p, some, (size_t)n * sizeof *some);
 }
-
-/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
-   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. */
-#define TFM__LOG2_E 1.44269504f
-#define TFM__LN2_HIGH 0.693359375f
-#define TFM__LN2_LOW -2.12194440e-4f
-#define TFM__EXP_Q0 0.5f
-#define TFM__EXP_Q1 0.166665767f
-#define TFM__EXP_Q2 0.0416665542f
-#define TFM__EXP_Q3 0.00836323288f
-#define TFM__EXP_Q4 0.00139262508f
-
-/* 2^m in two factors, each of them a normal number; in this order of min and max NaN stays NaN. */
-TFM__AVX2 static TFM__INLINE __m256 tfm__exp_avx2(__m256 x) {
-    __m256 m, r, q;
-    __m256i whole, half;
-    x = _mm256_max_ps(_mm256_set1_ps(-104.0f), _mm256_min_ps(_mm256_set1_ps(104.0f), x));
-    m = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(TFM__LOG2_E)),
-                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    r = _mm256_fnmadd_ps(m, _mm256_set1_ps(TFM__LN2_HIGH), x);
-    r = _mm256_fnmadd_ps(m, _mm256_set1_ps(TFM__LN2_LOW), r);
-    q = _mm256_fmadd_ps(_mm256_set1_ps(TFM__EXP_Q4), r, _mm256_set1_ps(TFM__EXP_Q3));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q2));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q1));
-    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(TFM__EXP_Q0));
-    q = _mm256_add_ps(_mm256_fmadd_ps(_mm256_mul_ps(q, r), r, r), _mm256_set1_ps(1.0f));
-    whole = _mm256_cvtps_epi32(m), half = _mm256_srai_epi32(whole, 1);
-    whole = _mm256_sub_epi32(whole, half);
-    q = _mm256_mul_ps(q, _mm256_castsi256_ps(_mm256_slli_epi32(
-                             _mm256_add_epi32(half, _mm256_set1_epi32(127)), 23)));
-    return _mm256_mul_ps(q, _mm256_castsi256_ps(_mm256_slli_epi32(
-                                _mm256_add_epi32(whole, _mm256_set1_epi32(127)), 23)));
+static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
+    __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
+    int32_t four;
+    i = _mm_packs_epi32(i, i);
+    four = _mm_cvtsi128_si32(bias ? _mm_packus_epi16(i, i) : _mm_packs_epi16(i, i));
+    memcpy(q, &four, sizeof four);
 }
-
-TFM__AVX2 static float tfm__avx2_largest(const float *x, int64_t n) {
-    __m256 max = _mm256_set1_ps(-INFINITY);
-    float lanes[8];
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8) max = _mm256_max_ps(_mm256_loadu_ps(x + i), max);
-    _mm256_storeu_ps(lanes, max);
-    lanes[0] = tfm__plain_largest(lanes, 8), lanes[1] = tfm__plain_largest(x + i, n - i);
-    return lanes[0] > lanes[1] ? lanes[0] : lanes[1];
+static TFM__INLINE __m128 tfm__if_less_sse2(__m128 less, __m128 x, __m128 y) {
+    return _mm_or_ps(_mm_and_ps(less, x), _mm_andnot_ps(less, y));
 }
-
-TFM__AVX2 static void tfm__avx2_scale(float *x, float factor, int64_t n) {
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
-    tfm__plain_scale(x + i, factor, n - i);
+/* The lower eight bytes as words. */
+static TFM__INLINE __m128i tfm__widen_sse2(__m128i bytes) {
+    return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
 }
-
-TFM__AVX2 static double tfm__avx2_exp_sum(float *y, const float *x, float max, int64_t n) {
-    __m256d acc[4];
-    double lanes[TFM__LANES];
-    int64_t i;
-    int l;
-    for (l = 0; l < 4; l++) acc[l] = _mm256_setzero_pd();
-    for (i = 0; i < n; i += 16)
-        for (l = 0; l < 2; l++) {
-            int64_t at = i + 8 * l;
-            __m256i mask = tfm__mask_avx2(n - at);
-            __m256 e;
-            if (at >= n) break;
-            e = _mm256_sub_ps(_mm256_maskload_ps(x + at, mask), _mm256_set1_ps(max));
-            e = _mm256_and_ps(tfm__exp_avx2(e), _mm256_castsi256_ps(mask));
-            if (y) _mm256_maskstore_ps(y + at, mask, e);
-            acc[2 * l] = _mm256_add_pd(acc[2 * l], _mm256_cvtps_pd(_mm256_castps256_ps128(e)));
-            acc[2 * l + 1] =
-                _mm256_add_pd(acc[2 * l + 1], _mm256_cvtps_pd(_mm256_extractf128_ps(e, 1)));
-        }
-    for (l = 0; l < 4; l++) _mm256_storeu_pd(lanes + 4 * l, acc[l]);
-    return tfm__sum_double_lanes(lanes);
+static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
+    __m128 x = _mm_castsi128_ps(a), y = _mm_castsi128_ps(b);
+    return _mm_cvtepi32_ps(_mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(x, y, 0x88)),
+                                         _mm_castps_si128(_mm_shuffle_ps(x, y, 0xDD))));
 }
+#include TRANSFORMER_FILE
+
+#define TFM__V __m256
+#define TFM__VL 8
+#define TFM__ISA avx2
+#define TFM__TARGET TFM__AVX2
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__V_SET(x) _mm256_set1_ps(x)
+#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define TFM__V_LOAD_SOME(p, n) tfm__load_some_avx2(p, n)
+#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_avx2(p, v, n)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx2(q, v, bias)
+#define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define TFM__V_BF16(p)                                                                             \
+    _mm256_castsi256_ps(_mm256_slli_epi32(                                                         \
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
+#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
+#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm256_div_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define TFM__V_MIN(a, b) _mm256_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm256_max_ps(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define TFM__V_EXP2(v)                                                                             \
+    _mm256_castsi256_ps(                                                                           \
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
+#define TFM__BYTE_TARGET TFM__AVX2
+#define TFM__BYTE_TILES(X) X(2, 1) X(1, 2)
+#define TFM__BYTE_SPLIT 2
+#define TFM__I __m256i
+#define TFM__I_ZERO _mm256_setzero_si256()
+#define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define TFM__I_X(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(tfm__four_bytes(p)))
+#define TFM__I_DOT(sum, x, w) _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
+#define TFM__I_FLOATS(a, b, offsets)                                                               \
+    _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
+
+TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
+    return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__mask_avx2(n));
+}
+TFM__AVX2 static TFM__INLINE void tfm__store_some_avx2(float *p, __m256 v, int64_t n) {
+    if (n == 8) _mm256_storeu_ps(p, v);
+    else _mm256_maskstore_ps(p, tfm__mask_avx2(n), v);
+}
+TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256 v, int bias) {
+    __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
+    __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+    _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
+}
+#include TRANSFORMER_FILE
+
+/* Tiles alone: its other loops are those of AVX2. */
+#define TFM__V __m512
+#define TFM__VL 16
+#define TFM__ISA avx512
+#define TFM__TARGET TFM__AVX512
+#define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__V_SET(x) _mm512_set1_ps(x)
+#define TFM__V_LOAD(p) _mm512_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define TFM__V_BF16(p)                                                                             \
+    _mm512_castsi512_ps(_mm512_slli_epi32(                                                         \
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
+#define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
+#define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define TFM__BYTE_TARGET TFM__VNNI
+#define TFM__BYTE_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__BYTE_SPLIT 1
+#define TFM__I __m512i
+#define TFM__I_ZERO _mm512_setzero_si512()
+#define TFM__I_LOAD(p) _mm512_loadu_si512(p)
+#define TFM__I_X(p) _mm512_set1_epi32(tfm__four_bytes(p))
+#define TFM__I_DOT(sum, x, w) _mm512_dpbusd_epi32(sum, x, w)
+#define TFM__I_FLOATS(a, b, offsets)                                                               \
+    _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
+#include TRANSFORMER_FILE
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
 #endif /* TFM__X86 */
 
+#define TFM__HAVE_KERNELS
+#endif /* the implementation goes on behind what is read once more for each set */
+
+/* ---- the vector kernels, over whatever vector is defined ----
+   V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
+   give b where either is NaN. I: whole numbers, sums of bytes; see TFM__BYTES below. */
+
+#ifdef TFM__ISA
+#define TFM__PASTE(a, b) tfm__##a##_##b
+#define TFM__PASTED(a, b) TFM__PASTE(a, b)
+#define TFM__(name) TFM__PASTED(TFM__ISA, name)
+#define TFM__PER_PANEL (TFM__LANES / TFM__VL) /* vectors of a panel's width */
+
+#ifdef TFM__FLOAT_TILES
+/* The element type of w is a constant where this is inlined, and so are rows and panels. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type) {
+    if (type == 0) return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
+#ifdef TFM__V_F16
+    if (type == 1) return TFM__V_F16((const uint16_t *)(const void *)w + i * TFM__VL);
+#endif
+    return TFM__V_BF16((const uint16_t *)(const void *)w + i * TFM__VL);
+}
+
+TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
+                                                int panels) {
+    TFM__V acc[TFM__X_ROWS][TFM__MOST_PANELS * TFM__PER_PANEL];
+    const float *x = (const float *)t->x, *x_end = x + t->K;
+    const int stride = TFM__X_STRIDE / 4, size = type == 0 ? 4 : 2;
+    const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
+    const unsigned char *ahead = t->ahead;
+    int r, i;
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < panels * TFM__PER_PANEL; i++)
+            acc[r][i] = t->begins ? TFM__V_SET(0.0f)
+                                  : TFM__V_LOAD(t->y + r * t->y_stride + i * TFM__VL);
+    }
+    for (; x != x_end; x++) {
+        TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
+        TFM__UNROLL
+        for (i = 0; i < TFM__PER_PANEL; i++) {
+            w[i] = TFM__(load_w)(w0, i, type);
+            if (panels > 1) w[TFM__PER_PANEL + i] = TFM__(load_w)(w1, i, type);
+            if (panels > 2) w[2 * TFM__PER_PANEL + i] = TFM__(load_w)(w2, i, type);
+            if (panels > 3) w[3 * TFM__PER_PANEL + i] = TFM__(load_w)(w3, i, type);
+        }
+        /* few rows read memory as fast as it gives; many would wait for it */
+        if (rows > 4) {
+            TFM__PREFETCH(ahead);
+            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+            ahead += TFM__LANES * size;
+        }
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            TFM__V v = TFM__V_SET(x[r * stride]);
+            TFM__UNROLL
+            for (i = 0; i < panels * TFM__PER_PANEL; i++)
+                acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
+        }
+        w0 += TFM__LANES * size, w1 += TFM__LANES * size;
+        w2 += TFM__LANES * size, w3 += TFM__LANES * size;
+    }
+    TFM__UNROLL
+    for (i = 0; i < panels * TFM__PER_PANEL; i++) {
+        TFM__V bias = TFM__V_SET(-0.0f); /* which changes no number */
+        if (t->bias) bias = TFM__V_LOAD(t->bias + i * TFM__VL);
+        TFM__UNROLL
+        for (r = 0; r < rows; r++)
+            TFM__V_STORE(t->y + r * t->y_stride + i * TFM__VL, TFM__V_ADD(acc[r][i], bias));
+    }
+}
+
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_f32_##rows)(const tfm__tile *t) {                           \
+        TFM__(tile)(t, 0, rows, panels);                                                           \
+    }                                                                                              \
+    TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
+        TFM__(tile)(t, 2, rows, panels);                                                           \
+    }
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#ifdef TFM__V_F16 /* else they are kept as F32 */
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
+        TFM__(tile)(t, 1, rows, panels);                                                           \
+    }
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#define TFM__F16_TILE(rows) TFM__(tile_f16_##rows)
+#else
+#define TFM__F16_TILE(rows) NULL
+#endif
+static const tfm__tiling TFM__(floats)[] = {
+#define TFM__X(rows, panels)                                                                       \
+    {rows, panels, {TFM__(tile_f32_##rows), TFM__F16_TILE(rows), TFM__(tile_bf16_##rows)}},
+    TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#undef TFM__F16_TILE
+};
+#endif /* TFM__FLOAT_TILES */
+
+/* ---- bytes: four of x by four of w to each sum ----
+   BYTE_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: the bytes of
+   VL / BYTE_SPLIT outputs; I_X: four bytes of x for each of them; I_FLOATS: VL outputs as floats,
+   of one or two vectors, less the offsets that byte_bias brings in. */
+
+#ifdef TFM__BYTE_TILES
+TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, int rows,
+                                                           int panels) {
+    enum { VECTORS = TFM__PER_PANEL * TFM__BYTE_SPLIT };
+    TFM__I acc[TFM__X_ROWS][TFM__MOST_PANELS * VECTORS];
+    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+    const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
+    const unsigned char *ahead = t->ahead;
+    int r, i;
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_ZERO;
+    }
+    for (; x != x_end; x += 4) {
+        TFM__I w[TFM__MOST_PANELS * VECTORS];
+        TFM__UNROLL
+        for (i = 0; i < VECTORS; i++) {
+            const int at = i * 4 * TFM__VL / TFM__BYTE_SPLIT;
+            w[i] = TFM__I_LOAD(w0 + at);
+            if (panels > 1) w[VECTORS + i] = TFM__I_LOAD(w1 + at);
+            if (panels > 2) w[2 * VECTORS + i] = TFM__I_LOAD(w2 + at);
+            if (panels > 3) w[3 * VECTORS + i] = TFM__I_LOAD(w3 + at);
+        }
+        if (rows > 4) {
+            TFM__PREFETCH(ahead);
+            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+            ahead += 4 * TFM__LANES;
+        }
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            TFM__I four = TFM__I_X(x + r * TFM__X_STRIDE);
+            TFM__UNROLL
+            for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_DOT(acc[r][i], four, w[i]);
+        }
+        w0 += 4 * TFM__LANES, w1 += 4 * TFM__LANES, w2 += 4 * TFM__LANES, w3 += 4 * TFM__LANES;
+    }
+    TFM__UNROLL
+    for (i = 0; i < panels * TFM__PER_PANEL; i++) {
+        TFM__V scale = TFM__V_LOAD(t->w_scales + i * TFM__VL), bias = TFM__V_SET(-0.0f);
+        if (t->bias) bias = TFM__V_LOAD(t->bias + i * TFM__VL);
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            float *y = t->y + r * t->y_stride + i * TFM__VL;
+            TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__BYTE_SPLIT],
+                                     acc[r][i * TFM__BYTE_SPLIT + TFM__BYTE_SPLIT - 1],
+                                     t->offsets + i * TFM__VL);
+            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
+            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+            TFM__V_STORE(y, TFM__V_ADD(v, bias));
+        }
+    }
+}
+
+#define TFM__X(rows, panels)                                                                       \
+    TFM__BYTE_TARGET static void TFM__(tile_bytes_##rows)(const tfm__tile *t) {                    \
+        TFM__(tile_bytes)(t, rows, panels);                                                        \
+    }
+TFM__BYTE_TILES(TFM__X)
+#undef TFM__X
+static const tfm__tiling TFM__(bytes)[] = {
+#define TFM__X(rows, panels) {rows, panels, {TFM__(tile_bytes_##rows), NULL, NULL}},
+    TFM__BYTE_TILES(TFM__X)
+#undef TFM__X
+};
+
+#endif /* TFM__BYTE_TILES */
+
+#ifdef TFM__LOOPS
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. 2^m goes in as
+   two factors, each of them a normal number; in this order of MIN and MAX, NaN stays NaN. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
+    TFM__V m, half, r, q;
+    x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
+    m = TFM__V_ROUND(TFM__V_MUL(x, TFM__V_SET(1.44269504f)));
+    r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
+    r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
+    q = TFM__V_FMA(TFM__V_SET(0.00139262508f), r, TFM__V_SET(0.00836323288f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.0416665542f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
+    q = TFM__V_ADD(TFM__V_FMA(TFM__V_MUL(q, r), r, r), TFM__V_SET(1.0f));
+    half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
+    q = TFM__V_MUL(q, TFM__V_EXP2(half));
+    return TFM__V_MUL(q, TFM__V_EXP2(TFM__V_SUB(m, half)));
+}
+
+/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
+   4 on. Both fits are minimax and our own. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
+    static const float ps[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
+                               0.00520385895f, -0.000817563909f, 8.51310251e-05f};
+    static const float qs[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
+                               -0.107858211f,   0.0247745123f,    -0.00399410119f,
+                               0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
+    const TFM__V zero = TFM__V_SET(0.0f);
+    TFM__V square = TFM__V_MUL(x, x), size = TFM__V_MAX(TFM__V_SUB(zero, x), x);
+    TFM__V p = TFM__V_SET(ps[6]), q = TFM__V_SET(qs[8]);
+    int i;
+    size = TFM__V_MIN(TFM__V_SET(4.0f), size);
+    for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(ps[i]));
+    for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(qs[i]));
+    q = TFM__V_SUB(TFM__V_SET(1.0f), TFM__(exp)(q));
+    q = TFM__V_IF_LESS(x, zero, TFM__V_SUB(zero, q), q);
+    return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
+}
+
+/* The lanes of v added up. */
+TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__V v) {
+    float lanes[TFM__VL];
+    double sum = 0;
+    int l;
+    TFM__V_STORE(lanes, v);
+    for (l = 0; l < TFM__VL; l++) sum += (double)lanes[l];
+    return sum;
+}
+
+/* Lanes add up for so many elements, then in double: sums that stay exact where rows are long. */
+#define TFM__RUN (64 * TFM__VL)
+
+TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
+    const TFM__V shift = TFM__V_SET(max);
+    double sum = 0;
+    int64_t i = 0;
+    while (i < n) {
+        int64_t end = tfm__min(n, i + TFM__RUN);
+        TFM__V total = TFM__V_SET(0.0f), e;
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD(x + i), shift));
+            if (y) TFM__V_STORE(y + i, e);
+            total = TFM__V_ADD(total, e);
+        }
+        if (i < end) {
+            float rest[TFM__VL];
+            int l;
+            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, end - i), shift));
+            TFM__V_STORE(rest, e);
+            for (l = 0; i < end; i++, l++) {
+                sum += (double)rest[l];
+                if (y) y[i] = rest[l];
+            }
+        }
+        sum += TFM__(total)(total);
+    }
+    return sum;
+}
+
+TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
+    TFM__V max = TFM__V_SET(-INFINITY);
+    float lanes[TFM__VL], rest;
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
+    TFM__V_STORE(lanes, max);
+    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_largest(x + i, n - i);
+    return lanes[0] > rest ? lanes[0] : rest;
+}
+
+TFM__TARGET static float TFM__(largest_size)(const float *x, int64_t n) {
+    TFM__V max = TFM__V_SET(0.0f);
+    float lanes[TFM__VL], rest;
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL) {
+        TFM__V v = TFM__V_LOAD(x + i);
+        max = TFM__V_MAX(v, max);
+        max = TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), v), max);
+    }
+    TFM__V_STORE(lanes, max);
+    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_largest_size(x + i, n - i);
+    return lanes[0] > rest ? lanes[0] : rest;
+}
+
+TFM__TARGET static void TFM__(scale)(float *x, float factor, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_SET(factor)));
+    tfm__plain_scale(x + i, factor, n - i);
+}
+
+TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_ADD(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
+    tfm__plain_add(x + i, y + i, n - i);
+}
+
+TFM__TARGET static void TFM__(to_bytes)(unsigned char *q, const float *x, float factor, int bias,
+                                        int64_t n) {
+    const TFM__V f = TFM__V_SET(factor);
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD(x + i), f), bias);
+    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
+}
+
+/* How many of the columns that are left are in vector i. */
+static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
+    int64_t left = columns - i * TFM__VL;
+    return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
+}
+
+/* Four vectors of columns stay in registers over all rows. */
+TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
+                                            int64_t stride, int64_t n, int64_t width) {
+    int64_t i, j;
+    int l;
+    for (j = 0; j < width; j += 4 * TFM__VL) {
+        TFM__V a[4];
+        TFM__UNROLL
+        for (l = 0; l < 4; l++)
+            a[l] = TFM__V_LOAD_SOME(y + j + l * TFM__VL, TFM__(some)(width - j, l));
+        if (width - j >= 4 * TFM__VL) {
+            for (i = 0; i < n; i++) {
+                const float *row = rows + i * stride + j;
+                const TFM__V weight = TFM__V_SET(p[i]);
+                if (p[i] == 0.0f) continue;
+                TFM__UNROLL
+                for (l = 0; l < 4; l++)
+                    a[l] = TFM__V_FMA(weight, TFM__V_LOAD(row + l * TFM__VL), a[l]);
+            }
+        } else {
+            for (i = 0; i < n; i++) {
+                const float *row = rows + i * stride + j;
+                const TFM__V weight = TFM__V_SET(p[i]);
+                if (p[i] == 0.0f) continue;
+                TFM__UNROLL
+                for (l = 0; l < 4; l++)
+                    a[l] = TFM__V_FMA(
+                        weight, TFM__V_LOAD_SOME(row + l * TFM__VL, TFM__(some)(width - j, l)),
+                        a[l]);
+            }
+        }
+        TFM__UNROLL
+        for (l = 0; l < 4; l++)
+            TFM__V_STORE_SOME(y + j + l * TFM__VL, a[l], TFM__(some)(width - j, l));
+    }
+}
+
+TFM__TARGET static void TFM__(norm)(float *y, const float *x, int64_t n,
+                                    const tfm_norm_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    double sum = 0, square = 0;
+    TFM__V mean, scale;
+    int64_t i, some;
+    for (i = 0; i < n;) {
+        int64_t end = tfm__min(n, i + TFM__RUN);
+        TFM__V total = TFM__V_SET(0.0f);
+        for (; i < end; i += TFM__VL)
+            total = TFM__V_ADD(total, TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, end - i)));
+        sum += TFM__(total)(total);
+    }
+    mean = TFM__V_SET((float)(sum / (double)n));
+    for (i = 0; i < n;) {
+        int64_t end = tfm__min(n, i + TFM__RUN);
+        TFM__V total = TFM__V_SET(0.0f), v;
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            v = TFM__V_SUB(TFM__V_LOAD(x + i), mean);
+            total = TFM__V_FMA(v, v, total);
+        }
+        for (; i < end; i++) {
+            double d = (double)x[i] - sum / (double)n;
+            square += d * d;
+        }
+        square += TFM__(total)(total);
+    }
+    scale = TFM__V_SET((float)tfm__norm_scale(square, n, w));
+    for (i = 0; i < n; i += TFM__VL) {
+        TFM__V v;
+        some = tfm__min(TFM__VL, n - i);
+        v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, some), mean), scale);
+        if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, some));
+        if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, some));
+        TFM__V_STORE_SOME(y + i, v, some);
+    }
+}
+
+/* x / (1 + exp(-z)) */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
+    const TFM__V one = TFM__V_SET(1.0f);
+    return TFM__V_DIV(x, TFM__V_ADD(one, TFM__(exp)(TFM__V_SUB(TFM__V_SET(0.0f), z))));
+}
+TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
+    TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
+    switch (activation) {
+    case TFM_RELU: break;
+    case TFM_GELU:
+        x = TFM__(erf)(TFM__V_MUL(x, TFM__V_SET(0.70710678f)));
+        return TFM__V_MUL(half, TFM__V_ADD(TFM__V_SET(1.0f), x));
+    case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
+        cube = TFM__V_MUL(TFM__V_MUL(x, x), x);
+        return TFM__(gate)(
+            x, TFM__V_MUL(TFM__V_SET(1.59576912f), TFM__V_FMA(TFM__V_SET(0.044715f), cube, x)));
+    case TFM_SWISH: return TFM__(gate)(x, x);
+    case TFM_GELU_SIGMOID: return TFM__(gate)(x, TFM__V_MUL(x, TFM__V_SET(1.702f)));
+    }
+    return TFM__V_MAX(TFM__V_SET(0.0f), x);
+}
+TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation activation) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__(active)(TFM__V_LOAD(x + i), activation));
+    if (i < n)
+        TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
+}
+#undef TFM__RUN
+#if TFM__VL == 4 /* wider ones have dot products of their own */
+/* Element k in lane k mod 16 of four vectors; halves onto each other until one number is left. */
+TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
+                                        float *sums) {
+    TFM__V a[4][4], s[4], low, high;
+    int64_t k;
+    int j, l;
+    for (j = 0; j < 4; j++)
+        for (l = 0; l < 4; l++) a[j][l] = TFM__V_SET(0.0f);
+    for (k = 0; k + 16 <= n; k += 16) {
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) {
+            TFM__V v = TFM__V_LOAD(x + k + 4 * l);
+            TFM__UNROLL
+            for (j = 0; j < 4; j++) a[j][l] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[j][l]);
+        }
+    }
+    for (l = 0; k < n; k += 4, l++) {
+        int64_t some = tfm__min(4, n - k);
+        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
+        for (j = 0; j < 4; j++) a[j][l] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[j][l]);
+    }
+    for (j = 0; j < 4; j++)
+        s[j] = TFM__V_ADD(TFM__V_ADD(a[j][0], a[j][2]), TFM__V_ADD(a[j][1], a[j][3]));
+    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
+    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
+    TFM__V_STORE(sums, TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high)));
+}
+TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
+                                        float *sums) {
+    int i;
+    for (i = 0; i < 4; i++) TFM__(dots_1x4)(x[i], w, n, sums + 4 * i);
+}
+TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    int i;
+    for (i = 0; i < 16; i += 4) TFM__(dots_1x4)(x, w + i, n, sums + i);
+}
+#endif
+#endif /* TFM__LOOPS */
+
+#undef TFM__ISA
+#undef TFM__TARGET
+#undef TFM__
+#undef TFM__PASTE
+#undef TFM__PASTED
+#undef TFM__PER_PANEL
+#undef TFM__FLOAT_TILES
+#undef TFM__BYTE_TILES
+#undef TFM__LOOPS
+#undef TFM__BYTE_TARGET
+#undef TFM__V_LOWS
+#undef TFM__V_HIGHS
+#undef TFM__V_EVENS
+#undef TFM__V_ODDS
+#undef TFM__V
+#undef TFM__VL
+#undef TFM__V_SET
+#undef TFM__V_LOAD
+#undef TFM__V_LOAD_SOME
+#undef TFM__V_STORE
+#undef TFM__V_STORE_SOME
+#undef TFM__V_STORE_BYTES
+#undef TFM__V_F16
+#undef TFM__V_BF16
+#undef TFM__V_ADD
+#undef TFM__V_SUB
+#undef TFM__V_MUL
+#undef TFM__V_DIV
+#undef TFM__V_FMA
+#undef TFM__V_MIN
+#undef TFM__V_MAX
+#undef TFM__V_IF_LESS
+#undef TFM__V_ROUND
+#undef TFM__V_EXP2
+#undef TFM__I
+#undef TFM__I_ZERO
+#undef TFM__I_LOAD
+#undef TFM__I_X
+#undef TFM__I_DOT
+#undef TFM__I_FLOATS
+#undef TFM__BYTE_SPLIT
+#endif /* TFM__ISA */
+
+#if defined(TFM__HAVE_KERNELS) && !defined(TFM__IMPLEMENTED_REST)
+#define TFM__IMPLEMENTED_REST
+
 /* ---- which of them ---- */
 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
-enum { TFM__KERNEL_SETS = 3 };
+enum { TFM__KERNEL_SETS = 5 };
 static const tfm__kernels *tfm__kernel_set(int i) {
-    static const tfm__kernels plain = {
-        "plain C",           tfm__plain_dots_4x4,     tfm__plain_dots_1x16,
-        tfm__plain_dots_1x4, tfm__plain_weighted_sum, tfm__plain_exp_sum,
-        tfm__plain_largest,  tfm__plain_scale};
+#define TFM__LOOPS_OF(isa)                                                                         \
+    tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                         \
+        tfm__##isa##_largest_size, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_to_bytes,    \
+        tfm__##isa##_activate, tfm__##isa##_norm
+#define TFM__DOTS_OF(isa) tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4
+    static const tfm__kernels plain = {"plain C",           NULL, NULL, 0, TFM__DOTS_OF(plain),
+                                       TFM__LOOPS_OF(plain)};
 #ifdef TFM__X86
-    static const tfm__kernels avx2 = {
-        "AVX2 and FMA",         tfm__avx2_dots_4x4, tfm__avx2_dots_1x16, tfm__avx2_dots_1x4,
-        tfm__avx2_weighted_sum, tfm__avx2_exp_sum,  tfm__avx2_largest,   tfm__avx2_scale};
-    static const tfm__kernels avx512 = {"AVX-512",
-                                        tfm__avx512_dots_4x4,
-                                        tfm__avx512_dots_1x16,
-                                        tfm__avx512_dots_1x4,
-                                        tfm__avx2_weighted_sum,
-                                        tfm__avx2_exp_sum,
-                                        tfm__avx2_largest,
-                                        tfm__avx2_scale};
-    if (i == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
-    if (i == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return &avx512;
+    static const tfm__kernels sse2 = {"SSE2", tfm__sse2_floats,   tfm__sse2_bytes,
+                                      0,      TFM__DOTS_OF(sse2), TFM__LOOPS_OF(sse2)};
+    static const tfm__kernels avx2 = {"AVX2 and FMA",     tfm__avx2_floats,   tfm__avx2_bytes, 0,
+                                      TFM__DOTS_OF(avx2), TFM__LOOPS_OF(avx2)};
+    static const tfm__kernels avx512 = {"AVX-512", tfm__avx512_floats,   tfm__avx2_bytes,
+                                        0,         TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
+    static const tfm__kernels vnni = {"AVX-512 with VNNI",  tfm__avx512_floats,
+                                      tfm__avx512_bytes,    128,
+                                      TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
+    if (i == 1) return &sse2;
+    if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        tfm__has_f16c())
+        return &avx2;
+    if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        if (i == 3) return &avx512;
+        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
+    }
 #endif
     return i ? NULL : &plain;
+#undef TFM__LOOPS_OF
+#undef TFM__DOTS_OF
 }
 
 /* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
@@ -2235,7 +3066,7 @@ static const tfm__kernels *tfm__kernels_here(void) {
 
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernels_here()->name; }
 
-/* ---- what the rest of the file calls ---- */
+/* ---- products with rows ---- */
 
 /* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
 static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x, const float *w,
@@ -2254,67 +3085,250 @@ static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x,
     }
 }
 
-#if defined(__GNUC__)
-#define TFM__PREFETCH(address) __builtin_prefetch(address)
-#else
-#define TFM__PREFETCH(address) ((void)(address))
-#endif
-
 /* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
-static void tfm__matmul(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t M,
-                        const float *w, int64_t w_stride, int64_t N, int64_t K, const float *bias) {
-#ifdef TRANSFORMER_BLAS
-    int64_t m, n;
+static void tfm__matmul(const tfm__kernels *kernels, float *y, int64_t y_stride, const float *x,
+                        int64_t x_stride, int64_t M, const float *w, int64_t w_stride, int64_t N,
+                        int64_t K, const float *bias) {
+    int64_t n, m;
     TFM_COUNT(2 * M * N * K);
     if (M <= 0 || N <= 0) return;
+#ifdef TRANSFORMER_BLAS
     if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f, x,
                     (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
                     (int)tfm__max(y_stride, N));
-    } else {
-        for (m = 0; m < M; m++)
-            tfm__dot_rows(tfm__kernels_here(), y + m * y_stride, x + m * x_stride, w, w_stride, N,
-                          K);
-    }
-    for (m = 0; bias && m < M; m++)
-        for (n = 0; n < N; n++) y[m * y_stride + n] += bias[n];
-#else
-    enum { X_ROWS = 64 }; /* they stay in the second-level cache while w goes by */
-    const tfm__kernels *kernels = tfm__kernels_here();
-    const float *xs[4], *ws[4];
-    float sums[16];
-    int64_t m0, n, m;
-    int i, j;
-    TFM_COUNT(2 * M * N * K);
-    if (M == 1) {
-        tfm__dot_rows(kernels, y, x, w, w_stride, N, K);
-        for (n = 0; bias && n < N; n++) y[n] += bias[n];
+        for (m = 0; bias && m < M; m++) kernels->add(y + m * y_stride, bias, N);
         return;
     }
-    for (m0 = 0; m0 < M; m0 += X_ROWS)
-        for (n = 0; n < N; n += 4) {
-            int64_t end = tfm__min(m0 + X_ROWS, M), lines = (K + 15) / 16, ahead = 0, soon;
-            int columns = (int)tfm__min(4, N - n);
-            for (j = 0; j < 4; j++) ws[j] = w + tfm__min(n + j, N - 1) * w_stride;
-            for (m = m0; m < end; m += 4) {
-                int rows = (int)tfm__min(4, end - m);
-                for (i = 0; i < 4; i++) xs[i] = x + tfm__min(m + i, end - 1) * x_stride;
-                /* the next rows of w come from memory while these are multiplied (here and not in
-                   a function: GCC takes one that only prefetches for one that does nothing) */
-                soon = n + 4 < N && m0 == 0 ? lines * tfm__min(m + 4 - m0, end - m0) / (end - m0)
-                                            : 0;
-                for (; ahead < soon; ahead++)
-                    for (j = 0; j < 4; j++)
-                        TFM__PREFETCH(w + tfm__min(n + 4 + j, N - 1) * w_stride + 16 * ahead);
+#endif
+    if (M < 4) {
+        for (m = 0; m < M; m++)
+            tfm__dot_rows(kernels, y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
+    } else {
+        for (n = 0; n < N; n += 4)
+            for (m = 0; m < M; m += 4) {
+                const float *xs[4], *ws[4];
+                float sums[16];
+                int i;
+                for (i = 0; i < 4; i++) {
+                    xs[i] = x + tfm__min(m + i, M - 1) * x_stride;
+                    ws[i] = w + tfm__min(n + i, N - 1) * w_stride;
+                }
                 kernels->dots_4x4(xs, ws, K, sums);
-                for (i = 0; i < rows; i++)
-                    for (j = 0; j < columns; j++) {
-                        float sum = sums[4 * i + j];
-                        y[(m + i) * y_stride + n + j] = bias ? sum + bias[n + j] : sum;
-                    }
+                for (i = 0; i < tfm__min(4, M - m); i++)
+                    memcpy(y + (m + i) * y_stride + n, sums + 4 * i,
+                           (size_t)tfm__min(4, N - n) * sizeof *y);
+            }
+    }
+    for (m = 0; bias && m < M; m++) kernels->add(y + m * y_stride, bias, N);
+}
+
+/* ---- matrices of a model ---- */
+
+/* Bytes of n elements. */
+static int64_t tfm__element_bytes(tfm_dtype dtype, int64_t n) {
+    return tfm__dtypes[dtype].bits / 8 * n;
+}
+
+/* Columns as a panel has them: bytes go by fours. */
+static int64_t tfm__panel_columns(const tfm__matrix *w) {
+    return w->dtype == TFM_I8 ? (w->columns + 3) / 4 * 4 : w->columns;
+}
+
+/* Panel i, from its column k on (bytes: a multiple of 4). */
+static const unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
+    int64_t column = tfm__element_bytes(w->dtype, TFM__LANES);
+    const unsigned char *panel = w->tail && i == w->rows / TFM__LANES
+                                     ? w->tail
+                                     : w->data + i * column * tfm__panel_columns(w);
+    return panel + k * column;
+}
+
+/* n rows of K elements of size bytes, stride bytes apart, to a panel; bytes go by fours. The rows
+   that are missing are zero already. */
+static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int64_t stride,
+                            int64_t n, int64_t K, int64_t size) {
+    int64_t k, r;
+    if (size == 1) {
+        for (r = 0; r < n; r++)
+            for (k = 0; k < K; k++)
+                panel[(k / 4 * TFM__LANES + r) * 4 + k % 4] = rows[r * stride + k];
+    } else if (size == 2) {
+        for (k = 0; k < K; k++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 2 * (k * TFM__LANES + r), rows + r * stride + 2 * k, 2);
+    } else {
+        for (k = 0; k < K; k++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 4 * (k * TFM__LANES + r), rows + r * stride + 4 * k, 4);
+    }
+}
+
+/* Row i as floats. */
+static void tfm__matrix_row(const tfm__matrix *w, int64_t i, float *row) {
+    int64_t size = tfm__element_bytes(w->dtype, 1), k;
+    if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
+    else if (w->dtype == TFM_I8)
+        for (k = 0; k < w->columns; k++)
+            tfm__widen(row + k,
+                       tfm__panel(w, i / TFM__LANES, k / 4 * 4) + i % TFM__LANES * 4 + k % 4,
+                       TFM_I8, 1);
+    else
+        for (k = 0; k < w->columns; k++)
+            tfm__widen(row + k, tfm__panel(w, i / TFM__LANES, k) + i % TFM__LANES * size, w->dtype,
+                       1);
+    if (w->scales)
+        for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
+}
+
+/* y = x w^T + bias for M rows of x and w's rows first .. first + N, first a multiple of 16; then
+   the activation, if any. */
+typedef struct tfm__product {
+    float *y;
+    const float *x;
+    int64_t y_stride, x_stride, M, first, N;
+    const tfm__matrix *w;
+    const float *bias; /* at first; NULL: none */
+    int activation;    /* a tfm_activation, or -1 */
+} tfm__product;
+
+/* What a row's numbers are multiplied by to become bytes; the sizes of its scale are kept. */
+static float tfm__byte_factor(const tfm__kernels *kernels, const float *x, int64_t K,
+                              float *scale) {
+    float largest = kernels->largest_size(x, K);
+    *scale = largest / 127.0f;
+    return largest > 0 ? 127.0f / largest : 0.0f;
+}
+
+/* Bytes in rows, in blocks of columns as the tiles take them: what the tiles of bytes compute. */
+static void tfm__multiply_bytes(const tfm__kernels *kernels, const tfm__product *p) {
+    signed char bytes[TFM__X_BYTES + 64];
+    int64_t K = p->w->columns, m, n, k, k0;
+    for (m = 0; m < p->M; m++) {
+        const float *x = p->x + m * p->x_stride;
+        float *y = p->y + m * p->y_stride, scale;
+        float factor = tfm__byte_factor(kernels, x, K, &scale);
+        for (k0 = 0; k0 < K; k0 += TFM__X_BYTES) {
+            int64_t count = tfm__min(TFM__X_BYTES, K - k0);
+            kernels->to_bytes((unsigned char *)bytes, x + k0, factor, 0, count);
+            for (n = 0; n < p->N; n++) {
+                const signed char *w = (const signed char *)p->w->data + (p->first + n) * K + k0;
+                int32_t sum = 0;
+                float v;
+                for (k = 0; k < count; k++) sum += bytes[k] * w[k];
+                v = (float)sum * (scale * p->w->scales[p->first + n]);
+                y[n] = k0 ? y[n] + v : v;
             }
         }
-#endif
+        if (p->bias) kernels->add(y, p->bias, p->N);
+    }
+}
+
+/* Rows of x as a tile wants them: side by side, a block of columns of each. */
+static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int64_t m, int rows,
+                        int64_t k, int64_t count, const float *factors, float *block) {
+    int r;
+    for (r = 0; r < rows; r++) {
+        const float *x = p->x + (m + r) * p->x_stride + k;
+        float *to = block + r * (TFM__X_STRIDE / 4);
+        if (factors)
+            kernels->to_bytes((unsigned char *)to, x, factors[r], kernels->byte_bias, count);
+        else memcpy(to, x, (size_t)count * sizeof *x);
+    }
+}
+
+/* A tile of which only so many columns are wanted: at the edge it has a place of its own. */
+static void tfm__run_tile(const tfm__tiling *tiling, int type, const tfm__tile *t,
+                          int64_t columns) {
+    enum { WIDTH = TFM__MOST_PANELS * TFM__LANES };
+    float y[TFM__X_ROWS * WIDTH], bias[WIDTH];
+    size_t bytes = (size_t)columns * sizeof *y;
+    tfm__tile edge = *t;
+    int r;
+    if (columns >= tiling->panels * TFM__LANES) {
+        tiling->run[type](t);
+        return;
+    }
+    memset(y, 0, sizeof y);
+    memset(bias, 0, sizeof bias);
+    edge.y = y, edge.y_stride = WIDTH;
+    if (t->bias) edge.bias = (float *)memcpy(bias, t->bias, bytes);
+    for (r = 0; r < tiling->rows && !t->begins; r++)
+        memcpy(y + r * WIDTH, t->y + r * t->y_stride, bytes);
+    tiling->run[type](&edge);
+    for (r = 0; r < tiling->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
+}
+
+/* A chunk of rows of x by a chunk of panels of w, which stay in the cache, block by block of
+   columns. */
+static void tfm__multiply_panels(const tfm__kernels *kernels, const tfm__product *p, int64_t m0,
+                                 int64_t m1, int64_t n0, int64_t n1, const float *factors,
+                                 const float *scales) {
+    const tfm__matrix *w = p->w;
+    const int is_bytes = w->dtype == TFM_I8;
+    const int type = w->dtype == TFM_F16 ? 1 : w->dtype == TFM_BF16 ? 2 : 0;
+    int64_t K = w->columns, step = is_bytes ? TFM__X_BYTES : TFM__X_BYTES / 4, k, m, n;
+    int64_t panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
+    float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
+    tfm__tile t;
+    /* one row needs no place of its own, and so no blocks */
+    int in_place = p->M == 1 && !is_bytes;
+    if (in_place) step = K;
+    memset(&t, 0, sizeof t);
+    t.y_stride = p->y_stride;
+    for (k = 0; k < K || k == 0; k += step) {
+        const tfm__tiling *tiling = is_bytes ? kernels->bytes : kernels->floats;
+        t.K = tfm__min(step, K - k), t.begins = k == 0;
+        t.ahead_stride = tfm__element_bytes(w->dtype, TFM__LANES * tfm__panel_columns(w));
+        for (m = m0; m < m1; m += tiling->rows) {
+            while (tiling->rows > m1 - m) tiling++;
+            t.x = block;
+            if (in_place) t.x = p->x;
+            else
+                tfm__take_x(kernels, p, m, tiling->rows, k, t.K, factors ? factors + m - m0 : NULL,
+                            block);
+            t.x_scales = scales ? scales + m - m0 : NULL;
+            for (n = n0; n < n1; n += tiling->panels * TFM__LANES) {
+                int64_t panel = (p->first + n) / TFM__LANES, next = n + tiling->panels * TFM__LANES;
+                int i;
+                for (i = 0; i < TFM__MOST_PANELS; i++)
+                    t.w[i] = tfm__panel(w, tfm__min(panel + i, panels - 1), k);
+                if (next >= n1) next = m + tiling->rows < m1 ? n0 : n1 < p->N ? n1 : n0;
+                t.ahead = tfm__panel(w, (p->first + next) / TFM__LANES, k);
+                t.y = p->y + m * p->y_stride + n;
+                t.bias = p->bias && k + step >= K ? p->bias + n : NULL;
+                if (is_bytes) {
+                    int64_t filled = (panels + TFM__MOST_PANELS) * TFM__LANES;
+                    t.w_scales = w->scales + panel * TFM__LANES;
+                    t.offsets = w->offsets + k / TFM__X_BYTES * filled + panel * TFM__LANES;
+                }
+                tfm__run_tile(tiling, type, &t, n1 - n);
+            }
+        }
+    }
+}
+
+static void tfm__multiply(const tfm__kernels *kernels, const tfm__product *p) {
+    const tfm__matrix *w = p->w;
+    int64_t K = w->columns, step = TFM__X_BYTES / (w->dtype == TFM_I8 ? 1 : 4), m, n, i, wide;
+    TFM_COUNT(2 * p->M * p->N * K);
+    /* panels of one block of columns that fit the cache, by fours */
+    wide = TFM__W_CHUNK / tfm__element_bytes(w->dtype, TFM__LANES * tfm__max(1, tfm__min(K, step)));
+    wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__LANES;
+    for (m = 0; m < p->M; m += TFM__X_CHUNK) {
+        int64_t m1 = tfm__min(p->M, m + TFM__X_CHUNK);
+        float factors[TFM__X_CHUNK], scales[TFM__X_CHUNK];
+        for (i = m; w->dtype == TFM_I8 && i < m1; i++)
+            factors[i - m] = tfm__byte_factor(kernels, p->x + i * p->x_stride, K, &scales[i - m]);
+        for (n = 0; n < p->N; n += wide) {
+            int64_t n1 = tfm__min(p->N, n + wide);
+            tfm__multiply_panels(kernels, p, m, m1, n, n1, w->dtype == TFM_I8 ? factors : NULL,
+                                 w->dtype == TFM_I8 ? scales : NULL);
+            for (i = m; p->activation >= 0 && i < m1; i++)
+                kernels->activate(p->y + i * p->y_stride + n, n1 - n,
+                                  (tfm_activation)p->activation);
+        }
+    }
 }
 
 /* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
@@ -2324,56 +3338,6 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
     if (max == -INFINITY) max = 0.0f;
     sum = kernels->exp_sum(y, x, max, n);
     if (sum != 0) kernels->scale(y, (float)(1 / sum), n);
-}
-
-/* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
-static void tfm__norm_row(float *y, const float *x, int64_t n, const tfm_norm_weights *w) {
-    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
-    double mean = 0, square = 0, scale;
-    int64_t i;
-    for (i = 0; i < n; i++) mean += (double)x[i];
-    mean /= (double)n;
-    for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
-    if (w->kind == TFM_NORM_DEVIATION)
-        scale = 1 / (sqrt(square / (double)(n - 1)) + (w->eps != 0 ? w->eps : 1e-6));
-    else scale = 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
-    for (i = 0; i < n; i++) {
-        float v = (float)(((double)x[i] - mean) * scale);
-        if (weight) v *= weight[i];
-        if (bias) v += bias[i];
-        y[i] = v;
-    }
-}
-
-/* x = activation(x), in place, n floats. */
-static void tfm__activate(float *x, int64_t n, tfm_activation activation) {
-    int64_t i;
-    switch (activation) {
-    case TFM_RELU:
-        for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i]; /* NaN stays NaN */
-        break;
-    case TFM_GELU:
-        for (i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
-        break;
-    case TFM_GELU_TANH:
-        for (i = 0; i < n; i++) {
-            float v = x[i];
-            x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
-        }
-        break;
-    case TFM_SWISH:
-        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i]));
-        break;
-    case TFM_GELU_SIGMOID:
-        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-1.702f * x[i]));
-        break;
-    }
-}
-
-/* x += y, n floats: the residual connection. */
-static void tfm__add_to(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) x[i] += y[i];
 }
 
 /* >>positions =====================================================================================
@@ -2478,9 +3442,11 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 
 /* Row by row; out may be x. */
 static void tfm__norm(const tfm__rows *out, const tfm__rows *x, const tfm_norm_weights *w) {
+    const tfm__kernels *kernels = tfm__kernels_here();
     int64_t b, l;
+    TFM_PART(NORM);
     for (b = 0; b < x->B; b++)
-        for (l = 0; l < x->L; l++) tfm__norm_row(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
+        for (l = 0; l < x->L; l++) kernels->norm(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
 }
 
 /* A bias or norm weight: absent, or n floats. */
@@ -2518,54 +3484,90 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
     return TFM_OK;
 }
 
-/* out = x weight^T + bias. The rows of x may lie in any stride; where all of them lie evenly, it is
-   one product over all blocks, so that a weight is read once. */
-static void tfm__linear_rows(const tfm__rows *out, const tfm__rows *x, const float *weight,
-                             int64_t stride, const float *bias) {
-    int64_t b;
-    if (x->sb == x->L * x->sl && out->sb == out->L * out->sl) { /* one product, not B of them */
-        tfm__matmul(out->data, out->sl, x->data, x->sl, x->B * x->L, weight, stride, out->D, x->D,
-                    bias);
-        return;
-    }
-    for (b = 0; b < x->B; b++)
-        tfm__matmul(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, x->L, weight, stride,
-                    out->D, x->D, bias);
-}
-
-/* One linear map and the parts that its columns are cut into. */
+/* out = activation(x weight^T + bias); activation -1: none. */
 typedef struct tfm__linear_job {
     const tfm__rows *out, *x;
     const tfm_linear_weights *w;
-    int64_t columns; /* of a part */
+    int activation;
 } tfm__linear_job;
 
+/* Several maps, each cut by columns into the same number of parts. */
+typedef struct tfm__linear_jobs {
+    const tfm__linear_job *jobs;
+    int64_t parts;
+} tfm__linear_jobs;
+
+/* A model's matrix; NULL: a tensor of the caller's. */
+static const tfm__matrix *tfm__kept(const tfm_linear_weights *w) {
+    return w->weight.dtype == TFM__KEPT ? (const tfm__matrix *)w->weight.data : NULL;
+}
+
+/* M rows of x at even strides. */
+static void tfm__linear_rows(const tfm__kernels *kernels, const tfm__product *p,
+                             const tfm_linear_weights *w) {
+    const float *rows = (const float *)w->weight.data;
+    int64_t stride = w->weight.strides[0], m;
+    if (p->w && p->w->in_panels) {
+        tfm__multiply(kernels, p);
+        return;
+    }
+    if (p->w) rows = (const float *)(const void *)p->w->data, stride = p->w->columns;
+    if (p->w && p->w->dtype == TFM_I8) tfm__multiply_bytes(kernels, p);
+    else
+        tfm__matmul(kernels, p->y, p->y_stride, p->x, p->x_stride, p->M, rows + p->first * stride,
+                    stride, p->N, w->weight.dims[1], p->bias);
+    for (m = 0; p->activation >= 0 && m < p->M; m++)
+        kernels->activate(p->y + m * p->y_stride, p->N, (tfm_activation)p->activation);
+}
+
 static void tfm__linear_part(void *context, int32_t part) {
-    const tfm__linear_job *job = (const tfm__linear_job *)context;
+    const tfm__linear_jobs *all = (const tfm__linear_jobs *)context;
+    const tfm__linear_job *job = &all->jobs[part / all->parts];
+    const tfm__rows *x = job->x, *out = job->out;
     const float *bias = (const float *)job->w->bias.data;
-    int64_t stride = job->w->weight.strides[0], first = part * job->columns;
-    tfm__rows out = *job->out;
-    out.data += first, out.D = tfm__min(job->columns, out.D - first);
-    tfm__linear_rows(&out, job->x, (const float *)job->w->weight.data + first * stride, stride,
-                     bias ? bias + first : NULL);
+    int64_t panels = (out->D + TFM__LANES - 1) / TFM__LANES, i = part % all->parts, b;
+    tfm__product p;
+    p.first = i * panels / all->parts * TFM__LANES;
+    p.N = tfm__min((i + 1) * panels / all->parts * TFM__LANES, out->D) - p.first;
+    if (p.N <= 0) return;
+    p.w = tfm__kept(job->w), p.bias = bias ? bias + p.first : NULL, p.activation = job->activation;
+    p.x_stride = x->sl, p.y_stride = out->sl;
+    /* where all rows lie evenly, it is one product over all blocks, so that w is read once */
+    p.M = x->sb == x->L * x->sl && out->sb == out->L * out->sl ? x->B * x->L : x->L;
+    for (b = 0; b < x->B && p.M > 0; b += p.M / x->L) {
+        p.x = tfm__row(x, b, 0), p.y = tfm__row(out, b, 0) + p.first;
+        tfm__linear_rows(tfm__kernels_here(), &p, job->w);
+    }
 }
 
 enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
 
-/* out = x weight^T + bias, in parts of whole tiles of columns where that pays. */
+/* Up to three maps of the same x at once, in parts where that pays. */
+static void tfm__linears(const tfm__linear_job *jobs, int n, const tfm__team *team) {
+    tfm__linear_jobs all;
+    all.jobs = jobs, all.parts = 1;
+#ifndef TRANSFORMER_BLAS
+    if (team && team->n > 1) {
+        int64_t operations = 2 * jobs->x->B * jobs->x->L * jobs->x->D * jobs->out->D;
+        if (operations >= TFM__WORTH_SHARING)
+            all.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
+    }
+#endif
+    tfm__share(team, tfm__linear_part, &all, (int32_t)(n * all.parts));
+}
+
+static tfm__linear_job tfm__linear_of(const tfm__rows *out, const tfm__rows *x,
+                                      const tfm_linear_weights *w) {
+    tfm__linear_job job;
+    job.out = out, job.x = x, job.w = w, job.activation = -1;
+    return job;
+}
+
+/* out = x weight^T + bias */
 static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w,
                         const tfm__team *team) {
-    tfm__linear_job job;
-    int64_t parts = 1;
-#ifndef TRANSFORMER_BLAS
-    int64_t operations = 2 * x->B * x->L * x->D * out->D;
-    if (team && team->n > 1 && operations >= TFM__WORTH_SHARING)
-        parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 4 * (int64_t)team->n);
-#endif
-    job.out = out, job.x = x, job.w = w;
-    job.columns = ((out->D + parts - 1) / parts + 15) / 16 * 16;
-    if (job.columns < 1) job.columns = 16;
-    tfm__share(team, tfm__linear_part, &job, (int32_t)((out->D + job.columns - 1) / job.columns));
+    tfm__linear_job job = tfm__linear_of(out, x, w);
+    tfm__linears(&job, 1, team);
 }
 
 /* Checks that a linear takes in columns, and tells how many it gives. */
@@ -2573,7 +3575,7 @@ static tfm_status tfm__check_linear(const tfm_linear_weights *w, const char *nam
                                     int64_t *out, tfm_error *err) {
     char part[64];
     tfm__format(part, sizeof part, "%s.weight", name);
-    TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
+    if (!tfm__kept(w)) TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
     if (w->weight.dims[1] != in)
         return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", part, &w->weight,
                          in);
@@ -2611,8 +3613,10 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tfm_ffn_weights *w,
                               float *hidden, const tfm__team *team) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
-    tfm__linear(&h, x, &w->linear1, team);
-    tfm__activate(hidden, h.B * h.L * h.D, w->activation);
+    tfm__linear_job first = tfm__linear_of(&h, x, &w->linear1);
+    first.activation = (int)w->activation;
+    TFM_PART(FFN);
+    tfm__linears(&first, 1, team);
     tfm__linear(out, &h, &w->linear2, team);
 }
 
@@ -2733,6 +3737,7 @@ typedef struct tfm__attention {
        those of position s in row paths[b * path_stride + s] */
     const int32_t *kv_rows, *paths;
     int64_t path_stride;
+    int in_tiles; /* tfm__attend_tiles, which wants each sentence's keys side by side */
 } tfm__attention;
 
 /* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
@@ -2768,6 +3773,16 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
     return s;
 }
 
+/* A query's weights go where the caller wants them, if anywhere; past n keys they are zero. */
+static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
+                              const float *scores, int64_t n) {
+    float *w;
+    if (!a->weights) return;
+    w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] + t * a->weight_strides[2];
+    memcpy(w, scores, (size_t)n * sizeof(float));
+    memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
+}
+
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
@@ -2798,35 +3813,103 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
                                   v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
                                   end - s, a->W);
         }
-        if (a->weights) {
-            float *w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] +
-                       t * a->weight_strides[2];
-            memcpy(w, scores, (size_t)n * sizeof(float));
-            for (s = n; s < a->S; s++) w[s] = 0.0f;
+        tfm__keep_weights(a, b, h, t, scores, n);
+    }
+}
+
+/* Queries whose scores are at hand at a time. */
+enum { TFM__QUERIES = 24 };
+
+/* What tfm__attend_tiles takes: scores of some queries, keys and values of a head in panels. */
+static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
+    int64_t n;
+    /* too large for any arena, and for no integer */
+    if (!tfm__mul(S + TFM__LANES, TFM__QUERIES + K + W + TFM__LANES, &n) || n > INT64_MAX / 128)
+        return INT64_MAX / 128;
+    return n;
+}
+
+/* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
+   weighted sums as products with tiles. (Steps never do it so; a decoder's pass gives their bits.) */
+static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
+                              int64_t h, float *scratch) {
+    const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
+    const float *v = a->v + b * a->v_strides[0] + h * a->v_strides[1];
+    int64_t n = tfm__visible_keys(a, b, 0), panels = (n + TFM__LANES - 1) / TFM__LANES;
+    int64_t value_panels = (a->W + TFM__LANES - 1) / TFM__LANES, t, s, i;
+    float *keys = scratch + TFM__QUERIES * n, *values = keys + panels * TFM__LANES * a->K;
+    int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
+    tfm__matrix k_matrix, v_matrix;
+    tfm__product p;
+    memset(&k_matrix, 0, sizeof k_matrix);
+    k_matrix.dtype = TFM_F32, k_matrix.in_panels = 1;
+    v_matrix = k_matrix;
+    k_matrix.rows = n, k_matrix.columns = a->K, k_matrix.data = (unsigned char *)keys;
+    v_matrix.rows = a->W, v_matrix.columns = n, v_matrix.data = (unsigned char *)values;
+    memset(keys + (panels - 1) * TFM__LANES * a->K, 0, (size_t)(TFM__LANES * a->K) * sizeof(float));
+    for (i = 0; i < panels; i++)
+        tfm__fill_panel((unsigned char *)(keys + i * TFM__LANES * a->K),
+                        (const unsigned char *)(k + i * TFM__LANES * a->k_strides[2]),
+                        a->k_strides[2] * (int64_t)sizeof(float),
+                        tfm__min(TFM__LANES, n - i * TFM__LANES), a->K, sizeof(float));
+    /* values are added row by row: a panel is 16 columns of each */
+    for (i = 0; i < value_panels; i++)
+        for (s = 0; s < n; s++) {
+            float *to = values + (i * n + s) * TFM__LANES;
+            size_t some = (size_t)tfm__min(TFM__LANES, a->W - i * TFM__LANES);
+            if (some < TFM__LANES) memset(to, 0, TFM__LANES * sizeof *to);
+            memcpy(to, v + s * a->v_strides[2] + i * TFM__LANES, some * sizeof *to);
         }
+    memset(&p, 0, sizeof p);
+    p.activation = -1;
+    for (t = 0; t < a->T; t += p.M) {
+        p.M = tfm__min(TFM__QUERIES, a->T - t);
+        p.x = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+        p.x_stride = a->q_strides[2], p.y = scratch, p.y_stride = n, p.N = n, p.w = &k_matrix;
+        tfm__multiply(kernels, &p);
+        for (i = 0; i < p.M; i++) {
+            float *scores = scratch + i * n;
+            kernels->scale(scores, a->scale, n);
+            for (s = 0; masked && s < n; s++)
+                if (tfm__is_masked(a, b, b, h, t + i, s)) scores[s] = -INFINITY;
+            tfm__softmax_row(kernels, scores, scores, n);
+            tfm__keep_weights(a, b, h, t + i, scores, n);
+        }
+        p.x = scratch, p.x_stride = n, p.w = &v_matrix, p.N = a->W;
+        p.y = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
+              t * a->context_strides[2];
+        p.y_stride = a->context_strides[2];
+        tfm__multiply(kernels, &p);
     }
 }
 
 /* An attention and the parts that its heads are cut into. */
 typedef struct tfm__attention_job {
     const tfm__attention *a;
-    float *scores; /* [parts, S] */
-    int64_t parts;
+    float *scratch; /* [parts, size] */
+    int64_t parts, size;
 } tfm__attention_job;
 
 static void tfm__attend_part(void *context, int32_t part) {
     const tfm__attention_job *job = (const tfm__attention_job *)context;
     const tfm__kernels *kernels = tfm__kernels_here();
-    int64_t heads = job->a->B * job->a->H, i = part * heads / job->parts;
-    for (; i < (part + 1) * heads / job->parts; i++)
-        tfm__attend_head(job->a, kernels, i / job->a->H, i % job->a->H,
-                         job->scores + part * job->a->S);
+    const tfm__attention *a = job->a;
+    int64_t heads = a->B * a->H, i = part * heads / job->parts;
+    int causal = a->masks && a->masks->causal;
+    for (; i < (part + 1) * heads / job->parts; i++) {
+        int64_t b = i / a->H, h = i % a->H;
+        float *scratch = job->scratch + part * job->size;
+        if (a->in_tiles && kernels->floats && !causal && tfm__visible_keys(a, b, 0) > 0)
+            tfm__attend_tiles(a, kernels, b, h, scratch);
+        else tfm__attend_head(a, kernels, b, h, scratch);
+    }
 }
 
-/* scores: room for S floats, times the team. */
-static void tfm__attend(const tfm__attention *a, float *scores, const tfm__team *team) {
+/* scratch: room for S floats, or for tiles, times the team. */
+static void tfm__attend(const tfm__attention *a, float *scratch, const tfm__team *team) {
     tfm__attention_job job;
-    job.a = a, job.scores = scores, job.parts = 1;
+    job.a = a, job.scratch = scratch, job.parts = 1;
+    job.size = a->in_tiles ? tfm__tile_scratch(a->S, a->K, a->W) : a->S;
     if (team && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
         job.parts = tfm__min(team->n, a->B * a->H);
     tfm__share(team, tfm__attend_part, &job, (int32_t)job.parts);
@@ -2947,27 +4030,28 @@ typedef struct tfm__work {
     float *q;              /* [M, H*K] */
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
-    float *scores;         /* [team, S] */
+    float *scores;         /* [team, S], or for tiles [team, tfm__tile_scratch] */
+    int in_tiles;          /* an encoder's */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
     float *hidden;         /* [M, F] */
     const tfm__team *team; /* who shares the work; NULL: nobody */
 } tfm__work;
 
-/* out = projection of softmax(...) for queries q_in [B, T, .] over S cached positions. */
+/* out = projection of softmax(...) for queries, projected to work->q, over S cached positions. */
 static void tfm__attend_cached(const tfm__rows *out, float *attention,
                                const int64_t attention_strides[3], const tfm_attention_weights *w,
-                               const tfm__rows *q_in, const tfm__kv *kv, int64_t S, int64_t first,
-                               const tfm_masks *masks, tfm__work *work) {
+                               const tfm__kv *kv, int64_t S, int64_t first, const tfm_masks *masks,
+                               tfm__work *work) {
     tfm__attention a;
     /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
     tfm__rows q, context;
     int64_t HK = w->query.weight.dims[0], HW = w->value.weight.dims[0];
+    TFM_PART(ATTENTION);
     memset(&a, 0, sizeof a);
-    a.B = q_in->B, a.H = w->n_heads, a.T = q_in->L, a.S = S;
+    a.B = out->B, a.H = w->n_heads, a.T = out->L, a.S = S;
     a.K = tfm__key_width(w), a.W = tfm__value_width(w);
     q = tfm__rows_make(work->q, a.B, a.T, HK);
-    tfm__linear(&q, q_in, &w->query, work->team);
     /* without an output projection the contexts are the output */
     context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
@@ -2980,7 +4064,9 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.scale = tfm__scale(w->scale, a.K);
     a.masks = masks, a.first = first;
     a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
+    a.in_tiles = work->in_tiles;
     tfm__attend(&a, work->scores, work->team);
+    TFM_PART(PROJECTIONS);
     if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->team);
 }
 
@@ -3073,11 +4159,13 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (status == TFM_OK && !scratch->measuring) {
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
                   values = tfm__rows_make(work.v, B, S, HW);
+        tfm__rows queries = tfm__rows_make(work.q, B, T, HK);
+        tfm__linear(&queries, &q, &weights->query, NULL);
         tfm__linear(&keys, &k, &weights->key, NULL);
         tfm__linear(&values, &v, &weights->value, NULL);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
-        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &q,
-                           &kv, S, 0, masks, &work);
+        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &kv,
+                           S, 0, masks, &work);
     }
     scratch->used = used;
     return status;
@@ -3109,6 +4197,7 @@ typedef struct tfm__pass {
 /* Scratch for layers whose widths are at most these. */
 typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
+    int64_t K, W; /* of a head */
 } tfm__sizes;
 
 /* Everything that the layers of a pass need besides the stream: taken first, so that the
@@ -3139,25 +4228,29 @@ static const float *tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_nor
 static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
                               tfm_norm_order order) {
     tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
-    tfm__add_to(x, p->work.y, p->B * p->L * p->D);
+    TFM_PART(NORM);
+    tfm__kernels_here()->add(x, p->work.y, p->B * p->L * p->D);
     if (order == TFM_POST_NORM) tfm__norm(&rows, &rows, norm);
 }
 
-/* Projects x [B, L, D] to keys and values and puts them at positions first.. of their
-   cache rows. */
+/* Projects x [B, L, D] to keys and values, and those to positions first.. of their cache rows; and
+   to queries in work.q, if q is given. */
 static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
-                           const tfm__kv *kv, int64_t first) {
+                           const tfm__kv *kv, int64_t first, const tfm__rows *q) {
     int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
+    tfm__linear_job jobs[3];
     /* straight into the cache, unless that would make B products of one row each */
     int direct = !kv->rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
     if (direct) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
-    tfm__linear(&k, x, &w->key, p->work.team);
-    tfm__linear(&v, x, &w->value, p->work.team);
+    TFM_PART(PROJECTIONS);
+    jobs[0] = tfm__linear_of(&k, x, &w->key), jobs[1] = tfm__linear_of(&v, x, &w->value);
+    if (q) jobs[2] = tfm__linear_of(q, x, &w->query);
+    tfm__linears(jobs, q ? 3 : 2, p->work.team);
     for (b = 0; !direct && b < x->B; b++) {
         int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
         memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
@@ -3172,10 +4265,13 @@ static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_
                                     const tfm__kv *kv, int is_self, float *attention) {
     tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
+    tfm__rows q = tfm__rows_make(p->work.q, p->B, p->L, w->query.weight.dims[0]);
     int64_t S = is_self ? p->first + p->L : p->S, strides[3];
-    if (is_self) tfm__append_kv(p, &in, w, kv, p->first);
+    TFM_PART(PROJECTIONS);
+    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, &q);
+    else tfm__linear(&q, &in, &w->query, p->work.team);
     strides[2] = S, strides[1] = p->L * S, strides[0] = w->n_heads * p->L * S;
-    tfm__attend_cached(&out, attention, strides, w, &in, kv, S, is_self ? p->first : 0,
+    tfm__attend_cached(&out, attention, strides, w, kv, S, is_self ? p->first : 0,
                        is_self ? p->self_masks : p->cross_masks, &p->work);
     tfm__sublayer_out(p, x, norm, order);
 }
@@ -3218,10 +4314,12 @@ static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights
 static void tfm__encoder(tfm__pass *p, float *x, const tfm_encoder_weights *w, float *attention,
                          int64_t layer_stride) {
     int32_t i;
+    p->work.in_tiles = 1;
     for (i = 0; i < w->n_layers; i++) {
         tfm__encoder_layer(p, x, &w->layers[i], attention);
         if (attention) attention += layer_stride;
     }
+    p->work.in_tiles = 0;
     tfm__final_norm(p, x, w->norm);
 }
 
@@ -3254,6 +4352,7 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
                             const tfm_ffn_weights *f) {
     z->HK = tfm__max(z->HK, a->query.weight.dims[0]);
     z->HW = tfm__max(z->HW, a->value.weight.dims[0]);
+    z->K = tfm__max(z->K, tfm__key_width(a)), z->W = tfm__max(z->W, tfm__value_width(a));
     z->F = tfm__max(z->F, f->linear1.weight.dims[0]);
 }
 
@@ -3318,7 +4417,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     p.B = from.B, p.L = from.L, p.D = z.D = from.D;
     p.self_masks = masks;
     z.M = z.key_rows = from.B * from.L;
-    z.scores = from.L;
+    z.scores = tfm__tile_scratch(from.L, z.K, z.W);
     used = scratch->used;
     status = tfm__take_floats(scratch, z.M, z.D, &data, err);
     if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
@@ -3414,7 +4513,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
         cross.capacity = p.S;
         for (i = 0; i < weights->n_layers; i++) {
             const tfm_decoder_layer_weights *l = &weights->layers[i];
-            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0);
+            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0, NULL);
             tfm__decoder_layer(&p, data, l, &self, &cross, sa, ca);
             if (sa) sa += self_attention->strides[0];
             if (ca) ca += cross_attention->strides[0];
@@ -4072,46 +5171,6 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
     for (i = 0; i < file->n_metadata; i++)
         if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
     return NULL;
-}
-
-/* n bytes as a number. Works at any address and on any host; compilers make one load of it. */
-static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
-    uint64_t value = 0;
-    while (n--) value = value << 8 | bytes[n];
-    return value;
-}
-
-static float tfm__float_from_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* IEEE binary16: 5 bits of exponent with bias 15, 10 of mantissa; exponent 31 is infinity or NaN,
-   exponent 0 counts in steps of 2^-24. */
-static float tfm__float_from_half(uint32_t h) {
-    uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
-    if (exponent == 31) return tfm__float_from_bits(sign | 0x7F800000u | mantissa << 13);
-    if (exponent) return tfm__float_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f); /* 2^-24 */
-}
-
-/* n elements of F32, F16 or BF16 as the file has them, to floats. */
-static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, int64_t n) {
-    int64_t i;
-    switch (dtype) {
-    case TFM_F16:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_half((uint32_t)tfm__little_endian(bytes + 2 * i, 2));
-        break;
-    case TFM_BF16:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 2 * i, 2) << 16);
-        break;
-    default:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 4 * i, 4));
-    }
 }
 
 /* The types that weights may have. */
@@ -5753,7 +6812,9 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
 struct tfm_model {
     tfm__pool pool; /* everything below, and the file's bytes if the model read them */
     tfm_config config;
-    tfm_tensor src_embedding, tgt_embedding, src_positions, tgt_positions;
+    tfm__matrix *matrices; /* all of them, a list */
+    tfm__matrix *src_embedding, *tgt_embedding;
+    tfm_tensor src_positions, tgt_positions;
     tfm_norm_weights src_norm, tgt_norm; /* after the embeddings */
     int has_src_norm, has_tgt_norm;
     tfm_encoder_weights encoder;
@@ -5773,6 +6834,8 @@ typedef struct tfm__loader {
     tfm_model *model;
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
+    tfm_model_options options;
+    int is_ours; /* the file's bytes: panels may take the place of rows */
     tfm_error *err;
 } tfm__loader;
 
@@ -5793,21 +6856,21 @@ static int tfm__usable_in_place(const tfm_tensor *t) {
     return t->dtype == TFM_F32 && (uintptr_t)t->data % sizeof(float) == 0 && first == 1;
 }
 
-/* A tensor by name as F32, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any size. A missing
-   one is an error if required, else its data is NULL. */
-static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
-                                   int64_t d0, int64_t d1, tfm_tensor *out) {
-    int64_t i = tfm__claim(l, name), count = 1, wanted[2];
+/* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
+   size. A missing one is an error if required, else its data is NULL. */
+static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int required, int bytes_too,
+                                   int rank, int64_t d0, int64_t d1, tfm_tensor *out) {
+    int64_t i = tfm__claim(l, name), wanted[2];
     tfm_tensor t, expected;
-    void *memory;
     int r;
     memset(out, 0, sizeof *out);
     if (i < 0)
         return required ? tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name) : TFM_OK;
     t = tfm_safetensors_tensor(l->file, i);
-    if (!tfm__is_float(t.dtype))
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16 or BF16", name,
-                         tfm_dtype_name(t.dtype));
+    if (!tfm__is_float(t.dtype) && !(bytes_too && t.dtype == TFM_I8))
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
+                         name, tfm_dtype_name(t.dtype), bytes_too ? "," : " or",
+                         bytes_too ? " or I8" : "");
     if (t.rank != rank)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
                          (int64_t)rank);
@@ -5818,13 +6881,23 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
         if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name,
                              &t);
-        count *= t.dims[r]; /* the file has that many elements */
     }
     for (r = 0; r < rank; r++)
         if (t.dims[r] != expected.dims[r])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
                              &expected);
-    if (!tfm__usable_in_place(&t)) {
+    *out = t;
+    return TFM_OK;
+}
+
+/* The same as F32: a bias, a norm, positions, scales. */
+static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
+                                   int64_t d0, int64_t d1, tfm_tensor *out) {
+    tfm_tensor t;
+    TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
+    if (t.data && !tfm__usable_in_place(&t)) {
+        int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
+        void *memory;
         TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
         tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
         t.data = memory;
@@ -5834,16 +6907,61 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
     return TFM_OK;
 }
 
+/* A matrix by name, in rows where the file has it; shape tells its dims, and has no data. What is
+   missing and not required has no columns. */
+static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int required, int64_t rows,
+                                   int64_t columns, tfm__matrix *w) {
+    char scales[TFM__NAME];
+    tfm_tensor t;
+    memset(w, 0, sizeof *w);
+    TFM__TRY(tfm__find_weight(l, name, required, 1, 2, rows, columns, &t));
+    if (!t.data) return TFM_OK;
+    w->dtype = t.dtype, w->data = (const unsigned char *)t.data;
+    w->rows = t.dims[0], w->columns = t.dims[1];
+    if (w->dtype != TFM_I8) return TFM_OK;
+    tfm__format(scales, sizeof scales, "%s_scale", name);
+    TFM__TRY(tfm__load_tensor(l, scales, 1, 1, w->rows, 0, &t));
+    w->scales = (const float *)t.data;
+    return TFM_OK;
+}
+
+/* Rows begin .. begin + n of w as a matrix of the model's. */
+static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
+                                   tfm__matrix **kept) {
+    void *memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof *w, &memory, l->err));
+    *kept = (tfm__matrix *)memory;
+    **kept = *w;
+    (*kept)->rows = n;
+    (*kept)->data += begin * tfm__element_bytes(w->dtype, w->columns);
+    if (w->scales) (*kept)->scales += begin;
+    (*kept)->next = l->model->matrices;
+    l->model->matrices = *kept;
+    return TFM_OK;
+}
+
+/* A linear map by rows begin .. begin + n of w. */
+static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
+                                  tfm_linear_weights *linear) {
+    tfm__matrix *kept;
+    TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
+    kept->is_factor = 1;
+    linear->weight = tfm_tensor_2d(kept, TFM__KEPT, n, w->columns);
+    return TFM_OK;
+}
+
 /* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
                                    int64_t in, tfm_linear_weights *w) {
     char name[TFM__NAME];
+    tfm__matrix matrix;
     tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__load_tensor(l, name, required, 2, out, in, &w->weight));
+    TFM__TRY(tfm__find_matrix(l, name, required, out, in, &matrix));
     tfm__format(name, sizeof name, "%s.bias", prefix);
     /* a bias without its weight stays unclaimed, and is reported as unknown */
-    return w->weight.data ? tfm__load_tensor(l, name, 0, 1, w->weight.dims[0], 0, &w->bias)
-                          : TFM_OK;
+    if (!matrix.data) return TFM_OK;
+    TFM__TRY(tfm__use_matrix(l, &matrix, 0, matrix.rows, w));
+    return tfm__load_tensor(l, name, 0, 1, matrix.rows, 0, &w->bias);
 }
 
 /* prefix.weight and prefix.bias, each of which may be absent. */
@@ -5861,17 +6979,12 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_we
 /* Where a norm may be missing as a whole, either of its tensors says that it is there. */
 static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* Rows begin .. begin + n of a packed projection. */
-static tfm_linear_weights tfm__slice_linear(const tfm_linear_weights *packed, int64_t begin,
-                                            int64_t n) {
-    tfm_linear_weights part = *packed;
-    part.weight.data = (float *)packed->weight.data + begin * packed->weight.strides[0];
-    part.weight.dims[0] = n;
-    if (packed->bias.data) {
-        part.bias.data = (float *)packed->bias.data + begin;
-        part.bias.dims[0] = n;
-    }
-    return part;
+/* Rows begin .. begin + n of a packed projection and its bias. */
+static tfm_status tfm__use_slice(tfm__loader *l, const tfm__matrix *packed, const tfm_tensor *bias,
+                                 int64_t begin, int64_t n, tfm_linear_weights *part) {
+    TFM__TRY(tfm__use_matrix(l, packed, begin, n, part));
+    if (bias->data) part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
+    return TFM_OK;
 }
 
 /* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
@@ -5879,30 +6992,30 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
                                       tfm_attention_weights *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    tfm_linear_weights packed;
+    tfm__matrix packed;
+    tfm_tensor bias;
     int64_t D = c->d_model, HK, HW;
     a->n_heads = c->n_heads;
     a->scale = c->attention_scale;
     tfm__format(name, sizeof name, "%s.out_proj", prefix);
     TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
     tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
-    memset(&packed, 0, sizeof packed);
-    TFM__TRY(tfm__load_tensor(l, name, 0, 2, -1, D, &packed.weight));
-    if (packed.weight.data) {
+    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &packed));
+    if (packed.data) {
         /* query, key and value below each other; the output projection's input says how many rows
            are values, which matters where values have a width of their own */
-        int64_t rows = packed.weight.dims[0];
+        int64_t rows = packed.rows;
         HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
         HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s' is %t: its rows are not query, key and %i of value", name,
-                             &packed.weight, HW);
+                             "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
+                             name, rows, packed.columns, HW);
         tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
-        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &packed.bias));
-        a->query = tfm__slice_linear(&packed, 0, HK);
-        a->key = tfm__slice_linear(&packed, HK, HK);
-        a->value = tfm__slice_linear(&packed, 2 * HK, HW);
+        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &bias));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, 0, HK, &a->query));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, HK, HK, &a->key));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, 2 * HK, HW, &a->value));
     } else {
         tfm__format(name, sizeof name, "%s.q_proj", prefix);
         TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
@@ -6073,12 +7186,15 @@ static tfm_status tfm__load_decoder(tfm__loader *l) {
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    TFM__TRY(tfm__load_tensor(l, "src_embedding.weight", 1, 2, -1, -1, &m->src_embedding));
-    c->d_model = (int32_t)m->src_embedding.dims[1];
-    TFM__TRY(tfm__load_tensor(l, "tgt_embedding.weight", 0, 2, -1, c->d_model, &m->tgt_embedding));
-    if (!m->tgt_embedding.data) m->tgt_embedding = m->src_embedding; /* one for both sides */
-    c->src_vocab_size = (int32_t)m->src_embedding.dims[0];
-    c->tgt_vocab_size = (int32_t)m->tgt_embedding.dims[0];
+    tfm__matrix table;
+    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, &table));
+    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->src_embedding));
+    c->d_model = (int32_t)table.columns;
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &table));
+    m->tgt_embedding = m->src_embedding; /* one for both sides */
+    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->tgt_embedding));
+    c->src_vocab_size = (int32_t)m->src_embedding->rows;
+    c->tgt_vocab_size = (int32_t)m->tgt_embedding->rows;
     if (c->positions == TFM_POSITIONS_LEARNED) {
         TFM__TRY(
             tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model, &m->src_positions));
@@ -6097,9 +7213,10 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
     m->has_src_norm = tfm__has_norm(&m->src_norm);
     m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
-    m->generator.weight = m->tgt_embedding; /* tied, unless the file has one */
     if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
         return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
+    m->tgt_embedding->is_factor = 1; /* tied */
+    m->generator.weight = tfm_tensor_2d(m->tgt_embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
     return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
 }
 
@@ -6289,6 +7406,137 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     return TFM_OK;
 }
 
+/* ---- matrices as the kernels want them, when all is checked ---- */
+
+/* What a matrix is kept as, and whether in panels. */
+static tfm_dtype tfm__kept_type(const tfm__loader *l, const tfm__kernels *kernels,
+                                const tfm__matrix *w, int *in_panels) {
+    static const tfm_dtype types[] = {TFM_F32, TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
+    tfm_dtype type = l->options.weights ? types[l->options.weights] : w->dtype;
+    if (type == TFM_I8) {
+        *in_panels = kernels->bytes != NULL;
+        return type;
+    }
+    if (!kernels->floats || (type == TFM_F16 && !kernels->floats->run[1])) type = TFM_F32;
+    *in_panels = kernels->floats && !(type == TFM_F32 && l->options.in_place);
+#ifdef TRANSFORMER_BLAS
+    if (type == TFM_F32) *in_panels = 0;
+#endif
+    return type;
+}
+
+/* Row i of w in another type; a byte's scale besides. floats: room for a row. */
+static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i,
+                             tfm_dtype type, unsigned char *to, float *floats, float *scale) {
+    int64_t size = tfm__element_bytes(type, w->columns);
+    *scale = w->scales ? w->scales[i] : 0.0f;
+    if (type == w->dtype && type != TFM_F32) {
+        memcpy(to, w->data + i * size, (size_t)size);
+        return;
+    }
+    tfm__matrix_row(w, i, floats);
+    if (type == TFM_I8)
+        kernels->to_bytes(to, floats, tfm__byte_factor(kernels, floats, w->columns, scale), 0,
+                          w->columns);
+    else tfm__narrow(to, floats, type, w->columns);
+}
+
+/* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
+   byte_bias needs likewise. */
+static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
+                                   int32_t **offsets) {
+    int64_t filled = ((w->rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
+    int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
+    void *memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, filled, sizeof(float), &memory, l->err));
+    memset(memory, 0, (size_t)filled * sizeof(float));
+    *scales = (float *)memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, filled * blocks, sizeof(int32_t), &memory, l->err));
+    memset(memory, 0, (size_t)(filled * blocks) * sizeof(int32_t));
+    *offsets = (int32_t *)memory;
+    return TFM_OK;
+}
+
+/* Row i's offsets. */
+static void tfm__sum_bytes(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
+                           int bias, int32_t *offsets) {
+    int64_t filled = ((rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES, k;
+    for (k = 0; k < columns; k++)
+        offsets[k / TFM__X_BYTES * filled + i] += bias * (signed char)row[k];
+}
+
+/* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
+static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
+                                      unsigned char *temporary) {
+    int in_panels;
+    tfm__matrix from = *w;
+    tfm_tensor raw = tfm_tensor_2d((void *)(uintptr_t)w->data, w->dtype, w->rows, w->columns);
+    tfm_dtype type = tfm__kept_type(l, kernels, w, &in_panels);
+    int64_t K = w->columns, row_bytes = tfm__element_bytes(type, K), i, n, bytes, panels, full;
+    float *floats = (float *)(void *)(temporary + TFM__LANES * K * (int64_t)sizeof(float));
+    float *scales = NULL;
+    int32_t *offsets = NULL;
+    int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
+    void *memory = NULL;
+    unsigned char *to;
+    if (!in_panels && same) return TFM_OK; /* where it lies */
+    if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
+    if (!in_panels) {
+        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
+                                &memory, l->err));
+        for (i = 0; i < w->rows; i++) {
+            float scale;
+            tfm__convert_row(kernels, &from, i, type, temporary, floats, &scale);
+            memcpy((unsigned char *)memory + i * row_bytes, temporary, (size_t)row_bytes);
+            if (scales) scales[i] = scale;
+        }
+        w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
+        return TFM_OK;
+    }
+    w->dtype = type;
+    bytes = tfm__element_bytes(type, TFM__LANES * tfm__panel_columns(w));
+    full = w->rows / TFM__LANES, panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
+    same = same && l->is_ours && K == tfm__panel_columns(w);
+    if (!same || panels > full) { /* what is not full cannot take the place of its rows */
+        int64_t need = same ? bytes : panels * bytes;
+        TFM__TRY(tfm__pool_take(&l->model->pool, need, 1, &memory, l->err));
+        memset(memory, 0, (size_t)need);
+    }
+    to = same ? (unsigned char *)raw.data : (unsigned char *)memory;
+    if (same) w->tail = (unsigned char *)memory;
+    for (n = 0; n < panels; n++) {
+        int64_t rows = tfm__min(TFM__LANES, w->rows - n * TFM__LANES), r;
+        unsigned char *panel = same && n == full ? (unsigned char *)memory : to + n * bytes;
+        for (r = 0; r < rows; r++) {
+            float scale;
+            i = n * TFM__LANES + r;
+            tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
+            if (!scales) continue;
+            scales[i] = scale;
+            tfm__sum_bytes(temporary + r * row_bytes, i, w->rows, K, kernels->byte_bias, offsets);
+        }
+        tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
+    }
+    w->data = to, w->in_panels = 1;
+    w->scales = scales, w->offsets = offsets;
+    return TFM_OK;
+}
+
+/* All that are multiplied with. */
+static tfm_status tfm__arrange_matrices(tfm__loader *l) {
+    const tfm__kernels *kernels = tfm__kernels_here();
+    tfm__matrix *w;
+    int64_t columns = 0;
+    void *temporary;
+    for (w = l->model->matrices; w; w = w->next)
+        if (w->is_factor) columns = tfm__max(columns, w->columns);
+    TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
+                            &temporary, l->err));
+    for (w = l->model->matrices; w; w = w->next)
+        if (w->is_factor) TFM__TRY(tfm__arrange_matrix(l, kernels, w, (unsigned char *)temporary));
+    return TFM_OK;
+}
+
 /* The whole model: config, tensors in the order in which shapes become known, what is left over. */
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
@@ -6327,12 +7575,14 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         if (!l->used[i])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
-    return tfm__check_config(l, values);
+    TFM__TRY(tfm__check_config(l, values));
+    return tfm__arrange_matrices(l);
 }
 
 /* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
 static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, tfm_error *err) {
+                                    int64_t size, int is_ours, const tfm_model_options *options,
+                                    tfm_error *err) {
     tfm__loader l;
     tfm_safetensors *file = NULL;
     tfm_model *m = NULL;
@@ -6347,7 +7597,10 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     if (status == TFM_OK) /* lives as long as the file's directory, not the model */
         status = tfm__pool_take(&file->pool, file->n_entries, 1, &memory, err);
     if (status == TFM_OK) {
+        memset(&l, 0, sizeof l);
         l.file = file, l.model = m, l.err = err;
+        l.is_ours = is_ours;
+        if (options) l.options = *options;
         l.used = (unsigned char *)memory;
         l.temporary = &file->pool;
         memset(l.used, 0, (size_t)file->n_entries);
@@ -6363,13 +7616,21 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     return status;
 }
 
+static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
+    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %i, no type of weights",
+                         (int64_t)o->weights);
+    return TFM_OK;
+}
+
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err) {
     tfm__pool pool;
     pool.blocks = NULL;
     TFM__TRY(tfm__check_buffer(model, data, size, err));
+    TFM__TRY(tfm__check_options(options, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
-    return tfm__load_in_pool(model, &pool, data, (int64_t)size, err);
+    return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
@@ -6380,9 +7641,10 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     int64_t size;
     pool.blocks = NULL;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
+    TFM__TRY(tfm__check_options(options, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
     TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
-    return tfm__load_in_pool(model, &pool, data, size, err);
+    return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
 }
 #endif
 
@@ -6622,7 +7884,9 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     memset(&z, 0, sizeof z);
     TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
-    z.M = rows, z.D = D, z.scores = longest * s->team.n, z.key_rows = rows;
+    z.M = rows, z.D = D,
+    z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
+    z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
     if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
     TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
@@ -6816,24 +8080,28 @@ static void tfm__embed(const tfm_session *s, float *x, int is_target, const int3
                        const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
     const tfm_model *m = s->model;
     const tfm_config *c = &m->config;
-    const tfm_tensor *E = is_target ? &m->tgt_embedding : &m->src_embedding;
+    const tfm__matrix *E = is_target ? m->tgt_embedding : m->src_embedding;
+    const tfm__kernels *kernels = tfm__kernels_here();
     const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
     float scale = (float)c->embedding_scale;
-    int64_t b, l, d, D = c->d_model;
+    int64_t b, l, D = c->d_model;
+    TFM_PART(EMBEDDING);
     for (b = 0; b < B; b++)
         for (l = 0; l < L; l++) {
             int64_t at = b * L + l, p = first + l;
-            const float *e = (const float *)E->data + ids[at] * E->strides[0], *position = NULL;
+            const float *position = NULL;
             float *row = x + at * D;
             int zero = is_target && c->start_embedding_zero && p == 0;
-            for (d = 0; d < D; d++) row[d] = zero ? 0.0f : e[d] * scale;
+            if (zero) memset(row, 0, (size_t)D * sizeof *row);
+            else tfm__matrix_row(E, ids[at], row);
+            if (scale != 1) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED)
                 position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
             else if (s->positions) position = s->positions + p * D;
             if (position && !(pads && pads[at] && c->pad_position_zero))
-                tfm__add_to(row, position, D);
+                kernels->add(row, position, D);
             if (is_target ? m->has_tgt_norm : m->has_src_norm)
-                tfm__norm_row(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
+                kernels->norm(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
         }
 }
 
@@ -6852,8 +8120,9 @@ static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
     return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
 
-/* Encodes the batch in src_ids, and projects cross keys and values for every decoder layer. */
-static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
+/* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
+   memory: once a sentence, for every step to come. */
+static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
     int32_t i;
@@ -6870,11 +8139,10 @@ static void tfm__run_encoder(tfm_session *s, const tfm_tensor *attention) {
         tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
         tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
                      attention ? attention->strides[0] : 0);
-        /* once a sentence, for every decoding step to come */
-        for (i = 0; i < m->decoder.n_layers; i++) {
+        for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
             const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
             tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
-            tfm__append_kv(&p, &rows, w, &kv, 0);
+            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
         }
     }
 }
@@ -6893,7 +8161,7 @@ static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_erro
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
     TFM__TRY(tfm__set_source(session, src, err));
-    tfm__run_encoder(session, NULL);
+    tfm__run_encoder(session, 0, NULL);
     return TFM_OK;
 }
 
@@ -6970,7 +8238,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
                              s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, &o.encoder_attention);
+    tfm__run_encoder(s, 1, &o.encoder_attention);
     per = tfm__max(1, tfm__group_rows(s) / T);
     for (b0 = 0; b0 < s->B; b0 += per) {
         int64_t B = tfm__min(per, s->B - b0);
@@ -6981,6 +8249,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
                           &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
+        TFM_PART(OUTPUT);
         tfm__linear(&y, &x, &m->generator, s->work.team);
     }
     return TFM_OK;
@@ -7624,7 +8893,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     for (b = 0; b < src->rows; b++) /* a source of any length: the shortest cap is the strictest */
         TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, NULL);
+    tfm__run_encoder(s, 1, NULL);
     s->decoding = 1;
     s->decode = o;
     s->beam = o.beam ? o.beam : 1;
@@ -7675,7 +8944,8 @@ static void tfm__store_attention(tfm_session *s) {
         const float *heads = s->step_attention + i * H * s->S;
         float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
         memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
-        for (h = first + 1; h < first + n; h++) tfm__add_to(out, heads + h * s->S, s->S);
+        for (h = first + 1; h < first + n; h++)
+            tfm__kernels_here()->add(out, heads + h * s->S, s->S);
         for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
     }
 }
@@ -7710,7 +8980,9 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
         tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
+        TFM_PART(OUTPUT);
         tfm__linear(&logits, &x, &m->generator, s->work.team);
+        TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
             b = s->running[i];
@@ -7722,6 +8994,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         s->n_running = kept;
         s->position++;
     }
+    TFM_PART(OTHER);
     *running = s->n_running;
     return TFM_OK;
 }
@@ -7845,6 +9118,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
         int64_t n = tfm__min(s->max_rows, B * L - at);
         tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
         tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
+        TFM_PART(OUTPUT);
         tfm__linear(&logits, &x, &s->model->generator, s->work.team);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / L, l = (at + i) % L;
@@ -7877,7 +9151,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
                          "tgt has %i tokens a row and an end token, the session takes %i",
                          (int64_t)tgt->width, (int64_t)s->max_target);
     TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, NULL);
+    tfm__run_encoder(s, 1, NULL);
     L = (int64_t)tgt->width + 1;
     per = tfm__max(1, tfm__group_rows(s) / L);
     for (b0 = 0; b0 < s->B; b0 += per) {

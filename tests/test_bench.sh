@@ -10,10 +10,36 @@ status() { "$@" > $dir/out 2> $dir/err; echo $?; }
 check "one workload" 0 "$(status build/bench --only encode-1x32 --repeat 1 --vocabulary 100)"
 check "  prints its row" 1 "$(grep -c '^encode-1x32  *1  *[0-9.]* ' $dir/out)"
 check "  and no other" 1 "$(grep -c '^[a-z0-9-]*  *1  *[0-9.]* ' $dir/out)"
+small="--only greedy-1 --repeat 1 --vocabulary 100 --source 7 --target 5"
+check "greedy of other lengths" 0 "$(status build/bench $small --steps --parts)"
+check "  says so" 1 "$(grep -c '^greedy-1-7x5  *1 ' $dir/out)"
+check "  percentiles of steps" 1 "$(grep -c '^  start [0-9.]* ms; steps p10 [0-9.]*, p50 [0-9.]*, p90 [0-9.]*, p99 [0-9.]*, max [0-9.]* ms$' $dir/out)"
+check "  steps by position" 1 "$(grep -c '^  mean of positions 1-1 [0-9.]*, 2-2 [0-9.]*, 3-3 [0-9.]*, 4-4 [0-9.]*, 5-5 [0-9.]* ms$' $dir/out)"
+check "  parts add up" "parts 100" "$(grep 'projections [0-9.]* %' $dir/out | tr ',' '\n' |
+    awk '{ for (i = 1; i < NF; i++) if ($(i + 1) == "%") sum += $i } END { printf "parts %.0f", sum }')"
+if grep -q 'TFM_PART(PROJECTIONS)' transformer.h; then
+    build/bench $small --json --parts | grep '"parts": ' | tr ',' '\n' > $dir/parts
+    for part in projections attention FFN output norm search; do
+        check "  $part take time" 1 "$(grep -c "\"$part\": 0.[0-9]*[1-9]" $dir/parts)"
+    done
+fi
+check "JSON" 0 "$(status build/bench $small --json --parts)"
+cp $dir/out $dir/one
+check "  counts the operations that the formula says" "" "$(sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' $dir/one | awk '$1 != $2')"
+check "two threads" 0 "$(status build/bench $small --json --threads 2)"
+check "  same tokens" "$(grep -o '"ids": .*\]' $dir/one)" "$(grep -o '"ids": .*\]' $dir/out)"
+for type in f32 f16 bf16 int8; do
+    check "weights $type" "0 1" "$(status build/bench $small --weights $type) $(grep -c ", $type, 1 thread, " $dir/out)"
+done
+check "a file of int8" 0 "$(status build/bench --write $dir/int8 --weights int8 --vocabulary 50)"
+check "  as quantize writes it" "0 " "$(status build/quantize $dir/int8 $dir/again int8) $(cmp $dir/int8 $dir/again 2>&1)"
+rm -f $dir/int8 $dir/again
 check "a model on a line, as JSON" 0 "$(echo 我是学生。 |
     status build/bench examples/models/zh-en.safetensors --only 'beam 1' --repeat 1 --json)"
 check "  of one sentence" 1 "$(grep -c '"sentences": 1,' $dir/out)"
 check "a workload that there is not" 2 "$(status build/bench --only nothing)"
+check "an unknown type" 2 "$(status build/bench --weights int4)"
+check "CPU time of threads" 2 "$(status build/bench --cpu --threads 2)"
 check "no lines: exit status 1" 1 "$(status build/bench examples/models/zh-en.safetensors < /dev/null)"
 echo "test_bench: $passed passed, $failed failed"
 [ $failed -eq 0 ]

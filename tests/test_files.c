@@ -407,7 +407,7 @@ static void model_files(void) {
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is [0, 20]");
     tiny_write(&w, t);
     reshape(&w, "src_embedding.weight", TFM_I32, 2, 11, 20);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is I32, expected F32, F16 or BF16");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is I32, expected F32, F16, BF16 or I8");
     tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
@@ -499,6 +499,7 @@ static void no_memory(void) {
             tfm_session *session = NULL;
             tfm_status status;
             memset(&f, 0, sizeof f);
+            memset(&o, 0, sizeof o);
             f.fail_at = n, f.persistent = persistent;
             a.allocate = faulty_allocate, a.release = faulty_release, a.user = &f;
             o.allocator = &a;

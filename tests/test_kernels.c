@@ -148,35 +148,215 @@ static void largest_and_scale(const tfm__kernels *k) {
     CHECK(right, "the largest of 0 to 66 numbers, NaN passed over; their halves");
 }
 
-/* Products of awkward shapes, whole: every element has the bits of the row alone. */
-static void products(void) {
-    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 31, 64, 65};
-    enum { N_SIZES = sizeof sizes / sizeof *sizes, EDGE = 65 };
-    static float x[EDGE * EDGE], w[EDGE * EDGE], b[EDGE], y[EDGE * (EDGE + 1)], one[EDGE];
-    unsigned seed = 3;
-    int64_t i, j, m;
-    int a, c, d, same = 1, clean = 1;
-    for (i = 0; i < EDGE * EDGE; i++) {
-        x[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
-        w[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
+/* Numbers in -1 .. 1, NaN behind each row of n. */
+static void fill_rows(float *rows, int64_t m, int64_t n, int64_t stride, unsigned *seed) {
+    int64_t i, k;
+    for (i = 0; i < m * stride; i++) rows[i] = NAN;
+    for (i = 0; i < m; i++)
+        for (k = 0; k < n; k++) rows[i * stride + k] = (float)tiny_random(seed) / 8388608.0f - 1.0f;
+}
+
+static void loops(const tfm__kernels *k) {
+    static const float weights[64] = {1, 2, 3}, biases[64] = {0.5f, -1, 7};
+    float x[80], y[80], z[80];
+    unsigned char bytes[80 + 64];
+    unsigned seed = 11;
+    double norm_error = 0;
+    int64_t n, i;
+    int sums = 1, sizes = 1, rounded = 1, clean = 1;
+    for (n = 1; n <= 66; n++) {
+        double mean = 0, square = 0;
+        float most = 0;
+        tfm_norm_weights w;
+        fill_rows(x, 1, n, 80, &seed);
+        fill_rows(y, 1, n, 80, &seed);
+        memcpy(z, y, sizeof z);
+        for (i = n; i < 80; i++) z[i] = 3;
+        k->add(z, x, n);
+        for (i = 0; i < n; i++) sums &= z[i] == x[i] + y[i];
+        for (; i < 80; i++) clean &= z[i] == 3;
+        for (i = 0; i < n; i++)
+            if (fabsf(x[i]) > most) most = fabsf(x[i]);
+        sizes &= k->largest_size(x, n) == most;
+        k->to_bytes(bytes, x, 127 / most, 128, n);
+        for (i = 0; i < n; i++) {
+            float v = rintf(x[i] * (127 / most));
+            rounded &= bytes[i] == (unsigned char)((int)v + 128);
+        }
+        if (n < 2 || n > 64) continue;
+        memset(&w, 0, sizeof w);
+        if (n % 2) w.weight = tfm_tensor_1d((void *)(uintptr_t)weights, TFM_F32, n);
+        if (n % 3) w.bias = tfm_tensor_1d((void *)(uintptr_t)biases, TFM_F32, n);
+        for (i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+        for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
+        for (i = 0; i < 80; i++) z[i] = 3;
+        k->norm(z, x, n, &w);
+        for (i = 0; i < n; i++) {
+            double v = ((double)x[i] - mean) / sqrt(square / (double)n + 1e-5);
+            if (n % 2) v *= (double)weights[i];
+            if (n % 3) v += (double)biases[i];
+            v = fabs(v - (double)z[i]);
+            if (!(v <= norm_error)) norm_error = v;
+        }
+        for (; i < 80; i++) clean &= z[i] == 3;
     }
-    for (i = 0; i < EDGE; i++) b[i] = (float)i;
-    for (a = 0; a < N_SIZES; a++)
-        for (c = 0; c < N_SIZES; c++)
-            for (d = 0; d < N_SIZES; d++) {
-                int64_t M = sizes[a], N = sizes[c], K = sizes[d];
-                const float *bias = (a + c + d) % 2 ? b : NULL;
-                for (i = 0; i < M * (N + 1); i++) y[i] = 7;
-                tfm__matmul(y, N + 1, x, EDGE, M, w, EDGE, N, K, bias);
-                for (m = 0; m < M; m++) {
-                    tfm__matmul(one, N, x + m * EDGE, EDGE, 1, w, EDGE, N, K, bias);
-                    for (j = 0; j < N; j++) same &= one[j] == y[m * (N + 1) + j];
-                    clean &= y[m * (N + 1) + N] == 7;
+    CHECK(sums && clean, "sums of 1 to 66, nothing written behind");
+    CHECK(sizes && rounded, "sizes and bytes of 1 to 66");
+    CHECK(norm_error < 2e-6, "norms of 2 to 64: largest difference %.2g", norm_error);
+}
+
+/* Of each activation at many places, in units of the last place of |x|, or of the value where that
+   is larger: what is lost where a sum cancels is no fault of the kernel's. */
+static void activations(const tfm__kernels *k) {
+    static const char *const names[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
+    int a, i;
+    for (a = TFM_RELU; a <= TFM_GELU_SIGMOID; a++) {
+        double most = 0;
+        float at, x[19];
+        int same = 1;
+        for (at = -12; at < 12; at += 0.00037f) {
+            double v = (double)at, expected = 0, size, error;
+            for (i = 0; i < 19; i++) x[i] = at;
+            k->activate(x, 18, (tfm_activation)a);
+            if (a == TFM_RELU) expected = v < 0 ? 0 : v;
+            if (a == TFM_GELU) expected = v / 2 * (1 + erf(v * sqrt(0.5)));
+            if (a == TFM_GELU_TANH)
+                expected =
+                    v / 2 *
+                    (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+            if (a == TFM_SWISH) expected = v / (1 + exp(-v));
+            if (a == TFM_GELU_SIGMOID) expected = v / (1 + exp(-1.702 * v));
+            size = fmax(fabs(expected), a == TFM_GELU || a == TFM_GELU_TANH ? fabs(v) : 1e-30);
+            error = fabs((double)x[17] - expected) /
+                    ldexp(1, (int)fmax(floor(log2(size + 1e-30)), -126) - 23);
+            /* exp of an argument that was rounded: its error grows with the argument */
+            error /= a > TFM_GELU_TANH ? 1 + fabs(v) : 1;
+            if (!(error <= most)) most = error;
+            same &= x[0] == x[17] && x[18] == at;
+        }
+        x[0] = NAN, x[1] = -1000, x[2] = 1000;
+        k->activate(x, 3, (tfm_activation)a);
+        CHECK(most <= 4 && same && isnan(x[0]) && fabsf(x[1]) == 0 && x[2] == 1000,
+              "%s: within %.2f ULP", names[a], most);
+    }
+}
+
+/* A matrix of rows as a model keeps it for these kernels. */
+typedef struct kept {
+    tfm_model model;
+    tfm__matrix matrix;
+} kept;
+static void keep(kept *m, const tfm__kernels *kernels, const void *data, tfm_dtype from,
+                 tfm_weight_type weights, int64_t rows, int64_t columns) {
+    tfm__loader l;
+    void *temporary = test_memory((size_t)(17 * columns + 16) * 4);
+    memset(&l, 0, sizeof l);
+    memset(m, 0, sizeof *m);
+    must(tfm__choose_allocator(&m->model.pool.allocator, NULL, &err));
+    l.model = &m->model, l.options.weights = weights, l.err = &err;
+    m->matrix.dtype = from, m->matrix.rows = rows, m->matrix.columns = columns;
+    m->matrix.data = (const unsigned char *)data;
+    must(tfm__arrange_matrix(&l, kernels, &m->matrix, (unsigned char *)temporary));
+}
+
+/* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */
+static void multiply(const tfm__kernels *kernels, const tfm__matrix *w, float *y, const float *x,
+                     int64_t x_stride, int64_t M, int64_t first, int64_t N, const float *bias) {
+    tfm_linear_weights linear;
+    tfm__product p;
+    int64_t i;
+    memset(&linear, 0, sizeof linear);
+    linear.weight = tfm_tensor_2d((void *)(uintptr_t)w, TFM__KEPT, w->rows, w->columns);
+    for (i = 0; i < M * (N + 1); i++) y[i] = 7;
+    p.y = y, p.y_stride = N + 1, p.x = x, p.x_stride = x_stride, p.M = M;
+    p.w = w, p.first = first, p.N = N, p.bias = bias, p.activation = -1;
+    tfm__linear_rows(kernels, &p, &linear);
+}
+
+/* Products with matrices of each type, of awkward shapes. */
+static void products(const tfm__kernels *kernels) {
+    static const int64_t ms[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 23, 147};
+    static const int64_t ns[] = {1, 15, 16, 17, 65}, ks[] = {1, 3, 4, 17, 512, 517, 2052};
+    enum { MOST_M = 147, MOST_N = 65, MOST_K = 2052, X_STRIDE = MOST_K + 3 };
+    static float x[MOST_M * X_STRIDE], w[MOST_N * MOST_K], bias[MOST_N];
+    static float y[MOST_M * (MOST_N + 1)], one[MOST_N + 1], rows[MOST_N * MOST_K], xb[MOST_K];
+    int type, a, b, c;
+    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+        static const char *const names[] = {"", "f32", "f16", "bf16", "i8"};
+        double most = 0;
+        int same = 1, clean = 1, exact = 1;
+        unsigned seed = 3;
+        for (b = 0; b < 5; b++)
+            for (c = 0; c < 7; c++) {
+                int64_t N = ns[b], K = ks[c], first = N > 16 ? 16 : 0, m, n, k;
+                kept held;
+                fill_rows(x, MOST_M, K, X_STRIDE, &seed);
+                fill_rows(w, N, K, K, &seed);
+                fill_rows(bias, 1, N, N, &seed);
+                keep(&held, kernels, w, TFM_F32, (tfm_weight_type)type, N, K);
+                for (n = 0; n < N; n++) tfm__matrix_row(&held.matrix, n, rows + n * K);
+                for (a = 0; a < 11; a++) {
+                    int64_t M = ms[a];
+                    const float *some = (a + b + c) % 2 ? bias : NULL;
+                    multiply(kernels, &held.matrix, y, x, X_STRIDE, M, 0, N, some);
+                    for (m = 0; m < M; m++) clean &= y[m * (N + 1) + N] == 7;
+                    /* a row alone, and its later columns alone, as threads take them */
+                    for (m = 0; m < M; m += 1 + M / 5) {
+                        multiply(kernels, &held.matrix, one, x + m * X_STRIDE, X_STRIDE, 1, 0, N,
+                                 some);
+                        same &= memcmp(one, y + m * (N + 1), (size_t)N * sizeof *one) == 0;
+                        multiply(kernels, &held.matrix, one, x + m * X_STRIDE, X_STRIDE, 1, first,
+                                 N - first, some ? some + first : NULL);
+                        same &= memcmp(one, y + m * (N + 1) + first,
+                                       (size_t)(N - first) * sizeof *one) == 0;
+                    }
+                    /* the last row against its sums in double, of bytes against whole numbers */
+                    m = M - 1;
+                    for (n = 0; n < N; n++) {
+                        const float *xm = x + m * X_STRIDE;
+                        double sum = some ? (double)some[n] : 0, size = fabs(sum), error;
+                        float scale = 0, v = 0;
+                        if (type == TFM_WEIGHTS_I8) {
+                            float factor = tfm__byte_factor(kernels, xm, K, &scale);
+                            for (k = 0; k < K; k++) xb[k] = rintf(xm[k] * factor);
+                        }
+                        if (type == TFM_WEIGHTS_I8) {
+                            int64_t k0, whole;
+                            for (k0 = 0; k0 < K; k0 += 2048) {
+                                float part;
+                                for (k = k0, whole = 0; k < K && k < k0 + 2048; k++)
+                                    whole += (int64_t)xb[k] * (int64_t)rintf(rows[n * K + k] /
+                                                                             held.matrix.scales[n]);
+                                part = (float)whole * (scale * held.matrix.scales[n]);
+                                v = k0 ? v + part : part;
+                            }
+                            if (some) v += some[n];
+                            exact &= v == y[m * (N + 1) + n];
+                        }
+                        for (k = 0; k < K; k++) {
+                            sum += (double)xm[k] * (double)rows[n * K + k];
+                            size += fabs((double)xm[k] * (double)rows[n * K + k]);
+                        }
+                        error = fabs((double)y[m * (N + 1) + n] - sum) / size;
+                        if (!(error <= most)) most = error;
+                    }
                 }
+                /* what was kept is the nearest of its type */
+                for (k = 0; k < N * K; k++) {
+                    double off = fabs((double)rows[k] - (double)w[k]), size = fabs((double)w[k]);
+                    clean &= type == TFM_WEIGHTS_F32    ? off == 0
+                             : type == TFM_WEIGHTS_F16  ? off <= fmax(size / 2048, 3e-8)
+                             : type == TFM_WEIGHTS_BF16 ? off <= size / 256
+                                                        : off <= 0.502 / 127;
+                }
+                tfm__pool_free(&held.model.pool);
             }
-    CHECK(same, "products of %d shapes: a row has the bits that it has alone",
-          N_SIZES * N_SIZES * N_SIZES);
-    CHECK(clean, "nothing written behind their rows");
+        CHECK(same, "%s: a row has the bits that it has alone, and in parts", names[type]);
+        CHECK(clean, "%s: weights as near as can be, nothing written behind", names[type]);
+        CHECK(exact && most < (type == TFM_WEIGHTS_I8 ? 2e-2 : 1e-6),
+              "%s: products of %d shapes: largest error %.2g of the sum of sizes%s", names[type],
+              11 * 5 * 7, most, type == TFM_WEIGHTS_I8 ? ", sums of bytes exact" : "");
+    }
 }
 
 int main(void) {
@@ -193,10 +373,12 @@ int main(void) {
         weighted(k);
         exponentials(k);
         largest_and_scale(k);
-    }
-    SECTION(tfm_cpu_string());
-#ifndef TRANSFORMER_BLAS
-    products();
+        loops(k);
+        activations(k);
+#ifndef TRANSFORMER_BLAS /* which decides by itself */
+        products(k);
 #endif
+    }
+    printf("  here: %s\n", tfm_cpu_string());
     return test_done("test_kernels");
 }

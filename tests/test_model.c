@@ -310,7 +310,7 @@ static void memory(void) {
     tfm_model *model;
     tfm_session *s;
     tfm_session_options o;
-    tfm_model_options mo;
+    tfm_model_options mo = {0};
     tfm_allocator model_allocator, session_allocator;
     tiny_counter model_counter, session_counter;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
@@ -579,8 +579,10 @@ static void narrow_types(void) {
         char *bytes, *shifted;
         const unsigned one = 1;
         int little = *(const unsigned char *)&one;
+        tfm_model_options in_place = {0};
         tfm_model *model;
         tfm_session *s;
+        in_place.in_place = 1;
         tiny_write(&w, t);
         bytes = (char *)tiny_bytes(&w, &size);
         shifted = (char *)test_memory(size + 128);
@@ -588,13 +590,13 @@ static void narrow_types(void) {
         same = 1;
         for (k = 0; k < 5; k++) {
             memmove(shifted + k, bytes, size);
-            must(tfm_model_load(&model, shifted + k, size, NULL, &err));
+            must(tfm_model_load(&model, shifted + k, size, &in_place, &err));
             s = tiny_session(model, 2, 3, 3);
             must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
             if (k == 0)
-                CHECK(((char *)model->src_embedding.data > shifted &&
-                       (char *)model->src_embedding.data < shifted + size) == little,
+                CHECK(((const char *)tfm__kept(&model->generator)->data > shifted &&
+                       (const char *)tfm__kept(&model->generator)->data < shifted + size) == little,
                       "aligned weights are used where they lie, if the machine is little-endian");
             tfm_free_session(s), tfm_free_model(model);
         }

@@ -121,7 +121,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
     tfm_safetensors *file = NULL;
     model_shape read;
     tfm_tensor tensor;
-    int64_t elements = 0, i;
+    int64_t elements = 0, halves = 0, bytes = 0, i;
     if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
         CHECK(0, "%s", err.text);
         return;
@@ -129,8 +129,15 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tensor = tfm_safetensors_tensor(file, i);
         elements += test_count(&tensor);
+        if (strncmp(tfm_safetensors_name(file, i), "encoder.", 8) != 0) continue;
+        halves += test_count(&tensor) * (tensor.rank == 2 ? 2 : 4);
+        bytes += tensor.rank == 2 ? test_count(&tensor) + 4 * tensor.dims[0]
+                                  : 4 * test_count(&tensor);
     }
     CHECK(params_model(m) == elements, "%lld parameters", (long long)elements);
+    CHECK(size_encoder(m, unit_bytes(TFM_BF16)) == halves &&
+              size_encoder(m, unit_bytes(TFM_I8)) == bytes,
+          "the encoder in %lld bytes as BF16, %lld as I8", (long long)halves, (long long)bytes);
     read = shape_of_model(config, file);
     CHECK(memcmp(&read, m, sizeof read) == 0, "the shape is read back from the file");
     tfm_free_safetensors(file);
@@ -154,7 +161,8 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     }
 }
 
-/* Pads are projected as every position is, but no query visits those at a row's end. */
+/* Pads are projected as every position is, but no query visits those at a row's end. The encoder
+   alone makes no keys and values for the decoder. */
 static void check_lengths(const model_case *c, const model_shape *m, tfm_session *session) {
     int32_t lengths[IDS], b;
     tfm_batch src;
@@ -163,7 +171,8 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     src = tiny_batch(ids, lengths, c->B, c->S);
     counted = 0;
     if (tfm_encode(session, &src, &err) != TFM_OK) CHECK(0, "%s", err.text);
-    expected = ops_encode(m, (int64_t)c->B * c->S, c->S * visible);
+    expected = ops_encode(m, (int64_t)c->B * c->S, c->S * visible) -
+               m->N_decoder * ops_keys_values(m, (int64_t)c->B * c->S);
     CHECK(counted == expected, "encode, %lld of %lld tokens are no pads: %lld operations",
           (long long)visible, (long long)c->B * c->S, (long long)counted);
 }

@@ -1,6 +1,6 @@
 /* Threads: the same bits for any number of them and for a host's parallel-for; sessions that start,
-   stop, sleep and run side by side, in threads and processes. Built with -fsanitize=thread it is the
-   race test. */
+   stop, sleep and run side by side, in threads and processes. Built with -fsanitize=thread it is
+   the race test. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"

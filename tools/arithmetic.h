@@ -72,31 +72,59 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     return m;
 }
 
-/* ---- parameters ---- */
+/* ---- parameters, and the bytes that they take ---- */
+
+/* What is counted: for an element of a matrix, for each of its rows besides, and for an element of
+   anything else. */
+typedef struct weight_unit {
+    int64_t matrix, row, vector;
+} weight_unit;
+
+static inline weight_unit unit_parameters(void) {
+    weight_unit u = {1, 0, 1};
+    return u;
+}
+/* Bytes where matrices are kept as F32, F16, BF16, or I8 with a scale a row. */
+static inline weight_unit unit_bytes(tfm_dtype matrices) {
+    weight_unit u = {4, 0, 4};
+    if (matrices == TFM_F16 || matrices == TFM_BF16) u.matrix = 2;
+    if (matrices == TFM_I8) u.matrix = 1, u.row = 4;
+    return u;
+}
+/* The type of a file's matrices: the first layer's, which tools/quantize gives to all. */
+static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
+    int64_t i = tfm_safetensors_find(file, "encoder.layers.0.linear1.weight");
+    return i < 0 ? TFM_F32 : tfm_safetensors_tensor(file, i).dtype;
+}
 
 /* [out, in] and its bias, if it has one */
-static inline int64_t params_linear(int64_t in, int64_t out, int64_t bias) {
-    return in * out + bias * out;
+static inline int64_t size_linear(weight_unit u, int64_t in, int64_t out, int64_t bias) {
+    return u.matrix * in * out + (u.row + u.vector * bias) * out;
 }
 /* the projections of keys and values, which cross-attention applies once a sentence */
-static inline int64_t params_keys_values(const model_shape *m) {
-    return params_linear(m->D, m->H * (m->K + m->W), m->in_bias);
+static inline int64_t size_keys_values(const model_shape *m, weight_unit u) {
+    return size_linear(u, m->D, m->H * (m->K + m->W), m->in_bias);
 }
+static inline int64_t size_attention(const model_shape *m, weight_unit u) {
+    return size_linear(u, m->D, m->H * m->K, m->in_bias) + size_keys_values(m, u) +
+           m->out_proj * size_linear(u, m->H * m->W, m->D, m->out_bias);
+}
+static inline int64_t size_feed_forward(const model_shape *m, weight_unit u, int64_t F) {
+    return size_linear(u, m->D, F, m->linear1_bias) + size_linear(u, F, m->D, m->linear2_bias);
+}
+static inline int64_t size_encoder(const model_shape *m, weight_unit u) {
+    int64_t layer = size_attention(m, u) + size_feed_forward(m, u, m->F_encoder) +
+                    2 * m->norm * u.vector * m->D;
+    return m->N_encoder * layer + m->encoder_norm * u.vector * m->D;
+}
+static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
+    int64_t layer = 2 * size_attention(m, u) + size_feed_forward(m, u, m->F_decoder) +
+                    3 * m->norm * u.vector * m->D;
+    return m->N_decoder * layer + m->decoder_norm * u.vector * m->D;
+}
+
 static inline int64_t params_attention(const model_shape *m) {
-    return params_linear(m->D, m->H * m->K, m->in_bias) + params_keys_values(m) +
-           m->out_proj * params_linear(m->H * m->W, m->D, m->out_bias);
-}
-static inline int64_t params_feed_forward(const model_shape *m, int64_t F) {
-    return params_linear(m->D, F, m->linear1_bias) + params_linear(F, m->D, m->linear2_bias);
-}
-static inline int64_t params_encoder(const model_shape *m) {
-    int64_t layer = params_attention(m) + params_feed_forward(m, m->F_encoder) + 2 * m->norm * m->D;
-    return m->N_encoder * layer + m->encoder_norm * m->D;
-}
-static inline int64_t params_decoder(const model_shape *m) {
-    int64_t layer = 2 * params_attention(m) + params_feed_forward(m, m->F_decoder) +
-                    3 * m->norm * m->D;
-    return m->N_decoder * layer + m->decoder_norm * m->D;
+    return size_attention(m, unit_parameters());
 }
 /* A shared target embedding counts once. */
 static inline int64_t params_embeddings(const model_shape *m) {
@@ -109,7 +137,8 @@ static inline int64_t params_generator(const model_shape *m) {
     return m->V_target * (m->generator * m->D + m->generator_bias);
 }
 static inline int64_t params_model(const model_shape *m) {
-    return params_embeddings(m) + params_encoder(m) + params_decoder(m) + params_generator(m);
+    weight_unit u = unit_parameters();
+    return params_embeddings(m) + size_encoder(m, u) + size_decoder(m, u) + params_generator(m);
 }
 
 /* ---- operations ---- */
@@ -152,18 +181,23 @@ static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t sel
 
 /* ---- bytes ---- */
 
-/* Weights that a pass over rows positions reads, each once, as the floats that they are in memory:
+/* Rows of the embedding, of learned positions, which stay floats, and of an embedding's norm. */
+static inline int64_t bytes_embed(const model_shape *m, weight_unit u, int64_t rows, int64_t norm) {
+    return rows * (u.matrix * m->D + u.row) + (m->src_positions ? rows : 0) * u.vector * m->D +
+           norm * u.vector * m->D;
+}
+/* Weights that a pass over rows positions reads, each once, by unit_bytes of how they are kept:
    rows of embeddings and learned positions, and all of the layers. */
-static inline int64_t bytes_encode(const model_shape *m, int64_t rows) {
-    return 4 * (rows * m->D * (m->src_positions ? 2 : 1) + m->src_embedding_norm * m->D +
-                params_encoder(m) + m->N_decoder * params_keys_values(m));
+static inline int64_t bytes_encode(const model_shape *m, weight_unit u, int64_t rows) {
+    return bytes_embed(m, u, rows, m->src_embedding_norm) + size_encoder(m, u) +
+           m->N_decoder * size_keys_values(m, u);
 }
-static inline int64_t bytes_decode(const model_shape *m, int64_t rows) {
-    return 4 * (rows * m->D * (m->src_positions ? 2 : 1) + m->tgt_embedding_norm * m->D +
-                params_decoder(m) - m->N_decoder * params_keys_values(m) +
-                params_linear(m->D, m->V_target, m->generator_bias));
+static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t rows) {
+    return bytes_embed(m, u, rows, m->tgt_embedding_norm) + size_decoder(m, u) -
+           m->N_decoder * size_keys_values(m, u) +
+           size_linear(u, m->D, m->V_target, m->generator_bias);
 }
-/* Keys and values of that many positions in every decoder layer. */
+/* Keys and values of that many positions in every decoder layer, as floats. */
 static inline int64_t bytes_cache(const model_shape *m, int64_t positions) {
     return 4 * m->N_decoder * positions * m->H * (m->K + m->W);
 }

@@ -2,8 +2,9 @@
 """The workloads of build/bench through other engines: make all, then python tools/bench_peers.py
 
 CTranslate2, PyTorch and ONNX Runtime, those that are installed, compute with the weights that
-`build/bench --write` makes from a seed, on the same tokens, one thread, f32, in turns with
-build/bench: each round runs every engine a few times, and the medians are over all rounds. What is
+`build/bench --write` makes from a seed, on the same tokens, in turns with build/bench: each round
+runs every engine a few times, and the medians are over all rounds. Each engine is a process of its
+own, stopped while others run, as threads that wait by spinning would disturb them. What is
 compared:
 
   encode   CTranslate2: Encoder.forward_batch; PyTorch: nn.TransformerEncoder with its fast path;
@@ -14,15 +15,24 @@ compared:
   greedy   CTranslate2: translate_batch; PyTorch and ONNX Runtime: a loop in Python over a step with
            cached keys and values, of which the loop itself is a small part.
   beam     CTranslate2 only.
+  load     a file as the engine stores it, with the type of weights that is wanted, into memory,
+           by a new process each time; the peak of memory after a greedy-1.
+  models   --model FILE=TEXT, with one sentence a line: CTranslate2 with the same weights translates
+           the same tokens, in batches of 32 by length, as build/bench does, which also tokenizes.
 
-Whether an engine gave the same tokens as build/bench, or the same encoding as PyTorch, is printed
-beside its ratio.
+int8: CTranslate2 computes as "int8", ONNX Runtime by quantize_dynamic (u8 x s8, a scale a column),
+PyTorch by torch.ao.quantization.quantize_dynamic of its linear layers, attention and norms in f32.
+
+Peers run at their best: CTranslate2 as it comes, and tuned by the environment (SETTINGS). Whether
+an engine gave the same tokens as build/bench, or how far its encoding is off PyTorch's in f32, is
+printed beside its ratio.
 """
 
 import argparse
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -30,16 +40,15 @@ import tempfile
 import time
 from pathlib import Path
 
-for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[variable] = "1"
-import numpy as np  # noqa: E402
-from safetensors.numpy import load_file  # noqa: E402
+import numpy as np
 
 BENCH = Path(__file__).resolve().parent.parent / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
+BATCH = 32  # of the sentences of a model, as in bench.c
 # as in bench.c: kind, rows, source, target, beam, vocabulary
 WORKLOADS = {
+    "load": ("load", 1, 32, 64, 1, 32000),
     "encode-1x32": ("encode", 1, 32, 0, 1, 32000),
     "encode-1x128": ("encode", 1, 128, 0, 1, 32000),
     "encode-8x128": ("encode", 8, 128, 0, 1, 32000),
@@ -50,6 +59,15 @@ WORKLOADS = {
     "beam4-16": ("decode", 16, 32, 64, 4, 32000),
     "forward-32x10-32x20": ("forward", 32, 10, 20, 1, 10000),
 }
+# Peers: the engine, and what its environment has besides. Threads that spin while they wait, and
+# memory that is kept, not given back and faulted in again at every step.
+TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+         "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000",
+         "MALLOC_TOP_PAD_": "64000000"}
+SETTINGS = {"ctranslate2": ("ctranslate2", {}),
+            "ctranslate2 tuned": ("ctranslate2", TUNED),
+            "torch": ("torch", TUNED),
+            "onnxruntime": ("onnxruntime", {})}
 
 
 def mix(x):
@@ -67,49 +85,84 @@ def words(begin, shape, vocabulary):
     return np.array(ids, np.int64).reshape(shape)
 
 
-def positions(count):
+def positions(count, width=D):
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same"""
-    angle = np.arange(count)[:, None] / 10000 ** (np.arange(0, D, 2) / D)
-    table = np.empty((count, D), np.float32)
+    angle = np.arange(count)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    table = np.empty((count, width), np.float32)
     table[:, 0::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
     return table
 
 
 class Work:
-    """A workload's tokens and weights."""
+    """A workload: its tokens, and where its weights are. description: what JSON can carry."""
 
-    def __init__(self, name, folder, seed):
-        self.name = name
-        self.kind, self.rows, self.source, self.target, self.beam, vocabulary = WORKLOADS[name]
-        self.vocabulary = vocabulary
-        self.src = words(0, (self.rows, self.source), vocabulary)
-        self.tgt = words(self.rows * self.source, (self.rows, self.target), vocabulary)
-        path = folder / f"model-{vocabulary}.safetensors"
-        if not path.exists():
-            subprocess.run([BENCH, "--write", path, "--vocabulary", str(vocabulary), "--seed",
-                            str(seed)], check=True)
-        self.weights = load_file(path)
-        self.folder = folder
+    def __init__(self, description):
+        self.__dict__.update(description)
+        self.folder = Path(self.folder)
+        if self.kind != "translate":
+            self.src = words(0, (self.rows, self.source), self.vocabulary)
+            self.tgt = words(self.rows * self.source, (self.rows, self.target), self.vocabulary)
+
+    @property
+    def weights(self):
+        """Floats, and the config beside them; read when an engine needs them first."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(self.file)
+        return {name: value.astype(np.float32) if value.dtype == np.float16 else value
+                for name, value in arrays.items()}
+
+    @property
+    def config(self):
+        from safetensors import safe_open
+
+        with safe_open(self.file, "np") as file:
+            return json.loads(file.metadata()["transformer.config"])
 
 
-# Engines: a function each that takes a Work and gives a function that runs it once, or None.
-# What a run returns is compared: tokens of the first sentence, or an encoding.
+class Tokenizer:
+    """The shipped models' sources: SentencePiece, or characters."""
 
-def ours(work, arguments):
-    """Times come from the program itself."""
-    command = [BENCH, "--only", work.name, "--repeat", str(arguments.repeat), "--json",
-               "--seed", str(arguments.seed)] + ["--cpu"] * arguments.cpu
-    answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return answer["workloads"][0]
+    def __init__(self, work):
+        weights, self.config = work.weights, work.config
+        if "src_sentencepiece" in weights:
+            import sentencepiece
+
+            self.pieces = sentencepiece.SentencePieceProcessor(
+                model_proto=weights["src_sentencepiece"].tobytes())
+            return
+        self.pieces = None
+        lines = weights["src_vocabulary"].tobytes().decode().rstrip("\n").split("\n")
+        self.ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+        lines = weights["tgt_vocabulary"].tobytes().decode().rstrip("\n").split("\n")
+        self.targets = [line.split("\t")[0] for line in lines]
+
+    def encode(self, text):
+        if self.pieces:
+            ids = self.pieces.encode(text)
+        else:
+            ids = [self.ids.get(c, self.config["src_unk"]) for c in "\u2581".join(text.split())]
+        return ids + ([self.config["src_end"]] if "src_end" in self.config else [])
+
+    def decode(self, ids):
+        if self.pieces:
+            return self.pieces.decode(ids)
+        return "".join(self.targets[i] for i in ids).replace("\u2581", " ").strip()
 
 
-def ctranslate2_engine(work):
-    import ctranslate2
+# ---- engines: each takes a Work, threads and weights (f32, int8), and gives a function that runs
+# it once, or None. What a run returns is compared: tokens of the first sentence, an encoding, lines
+
+def ctranslate2_save(work, folder, weights):
+    """The weights as CTranslate2's converters would store them."""
     from ctranslate2.specs import transformer_spec as specs
 
-    w = work.weights
-    tokens = ["<unk>", "<s>", "</s>", "<pad>"] + [f"t{i}" for i in range(4, work.vocabulary)]
-    spec = specs.TransformerSpec.from_config((LAYERS, LAYERS), HEADS, pre_norm=False)
+    w, config = work.weights, work.config
+    width = w["src_embedding.weight"].shape[1]
+    layers = [1 + max(int(name.split(".")[2]) for name in w if name.startswith(f"{side}.layers."))
+              for side in ("encoder", "decoder")]
+    spec = specs.TransformerSpec.from_config(tuple(layers), config["n_heads"],
+                                             pre_norm=config.get("norm") == "pre")
 
     def pair(layer, name, part=slice(None), kind="."):
         layer.weight, layer.bias = w[f"{name}{kind}weight"][part], w[f"{name}{kind}bias"][part]
@@ -120,9 +173,12 @@ def ctranslate2_engine(work):
     for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         embeddings = stack.embeddings
         for one in embeddings if isinstance(embeddings, list) else [embeddings]:
-            one.weight = w["src_embedding.weight"]
+            own = "tgt_embedding.weight" if side == "decoder" else ""
+            one.weight = w[own if own in w else "src_embedding.weight"]
         stack.scale_embeddings = True
-        stack.position_encodings.encodings = positions(1024)
+        stack.position_encodings.encodings = positions(1024, width)
+        if config.get("norm") == "pre":
+            norm(stack.layer_norm, f"{side}.norm")
         for i, layer in enumerate(stack.layer):
             name = f"{side}.layers.{i}"
             pair(layer.self_attention.linear[0], f"{name}.self_attn.in_proj", kind="_")
@@ -130,38 +186,65 @@ def ctranslate2_engine(work):
             norm(layer.self_attention.layer_norm, f"{name}.norm1")
             if side == "decoder":
                 cross = f"{name}.multihead_attn"
-                pair(layer.attention.linear[0], f"{cross}.in_proj", slice(0, D), "_")
-                pair(layer.attention.linear[1], f"{cross}.in_proj", slice(D, None), "_")
+                pair(layer.attention.linear[0], f"{cross}.in_proj", slice(0, width), "_")
+                pair(layer.attention.linear[1], f"{cross}.in_proj", slice(width, None), "_")
                 pair(layer.attention.linear[2], f"{cross}.out_proj")
                 norm(layer.attention.layer_norm, f"{name}.norm2")
             pair(layer.ffn.linear_0, f"{name}.linear1")
             pair(layer.ffn.linear_1, f"{name}.linear2")
             norm(layer.ffn.layer_norm, f"{name}.norm{3 if side == 'decoder' else 2}")
-    options = {"device": "cpu", "inter_threads": 1, "intra_threads": 1, "compute_type": "float32"}
+    if work.kind == "encode":
+        model = specs.TransformerEncoderModelSpec(spec.encoder)
+        model.register_vocabulary(names_of(len(w["src_embedding.weight"]), config))
+    else:
+        model = spec
+        tied = spec.decoder.embeddings.weight
+        spec.decoder.projection.weight = w.get("generator.weight", tied)
+        if "generator.bias" in w:
+            spec.decoder.projection.bias = w["generator.bias"]
+        spec.register_source_vocabulary(names_of(len(w["src_embedding.weight"]), config))
+        spec.register_target_vocabulary(names_of(len(spec.decoder.projection.weight), config))
+    model.validate()
+    model.optimize(quantization="int8" if weights == "int8" else None)
+    folder.mkdir()
+    model.save(str(folder))
+
+
+def names_of(size, config):
+    """A name for each id; special tokens have those that CTranslate2 expects."""
+    names = [f"t{i}" for i in range(size)]
+    names[config.get("tgt_unk", 0)] = "<unk>"
+    names[config["start"]], names[config["end"]] = "<s>", "</s>"
+    return names
+
+
+def ctranslate2_engine(work, threads, weights):
+    options = {"device": "cpu", "inter_threads": 1, "intra_threads": threads,
+               "compute_type": "int8" if weights == "int8" else "float32"}
     if work.kind == "forward":
         return None
+    kind = "encoder" if work.kind == "encode" else "translator"
+    folder = work.folder / f"ctranslate2-{kind}-{weights}-{Path(work.file).stem}"
+    if not folder.exists():
+        if work.kind == "load":  # in a process of its own, which counts neither time nor memory
+            subprocess.run([sys.executable, __file__, "--store", json.dumps(work.description),
+                            "--weights", weights], check=True)
+        else:
+            ctranslate2_save(work, folder, weights)
+    import ctranslate2
+
     if work.kind == "encode":
-        folder = work.folder / "ctranslate2-encoder"
-        if not folder.exists():
-            model = specs.TransformerEncoderModelSpec(spec.encoder)
-            model.register_vocabulary(tokens)
-            model.validate()
-            folder.mkdir()
-            model.save(str(folder))
         encoder = ctranslate2.Encoder(str(folder), **options)
         rows = work.src.tolist()
         return lambda: np.array(encoder.forward_batch(rows).last_hidden_state)
-    folder = work.folder / "ctranslate2"
-    if not folder.exists():
-        spec.decoder.projection.weight = w["generator.weight"]
-        spec.register_source_vocabulary(tokens)
-        spec.register_target_vocabulary(tokens)
-        spec.validate()
-        folder.mkdir()
-        spec.save(str(folder))
+    begin = time.perf_counter()
     translator = ctranslate2.Translator(str(folder), **options)
-    rows = [[tokens[i] for i in row] for row in work.src]
-    index = {token: i for i, token in enumerate(tokens)}
+    work.load_ms = 1e3 * (time.perf_counter() - begin)
+    if work.kind == "translate":
+        return ctranslate2_lines(work, translator)
+    names = names_of(work.vocabulary, {"start": START, "end": END})
+    rows = [[names[i] for i in row] for row in work.src]
+    index = {name: i for i, name in enumerate(names)}
 
     def run():
         results = translator.translate_batch(
@@ -171,69 +254,128 @@ def ctranslate2_engine(work):
     return run
 
 
-def torch_engine(work):
+def ctranslate2_lines(work, translator):
+    tokenizer, config = Tokenizer(work), work.config
+    names = names_of(100000, config)
+    rows = [[names[i] for i in tokenizer.encode(line)] for line in work.lines]
+    index = {name: i for i, name in enumerate(names)}
+    longest = 2 * max(map(len, rows)) + 16
+    never = [[names[i]] for i in config.get("suppressed", [])]
+
+    def run():
+        results = translator.translate_batch(
+            rows, beam_size=work.beam, length_penalty=0, max_batch_size=BATCH,
+            max_decoding_length=longest, suppress_sequences=never)
+        return [[index[token] for token in result.hypotheses[0]] for result in results]
+    work.finish = lambda result: [tokenizer.decode(ids) for ids in result]
+    return run
+
+
+def torch_engine(work, threads, weights):
+    if work.beam > 1 or work.kind in ("translate", "load"):
+        return None
+    import warnings
+
     import torch
     from torch import nn
     from torch.nn import functional as F
 
-    if work.beam > 1:
-        return None
-    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(threads)
     w = {name: torch.from_numpy(value) for name, value in work.weights.items()}
     table = torch.from_numpy(positions(1024))
-    options = {"dim_feedforward": 2048, "dropout": 0, "batch_first": True}
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, HEADS, **options), LAYERS)
-    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(D, HEADS, **options), LAYERS)
-    for side, stack in (("encoder.", encoder), ("decoder.", decoder)):
-        stack.load_state_dict({name[len(side):]: value for name, value in w.items()
-                               if name.startswith(side)})
-        stack.eval()
     src, tgt = torch.from_numpy(work.src), torch.from_numpy(work.tgt)
+
+    def linears():
+        """A linear layer for each matrix of a layer, packed projections as they are."""
+        modules = {}
+        for name, weight in w.items():
+            if weight.dim() != 2 or "embedding" in name:
+                continue
+            parts = {"": slice(None)}
+            if "multihead_attn.in_proj" in name:
+                parts = {".q": slice(0, D), ".kv": slice(D, None)}
+            bias = w.get(name.replace("weight", "bias"))
+            for tag, part in parts.items():
+                rows = weight[part]
+                module = nn.Linear(rows.shape[1], rows.shape[0], bias=bias is not None)
+                module.weight.data = rows
+                if bias is not None:
+                    module.bias.data = bias[part]
+                key = name.replace("_weight", "").replace(".weight", "") + tag
+                modules[key.replace(".", "/")] = module
+        modules = nn.ModuleDict(modules)
+        if weights == "int8":
+            from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+            torch.backends.quantized.engine = "onednn"
+            modules = quantize_dynamic(modules, {nn.Linear: per_channel_dynamic_qconfig})
+        return {name.replace("/", "."): module for name, module in modules.items()}
 
     def embed(ids, first=0):
         x = F.embedding(ids, w["src_embedding.weight"]) * math.sqrt(D)
         return x + table[first:first + ids.shape[1]]
 
+    def norm(x, name):
+        return F.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
+
     def heads(x):
         return x.unflatten(-1, (HEADS, D // HEADS)).transpose(1, 2)
 
-    def attend(q, k, v, layer):
-        x = F.scaled_dot_product_attention(heads(q), k, v)
-        return layer.out_proj(x.transpose(1, 2).flatten(2))
+    def attend(q, k, v, name, mask=None):
+        x = F.scaled_dot_product_attention(heads(q), k, v, is_causal=bool(mask))
+        return by[f"{name}.out_proj"](x.transpose(1, 2).flatten(2))
 
-    def step(ids, t, past, cross):
-        x = embed(ids, t)
-        for i, layer in enumerate(decoder.layers):
-            own, other = layer.self_attn, layer.multihead_attn
-            q, k, v = F.linear(x, own.in_proj_weight, own.in_proj_bias).chunk(3, -1)
+    def feed_forward(x, name):
+        return by[f"{name}.linear2"](F.relu(by[f"{name}.linear1"](x)))
+
+    def encode(x):
+        for i in range(LAYERS):
+            name = f"encoder.layers.{i}"
+            q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
+            x = norm(x + attend(q, heads(k), heads(v), f"{name}.self_attn"), f"{name}.norm1")
+            x = norm(x + feed_forward(x, name), f"{name}.norm2")
+        return x
+
+    def cross_of(memory):
+        pairs = [by[f"decoder.layers.{i}.multihead_attn.in_proj.kv"](memory).chunk(2, -1)
+                 for i in range(LAYERS)]
+        return [(heads(k), heads(v)) for k, v in pairs]
+
+    def decode(x, past, cross, causal=False):
+        for i in range(LAYERS):
+            name = f"decoder.layers.{i}"
+            q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
             k, v = past[i] = [torch.cat([p, heads(n)], 2) for p, n in zip(past[i], (k, v))]
-            x = layer.norm1(x + attend(q, k, v, own))
-            q = F.linear(x, other.in_proj_weight[:D], other.in_proj_bias[:D])
-            x = layer.norm2(x + attend(q, *cross[i], other))
-            x = layer.norm3(x + layer.linear2(F.relu(layer.linear1(x))))
-        logits = F.linear(x[:, -1], w["generator.weight"])
-        logits[:, END] = -math.inf
-        return logits.argmax(-1, keepdim=True)
+            x = norm(x + attend(q, k, v, f"{name}.self_attn", causal), f"{name}.norm1")
+            q = by[f"{name}.multihead_attn.in_proj.q"](x)
+            x = norm(x + attend(q, *cross[i], f"{name}.multihead_attn"), f"{name}.norm2")
+            x = norm(x + feed_forward(x, name), f"{name}.norm3")
+        return by["generator"](x)
+
+    by = linears()
+    options = {"dim_feedforward": 2048, "dropout": 0, "batch_first": True}
+    fast = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, HEADS, **options), LAYERS)
+    fast.load_state_dict({name[len("encoder."):]: value for name, value in w.items()
+                          if name.startswith("encoder.")})
+    fast.eval()
+    if weights == "f32":
+        encode = fast
+    empty = torch.empty(work.rows, HEADS, 0, D // HEADS)
 
     @torch.inference_mode()
     def run():
-        memory = encoder(embed(src))
+        memory = encode(embed(src))
         if work.kind == "encode":
             return memory.numpy()
+        cross, past = cross_of(memory), [(empty, empty)] * LAYERS
         if work.kind == "forward":
-            mask = nn.Transformer.generate_square_subsequent_mask(work.target)
-            x = decoder(embed(tgt), memory, tgt_mask=mask, tgt_is_causal=True)
-            return F.linear(x, w["generator.weight"]).numpy()
-        cross = []
-        for layer in decoder.layers:
-            m = layer.multihead_attn
-            k, v = F.linear(memory, m.in_proj_weight[D:], m.in_proj_bias[D:]).chunk(2, -1)
-            cross.append((heads(k), heads(v)))
-        empty = torch.empty(work.rows, HEADS, 0, D // HEADS)
-        past = [(empty, empty)] * LAYERS
+            return decode(embed(tgt), past, cross, True).numpy()
         ids, out = torch.full((work.rows, 1), START), []
         for t in range(work.target):
-            ids = step(ids, t, past, cross)
+            logits = decode(embed(ids, t), past, cross)[:, -1]
+            logits[:, END] = -math.inf
+            ids = logits.argmax(-1, keepdim=True)
             out.append(ids)
         return torch.cat(out, 1)[0].tolist()
     return run
@@ -294,8 +436,8 @@ class Graph:
         """Queries, keys (transposed) and values, by one product."""
         begin = 3 - parts if parts < 3 else 0
         x = self.linear(x, name + ".in_proj", "_", slice(begin * D, None), f"{parts}")
-        return self.op("Split", x, self.constant(f"split{parts}", np.full(parts, D, np.int64)),
-                       outputs=parts, axis=-1)
+        sizes = self.constant(f"split{parts}", np.full(parts, D, np.int64))
+        return self.op("Split", x, sizes, outputs=parts, axis=-1)
 
     def attend(self, q, k, v, name, mask=None):
         scale = self.constant("scale", np.float32(math.sqrt(HEADS / D)))
@@ -341,68 +483,100 @@ class Graph:
             x = self.add_norm(x, self.feed_forward(x, name), name + ".norm3")
         return self.linear(x, "generator"), present
 
-    def session(self):
-        import onnxruntime
-
+    def save(self, path, weights):
+        """Writes the model to path, where there is room for its name with int8."""
         helper, to_tensor = self.onnx.helper, self.onnx.numpy_helper.from_array
         constants = [to_tensor(value, name) for name, value in self.constants.items()]
         graph = helper.make_graph(self.nodes, "transformer", self.inputs, self.outputs, constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                            providers=["CPUExecutionProvider"])
+        if weights != "int8":
+            path.write_bytes(model.SerializeToString())
+            return
+        import logging
+
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        logging.disable()  # advice on models that need shapes inferred
+        floats = path.with_suffix(".f32")
+        floats.write_bytes(model.SerializeToString())
+        quantize_dynamic(floats, path, op_types_to_quantize=["MatMul"], per_channel=True,
+                         weight_type=QuantType.QInt8)
+        floats.unlink()
 
 
-def onnxruntime_engine(work):
-    import onnxruntime
-
-    if work.beam > 1:
-        return None
-    table = positions(1024)
-    start = Graph(work.weights)
+def onnx_save(work, paths, weights):
+    """The graphs that a kind of work needs, which are the same for all rows and lengths."""
+    arrays = work.weights
+    start = Graph(arrays)
     memory = start.encoder(start.input("src", 2, True), start.input("src_positions", 2))
-    feed = {"src": work.src, "src_positions": table[:work.source]}
     if work.kind == "encode":
         start.output(memory, "memory")
-        session = start.session()
-        return lambda: session.run(None, feed)[0]
-    if work.kind == "forward":
+    elif work.kind == "forward":
         x = start.embed(start.input("tgt", 2, True), start.input("tgt_positions", 2))
         cross = [start.cross(memory, i) for i in range(LAYERS)]
         logits, _ = start.decoder(x, cross, mask=start.input("mask", 2))
         start.output(logits, "logits")
+    else:
+        for i in range(LAYERS):
+            for part, value in zip("kv", start.cross(memory, i)):
+                start.output(value, f"cross_{part}{i}")
+        graph = Graph(arrays)
+        x = graph.embed(graph.input("ids", 2, True), graph.input("positions", 2))
+        pairs = [[[graph.input(f"{kind}_{part}{i}", 4) for part in "kv"] for i in range(LAYERS)]
+                 for kind in ("cross", "past")]
+        logits, present = graph.decoder(x, *pairs)
+        never = np.zeros(work.vocabulary, np.float32)
+        never[END] = -np.inf
+        logits = graph.op("Add", logits, graph.constant("never", never))
+        graph.output(graph.op("ArgMax", logits, axis=2, keepdims=0), "next", True)
+        for i, pair in enumerate(present):
+            for part, value in zip("kv", pair):
+                graph.output(value, f"present_{part}{i}")
+        graph.save(paths[1], weights)
+    start.save(paths[0], weights)
+
+
+def onnxruntime_engine(work, threads, weights):
+    if work.beam > 1 or work.kind == "translate":
+        return None
+    kind = "decode" if work.kind == "load" else work.kind
+    paths = [work.folder / f"{kind}-{weights}-{work.vocabulary}-{part}.onnx" for part in (0, 1)]
+    if not paths[0].exists():
+        if work.kind == "load":
+            subprocess.run([sys.executable, __file__, "--store", json.dumps(work.description),
+                            "--weights", weights, "--engines", "onnxruntime"], check=True)
+        else:
+            onnx_save(work, paths, weights)
+    import onnxruntime
+
+    def session(path):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    table = positions(1024)
+    begin = time.perf_counter()
+    first = session(paths[0])
+    feed = {"src": work.src, "src_positions": table[:work.source]}
+    if work.kind == "encode":
+        return lambda: first.run(None, feed)[0]
+    if work.kind == "forward":
         mask = np.triu(np.full((work.target, work.target), -np.inf, np.float32), 1)
         feed.update(tgt=work.tgt, tgt_positions=table[:work.target], mask=mask)
-        session = start.session()
-        return lambda: session.run(None, feed)[0]
-    names = [f"{part}{i}" for i in range(LAYERS) for part in "kv"]
-    for i in range(LAYERS):
-        for part, value in zip("kv", start.cross(memory, i)):
-            start.output(value, f"cross_{part}{i}")
-    starts = start.session()
-    graph = Graph(work.weights)
-    x = graph.embed(graph.input("ids", 2, True), graph.input("positions", 2))
-    pairs = [[[graph.input(f"{kind}_{part}{i}", 4) for part in "kv"] for i in range(LAYERS)]
-             for kind in ("cross", "past")]
-    logits, present = graph.decoder(x, *pairs)
-    never = np.zeros(work.vocabulary, np.float32)
-    never[END] = -np.inf
-    logits = graph.op("Add", logits, graph.constant("never", never))
-    graph.output(graph.op("ArgMax", logits, axis=2, keepdims=0), "next", True)
-    for i, pair in enumerate(present):
-        for part, value in zip("kv", pair):
-            graph.output(value, f"present_{part}{i}")
-    steps = graph.session()
+        return lambda: first.run(None, feed)[0]
+    steps = session(paths[1])
+    work.load_ms = 1e3 * (time.perf_counter() - begin)
     value = onnxruntime.OrtValue.ortvalue_from_numpy
+    names = [f"{part}{i}" for i in range(LAYERS) for part in "kv"]
     outputs = ["next"] + [f"present_{name}" for name in names]
     tables = [value(table[t:t + 1].copy()) for t in range(work.target)]
     empty = {"k": value(np.empty((work.rows, HEADS, D // HEADS, 0), np.float32)),
              "v": value(np.empty((work.rows, HEADS, 0, D // HEADS), np.float32))}
 
     def run():
-        cross = starts.run_with_ort_values([f"cross_{name}" for name in names],
-                                           {name: value(array) for name, array in feed.items()})
+        cross = first.run_with_ort_values([f"cross_{name}" for name in names],
+                                          {name: value(array) for name, array in feed.items()})
         feeds = {f"cross_{name}": one for name, one in zip(names, cross)}
         feeds.update({f"past_{name}": empty[name[0]] for name in names})
         feeds["ids"] = value(np.full((work.rows, 1), START, np.int64))
@@ -421,66 +595,271 @@ ENGINES = {"ctranslate2": ctranslate2_engine, "torch": torch_engine,
            "onnxruntime": onnxruntime_engine}
 
 
-def installed():
-    found = {}
-    for name in ENGINES:
-        try:
-            module = __import__(name)
-            if name == "onnxruntime":
-                __import__("onnx")
-            found[name] = module.__version__
-        except ImportError as error:
-            print(f"without {name}: {error}", file=sys.stderr)
+# ---- a peer: a process that prepares and runs what it is told, in JSON, a line each
+
+def serve(engine, threads, weights):
+    import resource
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    run = None
+    for line in sys.stdin:
+        order = json.loads(line)
+        answer = {}
+        if "work" in order:
+            run = None
+            work = Work(order["work"])
+            work.description = order["work"]
+            run = ENGINES[engine](work, threads, weights)
+            answer["has"] = run is not None
+            if run:
+                result = run()
+                result = getattr(work, "finish", lambda same: same)(result)
+                if not isinstance(result, list):
+                    path = work.folder / f"{os.getpid()}.npy"
+                    np.save(path, result)
+                    result = str(path)
+                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                answer.update(result=result, load_ms=getattr(work, "load_ms", None), peak_mb=peak)
+        else:
+            clock = time.process_time if order["cpu"] else time.perf_counter
+            answer["ms"] = []
+            for _ in range(order["times"]):
+                begin = clock()
+                run()
+                answer["ms"].append(1e3 * (clock() - begin))
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+class Peer:
+    """The process, which stands still but while it is asked."""
+
+    def __init__(self, name, threads, weights):
+        engine, more = SETTINGS[name]
+        self.name, self.has_ended = name, False
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
+                           OPENBLAS_NUM_THREADS=str(threads), **more)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", engine, "--threads", str(threads),
+             "--weights", weights],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def ask(self, **order):
+        if self.has_ended:
+            return {"has": False, "ms": []}
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:  # it has said why; the others go on
+            print(f"{self.name} has ended", file=sys.stderr)
+            self.has_ended = True
+            return {"has": False, "ms": []}
+        self.process.send_signal(signal.SIGSTOP)
+        return json.loads(line)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+# ---- measuring
+
+def ours(work, group, repeat, arguments, text=None):
+    """Times come from the program itself."""
+    threads, weights = group
+    command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
+               "--weights", weights] + ["--cpu"] * arguments.cpu
+    if work["kind"] == "translate":
+        command += [work["file"], "--only", f"beam {work['beam']}"]
+    else:
+        command += ["--only", work["name"], "--seed", str(arguments.seed)]
+    answer = subprocess.run(command, check=True, capture_output=True, input=text, encoding="utf-8")
+    answer = json.loads(answer.stdout)
+    return answer, answer["workloads"][0]
+
+
+def likeness(work, result, row, folder):
+    """How a peer's first result is like ours, or like PyTorch's in f32."""
+    if work["kind"] == "translate":
+        expected = work["expected"]
+        same = sum(a == b for a, b in zip(result, expected))
+        return f"{same}/{len(expected)} lines"
+    if work["kind"] == "decode":
+        same = sum(a == b for a, b in zip(result, row["ids"]))
+        return f"{same}/{len(row['ids'])} tokens"
+    reference = folder / f"reference-{work['name']}.npy"
+    if work["kind"] == "load" or not reference.exists():
+        return ""
+    return f"{np.abs(np.load(result) - np.load(reference)).max():.0e} off"
+
+
+def measure_load(work, names, group, arguments):
+    """Loading is done once in a process: one for each run."""
+    times, peaks = {"ours": []}, {}
+    for _ in range(arguments.rounds):
+        _, row = ours(work, group, arguments.repeat, arguments)
+        times["ours"] += row["ms"]
+        peaks["ours"] = row["peak_decoded_mb"]
+        for name in names:
+            peer = Peer(name, *group)
+            try:
+                got = peer.ask(work=work)
+            finally:
+                peer.end()
+            if got["has"]:
+                times.setdefault(name, []).append(got["load_ms"])
+                peaks[name] = got["peak_mb"]
+    return {"ms": times, "alike": {name: f"{peak:.0f} MB" for name, peak in peaks.items()}}
+
+
+def measure(work, peers, group, arguments, folder):
+    """One row: times of all engines in ms."""
+    times, results = {"ours": []}, {}
+    text = "".join(line + "\n" for line in work["lines"]) if work["kind"] == "translate" else None
+    repeat = 1 if text else arguments.repeat  # a thousand sentences are long enough
+    for name, peer in peers.items():
+        got = peer.ask(work=work)
+        if got["has"]:
+            times[name], results[name] = [], got["result"]
+    for _ in range(arguments.rounds):
+        answer, row = ours(work, group, repeat, arguments, text)
+        times["ours"] += row["ms"]
+        for name in results:
+            times[name] += peers[name].ask(times=repeat, cpu=arguments.cpu)["ms"]
+    results = {name: result for name, result in results.items() if not peers[name].has_ended}
+    times = {name: ms for name, ms in times.items() if name in results or name == "ours"}
+    reference = folder / f"reference-{work['name']}.npy"
+    if "torch" in results and group[1] == "f32" and not isinstance(results["torch"], list):
+        reference.write_bytes(Path(results["torch"]).read_bytes())
+    alike = {name: likeness(work, results[name], row, folder) for name in results}
+    for result in results.values():
+        if isinstance(result, str):
+            Path(result).unlink()
+    kept = {key: row[key] for key in ("percent_fma", "percent_vnni", "percent_read",
+                                      "sentences_per_s", "tokens_per_s") if key in row}
+    return {"ms": times, "alike": alike, "ceilings": answer["ceilings"], **kept}
+
+
+def works_of(arguments, folder):
+    """Descriptions of all that is wanted."""
+    parts = arguments.only.split(",") if arguments.only else [""]
+    exact = set(parts) & set(WORKLOADS)
+    found = []
+    for name, (kind, rows, source, target, beam, vocabulary) in WORKLOADS.items():
+        if name in parts or name.startswith(tuple(set(parts) - exact)):
+            file = folder / f"model-{vocabulary}.safetensors"
+            found.append({"name": name, "kind": kind, "rows": rows, "source": source,
+                          "target": target, "beam": beam, "vocabulary": vocabulary,
+                          "file": str(file), "folder": str(folder)})
+            if not file.exists():
+                subprocess.run([BENCH, "--write", file, "--vocabulary", str(vocabulary), "--seed",
+                                str(arguments.seed)], check=True)
+    for pair in arguments.model:
+        file, _, text = pair.partition("=")
+        lines = [line.split("\t")[0].strip() for line in Path(text).read_text("utf-8").splitlines()]
+        lines = [line for line in lines if line][:arguments.sentences]
+        for beam in (1, 4):
+            name = f"{Path(file).stem} beam {beam}"
+            if not name.startswith(tuple(set(parts) - exact)):
+                continue
+            found.append({"name": name, "kind": "translate", "beam": beam, "file": file,
+                          "folder": str(folder), "lines": lines})
     return found
 
 
-def likeness(work, result, own_ids, reference):
-    if work.kind == "decode":
-        same = sum(a == b for a, b in zip(result, own_ids))
-        return f"{same}/{len(own_ids)} tokens"
-    if reference is None:
-        return ""
-    return f"{np.abs(np.asarray(result) - reference).max():.0e} off"
+def expect(work, weights):
+    """Our translations, to compare with."""
+    translate = BENCH.parent / "translate"
+    file = Path(work["file"])
+    if weights == "int8":
+        file = Path(work["folder"]) / f"{file.stem}-int8.safetensors"
+        subprocess.run([BENCH.parent / "quantize", work["file"], file, "int8"], check=True,
+                       capture_output=True)
+    text = "".join(line + "\n" for line in work["lines"])
+    done = subprocess.run([translate, file, "--beam", str(work["beam"])], input=text,
+                          check=True, capture_output=True, encoding="utf-8")
+    work["expected"] = done.stdout.split("\n")[:len(work["lines"])]
 
 
-def measure(work, engines, arguments):
-    """One row: times of all engines in ms."""
-    clock = time.process_time if arguments.cpu else time.perf_counter
-    runs, results, times = {}, {}, {"ours": []}
-    for name in engines:
-        run = ENGINES[name](work)
-        if run:
-            runs[name], results[name], times[name] = run, run(), []
-    for _ in range(arguments.rounds):
-        row = ours(work, arguments)
-        times["ours"] += row["ms"]
-        for name, run in runs.items():
-            for _ in range(arguments.repeat):
-                begin = clock()
-                results[name] = run()
-                times[name].append(1e3 * (clock() - begin))
-    reference = None if work.kind == "decode" else results.get("torch")
-    alike = {name: likeness(work, results[name], row["ids"], reference) for name in runs}
-    return {"name": work.name, "ms": times, "alike": alike,
-            "percent_fma": row["percent_fma"], "percent_read": row["percent_read"]}
+def measure_all(arguments, names, folder):
+    works = works_of(arguments, folder)
+    for weights in arguments.weights:
+        for threads in arguments.threads:
+            group = (threads, weights)
+            peers = {}
+            try:
+                for name in names if any(work["kind"] != "load" for work in works) else []:
+                    peers[name] = Peer(name, *group)
+                for work in works:
+                    if work["kind"] == "load":
+                        row = measure_load(work, names, group, arguments)
+                    else:
+                        if work["kind"] == "translate":
+                            expect(work, weights)
+                        row = measure(work, peers, group, arguments, folder)
+                    yield {"name": work["name"], "weights": weights, "threads": threads, **row}
+            finally:
+                for peer in peers.values():
+                    peer.end()
 
 
-def print_row(row, engines):
-    own = statistics.median(row["ms"]["ours"])
-    cells, best = [], None
-    for name in engines:
-        if name not in row["ms"]:
-            cells.append("-")
+# ---- tables and the plot
+
+def median(row, name):
+    return statistics.median(row["ms"][name])
+
+
+def fastest(row):
+    """The fastest peer and how many times as long it takes as we; or None."""
+    peers = [name for name in row["ms"] if name != "ours"]
+    best = min(peers, key=lambda name: median(row, name), default=None)
+    return (best, median(row, best) / median(row, "ours")) if best else None
+
+
+def print_tables(results, only_last=False):
+    """A table for each pair of weights and threads. only_last: just the newest row, and a head
+    where it is the first of its table."""
+    rows, versions = results["rows"], results["versions"]
+    names = [name for name in SETTINGS if SETTINGS[name][0] in versions
+             and name in results["peers"]]
+    for i, row in enumerate(rows):
+        group = (row["weights"], row["threads"])
+        table = [other for other in rows if (other["weights"], other["threads"]) == group]
+        if only_last and i < len(rows) - 1:
             continue
-        median = statistics.median(row["ms"][name])
-        best = min(best or median, median)
-        cells.append(f"{median:.1f} = {median / own:.2f}x {row['alike'][name]}".strip())
-    ratio = f"{best / own:.2f}" if best else "-"
-    print(f"| {row['name']} | {own:.1f} | {' | '.join(cells)} | {ratio} |", flush=True)
-    return best / own if best else None
+        if table[0] is row:
+            print(f"\n{group[0]}, {group[1]} thread{'s' * (group[1] > 1)}, {results['clock']}, ms, "
+                  f"medians of {results['runs']}; x: times as long as ours\n")
+            heads = [f"{name} {versions[SETTINGS[name][0]]}" for name in names]
+            print(f"| workload | ours | {' | '.join(heads)} | fastest peer / ours |")
+            print("|---" * (len(names) + 3) + "|")
+        own, cells = median(row, "ours"), []
+        for name in names:
+            if name in row["ms"]:
+                cells.append(f"{median(row, name):.1f} = {median(row, name) / own:.2f}x "
+                             f"{row['alike'].get(name, '')}".strip())
+            else:
+                cells.append("-")
+        best = fastest(row)
+        more = f" ({row['sentences_per_s']:.0f} sentences/s)" if "sentences_per_s" in row else ""
+        more += f" {row['alike']['ours']}" if "ours" in row["alike"] else ""
+        print(f"| {row['name']} | {own:.1f}{more} | {' | '.join(cells)} | "
+              f"{f'{best[1]:.2f}' if best else '-'} |", flush=True)
+        if not only_last and table[-1] is row:
+            print_mean(table)
 
 
-def plot(rows, engines, path):
+def print_mean(table):
+    ratios = [fastest(row)[1] for row in table if fastest(row)]
+    if ratios:
+        print(f"\ngeometric mean of the last column: {statistics.geometric_mean(ratios):.2f}")
+
+
+def plot(results, path):
+    """Dots: how many times as long the fastest peer takes; a panel for each type of weights."""
     try:
         import matplotlib
     except ImportError:
@@ -489,60 +868,120 @@ def plot(rows, engines, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(9, 4))
-    width = 0.8 / (len(engines) + 1)
-    for i, name in enumerate(["ours"] + list(engines)):
-        at = [(k + i * width, statistics.median(row["ms"][name]) /
-               statistics.median(row["ms"]["ours"]))
-              for k, row in enumerate(rows) if name in row["ms"]]
-        label = "transformer.h" if name == "ours" else name
-        axes.bar([x for x, _ in at], [y for _, y in at], width, label=label)
-    axes.set_xticks([k + width * len(engines) / 2 for k in range(len(rows))])
-    axes.set_xticklabels([row["name"] for row in rows], rotation=20, ha="right", fontsize=8)
-    axes.set_ylabel("time, transformer.h = 1")
-    axes.axhline(1, color="gray", linewidth=0.5)
-    axes.legend()
+    rows = [row for row in results["rows"] if fastest(row)]
+    types = list(dict.fromkeys(row["weights"] for row in rows))
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    figure, axes = pyplot.subplots(1, len(types), sharey=True, squeeze=False,
+                                   figsize=(1.5 + 4.2 * len(types), 1.1 + 0.42 * len(names)))
+    looks = {1: ("o", "#1f6fb2", -0.18), 2: ("s", "#d1731f", 0.18)}
+    most = max([fastest(row)[1] for row in rows] + [1.2])
+    for axis, weights in zip(axes[0], types):
+        for threads in sorted({row["threads"] for row in rows}):
+            marker, color, shift = looks.get(threads, ("^", "#4f8f4f", 0.3))
+            some = [row for row in rows if (row["weights"], row["threads"]) == (weights, threads)]
+            for row in some:
+                y, ratio = names.index(row["name"]) + shift, fastest(row)[1]
+                axis.plot([1, ratio], [y, y], color=color, linewidth=1, alpha=0.5)
+                axis.annotate(f"{ratio:.2f}", (ratio, y), xytext=(6 if ratio >= 1 else -6, 0),
+                              textcoords="offset points", fontsize=8, va="center", color=color,
+                              ha="left" if ratio >= 1 else "right")
+            axis.plot([fastest(row)[1] for row in some],
+                      [names.index(row["name"]) + shift for row in some], marker, color=color,
+                      markersize=5, label=f"{threads} thread{'s' * (threads > 1)}")
+        axis.axvline(1, color="black", linewidth=0.8)
+        axis.set_xlim(min(0.5, *[fastest(row)[1] - 0.2 for row in rows]), most + 0.3)
+        axis.set_title(weights, fontsize=11)
+        axis.set_xlabel("time of the fastest peer / ours (right of 1: we are faster)", fontsize=8)
+        axis.grid(axis="x", linewidth=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=9)
+    axes[0][0].set_yticks(range(len(names)), names)
+    axes[0][0].set_ylim(len(names) - 0.5, -0.5)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, loc="upper left")
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=150)
+
+
+def installed(wanted):
+    """Versions of the engines that there are."""
+    from importlib import metadata
+
+    found = {}
+    for name in dict.fromkeys(SETTINGS[peer][0] for peer in wanted):
+        try:
+            found[name] = metadata.version(name)
+            if name == "onnxruntime":
+                metadata.version("onnx")
+        except metadata.PackageNotFoundError as error:
+            found.pop(name, None)
+            print(f"without {name}: {error}", file=sys.stderr)
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads whose name begins so, several with commas")
-    parser.add_argument("--engines", help="some of " + ",".join(ENGINES))
+    parser.add_argument("--engines", help=f"some of {','.join(SETTINGS)}")
+    parser.add_argument("--weights", default="f32,int8", help="types of weights")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads")
+    parser.add_argument("--model", action="append", default=[], metavar="FILE=TEXT",
+                        help="a model file of ours, and sentences for it")
+    parser.add_argument("--sentences", type=int, default=1000, help="of each TEXT at most")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each engine a round")
     parser.add_argument("--cpu", action="store_true", help="CPU time, for a busy machine")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="all times into this file")
+    parser.add_argument("--json", type=Path, help="all times into this file, as they come")
+    parser.add_argument("--from", type=Path, dest="source", metavar="JSON",
+                        help="tables and plot of that file; measures nothing")
     parser.add_argument("--plot", type=Path, help="a PNG of the ratios, by matplotlib")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--store", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    engines = installed()
-    if arguments.engines:
-        engines = {name: engines[name] for name in arguments.engines.split(",") if name in engines}
-    parts = arguments.only.split(",") if arguments.only else [""]
-    wanted = [name for name in WORKLOADS
-              if name in parts or name.startswith(tuple(set(parts) - set(WORKLOADS)))]
-    print(f"f32, one thread, {'CPU time' if arguments.cpu else 'time'}, ms, medians of "
-          f"{arguments.rounds} x {arguments.repeat}; x: times as long as ours\n")
-    versions = " | ".join(f"{name} {version}" for name, version in engines.items())
-    print(f"| workload | ours | {versions} | fastest peer / ours |")
-    print("|---" * (len(engines) + 3) + "|")
-    rows, ratios = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in wanted:
-            row = measure(Work(name, Path(folder), arguments.seed), engines, arguments)
-            rows.append(row)
-            ratio = print_row(row, engines)
-            if ratio:
-                ratios.append(ratio)
-    if ratios:
-        print(f"\ngeometric mean of the last column: {statistics.geometric_mean(ratios):.2f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"versions": engines, "rows": rows}, indent=1))
+    arguments.weights = arguments.weights.split(",")
+    arguments.threads = [int(n) for n in arguments.threads.split(",")]
+    if arguments.serve:
+        return serve(arguments.serve, arguments.threads[0], arguments.weights[0])
+    if arguments.store:
+        return store(arguments)
+    if arguments.source:
+        results = json.loads(arguments.source.read_text())
+        print_tables(results)
+    else:
+        if arguments.cpu and arguments.threads != [1]:
+            parser.error("--cpu adds up the time of all threads: only with --threads 1")
+        wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
+        versions = installed(wanted)
+        names = [name for name in wanted if SETTINGS[name][0] in versions]
+        results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
+                   "clock": "CPU time" if arguments.cpu else "time",
+                   "runs": f"{arguments.rounds} x {arguments.repeat}", "rows": []}
+        for name in names:
+            if SETTINGS[name][1]:
+                print(f"{name}: {' '.join(f'{k}={v}' for k, v in SETTINGS[name][1].items())}")
+        with tempfile.TemporaryDirectory() as folder:
+            for row in measure_all(arguments, names, Path(folder)):
+                results["rows"].append(row)
+                print_tables(results, only_last=True)
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(results, indent=1))
+        groups = {(row["weights"], row["threads"]): None for row in results["rows"]}
+        for group in groups:
+            table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
+            print(f"\n{group[0]}, {group[1]}", end="")
+            print_mean(table)
     if arguments.plot:
-        plot(rows, engines, arguments.plot)
+        plot(results, arguments.plot)
+
+
+def store(arguments):
+    """What an engine loads, made before the process that loads it."""
+    description = json.loads(arguments.store)
+    work = Work(dict(description, kind="decode"))
+    work.description = description
+    engine = arguments.engines or "ctranslate2"
+    ENGINES[engine](work, 1, arguments.weights[0])
 
 
 if __name__ == "__main__":

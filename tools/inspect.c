@@ -6,13 +6,14 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "arithmetic.h"
-#include "write_safetensors.h" /* for the size of a tensor */
+#include "write_safetensors.h" /* for the size of a tensor and the name of a scale */
 
 static const char usage[] =
     "usage: inspect MODEL [--tensors] [--src N] [--tgt N] [--help]\n"
     "\n"
-    "Prints the config of MODEL, its parameters by part, and the operations and bytes of encoding\n"
-    "a sentence, of a teacher-forced pass and of one decoding step.\n"
+    "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
+    "operations and bytes of encoding a sentence, of a teacher-forced pass and of one decoding\n"
+    "step.\n"
     "\n"
     "  --tensors  also name, type, shape and bytes of every tensor\n"
     "  --src N    source tokens of the sentence, 1 to 1000000 (default 32)\n"
@@ -110,10 +111,35 @@ static void print_tensors(const tfm_safetensors *file) {
     }
 }
 
+/* Tensors and bytes of each type, and how I8 comes by its scales. */
+static void print_types(const tfm_safetensors *file) {
+    int64_t n = tfm_safetensors_count(file), i;
+    int dtype;
+    printf("types\n");
+    for (dtype = 0; dtype < TFM_DTYPE_COUNT; dtype++) {
+        int64_t tensors = 0, bytes = 0, scales = 0, matrices = 0;
+        for (i = 0; i < n; i++) {
+            tfm_tensor t = tfm_safetensors_tensor(file, i);
+            if ((int)t.dtype != dtype) continue;
+            tensors++;
+            bytes += st_bytes(&t);
+            matrices += t.rank == 2;
+            scales += st_is_scale(tfm_safetensors_name(file, i));
+        }
+        if (!tensors) continue;
+        printf("  %-20s %14lld bytes in %lld tensors, %lld of them matrices",
+               tfm_dtype_name((tfm_dtype)dtype), (long long)bytes, (long long)tensors,
+               (long long)matrices);
+        if (scales) printf(", %lld the scales of I8 rows", (long long)scales);
+        printf("\n");
+    }
+}
+
 enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
 
-/* The part that a tensor of a model belongs to; N_PARTS: text, which is none. */
+/* The part that a tensor of a model belongs to; N_PARTS: text and scales, which are none. */
 static int part_of(const char *name) {
+    if (st_is_scale(name)) return N_PARTS;
     if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
     if (strncmp(name, "decoder.", 8) == 0) return DECODER;
     if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
@@ -174,31 +200,33 @@ static void print_self_attention(const model_shape *m, int64_t l) {
     printf("  A causal self-attention stops at the diagonal: l(l+1)/2 pairs instead of l^2.\n");
 }
 
-static void print_costs(const model_shape *m, int64_t S, int64_t T) {
+static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t T) {
+    weight_unit u = unit_bytes(type);
     int64_t encode = ops_encode(m, S, pairs_self(S, 0));
     int64_t decode = ops_decode(m, T, pairs_self(T, 1), T * S), step = ops_decode(m, 1, T, S);
     printf("one sentence of S = %lld source and T = %lld target tokens\n", (long long)S,
            (long long)T);
     printf("  operations: multiplications and additions of the matrix products\n"
-           "  bytes: each weight once, as the 4-byte float that it is in memory\n");
+           "  bytes: each weight once, matrices as the %s that they are in the file\n",
+           tfm_dtype_name(type));
     printf("encoder pass, with the keys and values that the decoder layers make of its output\n");
     print_cost("operations", encode);
-    print_cost("bytes of weights read", bytes_encode(m, S));
+    print_cost("bytes of weights read", bytes_encode(m, u, S));
     print_cost("bytes of keys and values written", bytes_cache(m, S));
     printf("teacher-forced decoder pass, causal, with the generator\n");
     print_cost("operations", decode);
     print_cost("  not causal", ops_decode(m, T, pairs_self(T, 0), T * S));
-    print_cost("bytes of weights read", bytes_decode(m, T));
+    print_cost("bytes of weights read", bytes_decode(m, u, T));
     print_cost("bytes of keys and values written and read", bytes_cache(m, T));
     print_cost("bytes of keys and values of the source read", bytes_cache(m, S));
     print_cost("operations of both passes", encode + decode);
     printf("decoding step that makes token T, and sees T targets and S sources\n");
     print_cost("operations", step);
-    print_cost("bytes of weights read", bytes_decode(m, 1));
+    print_cost("bytes of weights read", bytes_decode(m, u, 1));
     print_cost("bytes of keys and values read", bytes_cache(m, S + T));
-    print_cost("bytes read", bytes_decode(m, 1) + bytes_cache(m, S + T));
+    print_cost("bytes read", bytes_decode(m, u, 1) + bytes_cache(m, S + T));
     printf("  %-44s %16.2f\n", "operations a byte",
-           (double)step / (double)(bytes_decode(m, 1) + bytes_cache(m, S + T)));
+           (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, S + T)));
 }
 
 /* ---- the command line ---- */
@@ -235,9 +263,10 @@ static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     print_about(file);
     shape = shape_of_model(&config, file);
     if (want_tensors) print_tensors(file);
+    print_types(file);
     print_parameters(file, &shape);
     print_self_attention(&shape, S);
-    print_costs(&shape, S, T);
+    print_costs(&shape, type_of_matrices(file), S, T);
     tfm_free_safetensors(file);
     if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
     fputs("inspect: standard output: write error\n", stderr);

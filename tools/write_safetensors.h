@@ -11,7 +11,13 @@
 
    Names and texts are copied, tensors are not: their data must live until the file is written. An
    st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings are
-   expected in UTF-8. Files are little-endian, whatever the machine. */
+   expected in UTF-8. Files are little-endian, whatever the machine.
+
+   Data begins at a multiple of 64 bytes, and tensors whose bytes are one come first, so that all of
+   these lie at such multiples, as most matrices do. Those behind them are aligned to their
+   elements, larger ones first. The order is otherwise that of the calls.
+
+   The end of the file turns floats into weights of other types: what tools/quantize writes. */
 
 #ifndef WRITE_SAFETENSORS_H
 #define WRITE_SAFETENSORS_H
@@ -19,6 +25,7 @@
 #include "transformer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +46,7 @@ typedef struct st_pair {
 } st_pair;
 
 typedef struct st_writer {
-    st_entry *entries; /* largest elements first: then every tensor is aligned to its own */
+    st_entry *entries; /* in the order of the file */
     st_pair *pairs;
     size_t n_entries, n_pairs;
     char fault[512]; /* the first one; "": none */
@@ -113,6 +120,14 @@ static inline int st_grow(void **items, size_t n, size_t item_size) {
     return larger != NULL;
 }
 
+/* Whether a comes before b in the file. Multiples of 64 bytes leave an address that is one; what
+   follows them keeps its elements aligned as long as they never grow. */
+static inline int st_is_before(const st_entry *a, const st_entry *b) {
+    int a_whole = a->bytes % ST_ALIGN == 0, b_whole = b->bytes % ST_ALIGN == 0;
+    if (a_whole || b_whole) return a_whole && !b_whole;
+    return st_bits(a->tensor.dtype) > st_bits(b->tensor.dtype);
+}
+
 /* Adds a tensor of any strides. */
 static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
     st_entry entry;
@@ -136,7 +151,7 @@ static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
         st_fail(w, name, "no memory");
     } else {
         w->entries = (st_entry *)items;
-        for (; i > 0 && st_bits(w->entries[i - 1].tensor.dtype) < st_bits(tensor.dtype); i--)
+        for (; i > 0 && st_is_before(&entry, &w->entries[i - 1]); i--)
             w->entries[i] = w->entries[i - 1];
         w->entries[i] = entry;
         w->n_entries++;
@@ -345,6 +360,97 @@ static inline const char *st_write_memory(st_writer *w, void **data, size_t *siz
         *size = s.size;
     }
     return fault;
+}
+
+/* ---- weights of other types ----
+   I8: value = i8 * scale of its row, scale = max |row| / 127; a row of zeros has scale 0. The
+   scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest, ties to even. */
+
+/* Matrices that a model may keep in another type: weights, but no learned positions. */
+static inline int st_is_matrix(const char *name, const tfm_tensor *t) {
+    size_t n = strlen(name);
+    if (t->rank != 2 || strstr(name, "_positions.weight")) return 0;
+    return (n >= 7 && strcmp(name + n - 7, ".weight") == 0) ||
+           (n >= 14 && strcmp(name + n - 14, "in_proj_weight") == 0);
+}
+static inline int st_is_scale(const char *name) {
+    size_t n = strlen(name);
+    return n >= 6 && strcmp(name + n - 6, "_scale") == 0;
+}
+
+static inline uint32_t st_float_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* The upper half of the float; a NaN stays one. */
+static inline uint16_t st_bf16(float x) {
+    uint32_t bits = st_float_bits(x);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+/* Beyond 65504 infinite, below 2^-14 a multiple of 2^-24. */
+static inline uint16_t st_f16(float x) {
+    uint32_t bits = st_float_bits(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7FFFFFFF;
+    uint32_t fraction, half, lost, shift = 13;
+    if (rest > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (rest >= 0x47800000) return (uint16_t)(sign | 0x7C00);
+    if (rest < 0x33000000) return (uint16_t)sign; /* less than half of the smallest */
+    fraction = (rest & 0x7FFFFF) | 0x800000;
+    if (rest < 0x38800000) {
+        shift = 126 - (rest >> 23);
+        half = fraction >> shift;
+    } else {
+        half = (rest - 0x38000000) >> 13;
+    }
+    lost = fraction & ((1u << shift) - 1);
+    /* a carry goes into the exponent, as it should: up to infinity */
+    if (lost > 1u << (shift - 1) || (lost == 1u << (shift - 1) && half & 1)) half++;
+    return (uint16_t)(sign | half);
+}
+
+/* One row of n floats; returns its scale, or -1 if a number is not finite. */
+static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
+    float most = 0, factor;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        float size = row[i] < 0 ? -row[i] : row[i];
+        if ((st_float_bits(size) & 0x7FFFFFFF) >= 0x7F800000) return -1;
+        if (size > most) most = size;
+    }
+    factor = most > 0 ? 127.0f / most : 0.0f; /* as the library does it at load: the same bits */
+    for (i = 0; i < n; i++) {
+        float q = rintf(row[i] * factor);
+        out[i] = (int8_t)(q >= -127 && q <= 127 ? q : 0); /* more: factor was infinite */
+    }
+    return most / 127.0f;
+}
+
+/* One row of n floats as F32, F16, BF16 or I8 into out, which may be row itself for F32; 0 if a
+   number does not fit. */
+static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n, float *scale) {
+    int64_t k;
+    int fits = 1;
+    *scale = 1;
+    if (type == TFM_I8) {
+        *scale = st_i8_row((int8_t *)out, row, n);
+        return *scale >= 0;
+    }
+    for (k = 0; k < n; k++) {
+        int is_finite = (st_float_bits(row[k]) & 0x7FFFFFFF) < 0x7F800000;
+        if (type == TFM_F16) {
+            uint16_t half = ((uint16_t *)out)[k] = st_f16(row[k]);
+            fits &= !is_finite || (half & 0x7C00) != 0x7C00;
+        } else if (type == TFM_BF16) {
+            uint16_t upper = ((uint16_t *)out)[k] = st_bf16(row[k]);
+            fits &= !is_finite || (upper & 0x7F80) != 0x7F80;
+        } else {
+            ((float *)out)[k] = row[k];
+        }
+    }
+    return fits;
 }
 
 #endif

@@ -1,0 +1,84 @@
+# quantize as a program: what it writes of numbers that are known, of a model, of files that are none.
+passed=0 failed=0
+quantize=build/quantize model=tests/data/models/seed3_dv.safetensors zh=examples/models/zh-en.safetensors
+dir=build/test_quantize
+rm -rf $dir && mkdir -p $dir
+check() { # message, expected, got
+    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
+    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
+}
+status() { "$@" > $dir/out 2> $dir/err; echo $?; }
+file() { # path, header, data as printf writes them
+    printf "\\$(printf %o $((${#2} % 256)))\\$(printf %o $((${#2} / 256)))\\0\\0\\0\\0\\0\\0%s" "$2" > "$1"
+    printf "$3" >> "$1"
+}
+header() { head -c $((8 + $(od -An -tu8 -N8 "$1"))) "$1" | tail -c +9; }
+data() { # path, tensor, format of od
+    set -- "$1" "$3" $(header "$1" | grep -ao "\"$2\":{[^}]*" | sed 's/.*offsets":\[\([0-9]*\),\([0-9]*\)\]/\1 \2/')
+    od -An -v "-t$2" -j $((8 + $(od -An -tu8 -N8 "$1") + $3)) -N $(($4 - $3)) "$1" | tr -s ' \n' ' ' | sed 's/^ //; s/ $//'
+}
+# a [2, 4]: 127 2.5 3.5 -0.5, and zeros; b [2]: 1.5 -2; c: the U8 7 8 9
+a='\0\0\376\102\0\0\040\100\0\0\140\100\0\0\0\277\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+file $dir/in '{"__metadata__":{"k":"a \"b\" \\ \u0001"},"a.weight":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]},"b.bias":{"dtype":"F32","shape":[2],"data_offsets":[32,40]},"c":{"dtype":"U8","shape":[3],"data_offsets":[40,43]}}' \
+    "$a"'\0\0\300\77\0\0\0\300\7\10\11'
+check "int8" 0 "$(status $quantize $dir/in $dir/int8 int8)"
+check "  ties go to even" "127 2 4 0 0 0 0 0" "$(data $dir/int8 a.weight d1)"
+check "  a scale a row, 0 for zeros" "1 0" "$(data $dir/int8 a.weight_scale f4)"
+check "  biases stay" "1.5 -2" "$(data $dir/int8 b.bias f4)"
+check "  bytes stay" "7 8 9" "$(data $dir/int8 c u1)"
+check "  metadata stay" '"__metadata__":{"k":"a \"b\" \\ \u0001"}' "$(header $dir/int8 | grep -o '"__metadata__":{[^}]*}')"
+check "  data begin at a multiple of 64" 0 "$((($(od -An -tu8 -N8 $dir/int8) + 8) % 64))"
+check "  it says how far off: half a scale" 1 "$(grep -c '^F32 to I8 *1 tensors *32 -> *8 bytes *largest error 0.0039 ' $dir/out)"
+check "int8 to f32" 0 "$(status $quantize $dir/int8 $dir/f32 f32)"
+check "  the integers, and no scales" "127 2 4 0 0 0 0 0 " "$(data $dir/f32 a.weight f4) $(header $dir/f32 | grep -o _scale)"
+check "int8 to int8: the same file" "0 " "$(status $quantize $dir/int8 $dir/again int8) $(cmp $dir/int8 $dir/again 2>&1)"
+# 1 + 1/256 and 1 + 3/256 are ties of bf16, 1 + 1/256 + 2^-23 is above one; -1
+file $dir/in '{"a.weight":{"dtype":"F32","shape":[1,4],"data_offsets":[0,16]}}' '\0\200\200\77\0\200\201\77\1\200\200\77\0\0\200\277'
+check "bf16: ties go to even" "0 3f80 3f82 3f81 bf80" "$(status $quantize $dir/in $dir/bf16 bf16) $(data $dir/bf16 a.weight x2)"
+check "  and back" "0 1 1.015625 1.0078125 -1" "$(status $quantize $dir/bf16 $dir/f32 f32) $(data $dir/f32 a.weight f4)"
+check "f16 has room for them" "0 3c04 3c0c 3c04 bc00" "$(status $quantize $dir/in $dir/f16 f16) $(data $dir/f16 a.weight x2)"
+
+check "a model" 0 "$(status $quantize $model $dir/model int8)"
+check "  has I8 with scales" 2 "$(header $dir/model | grep -o '"src_embedding.weight[a-z_]*":{"dtype":"[IF0-9]*"' | grep -cE 'weight":{"dtype":"I8"|_scale":{"dtype":"F32"')"
+check "  and f32 again" 0 "$(status $quantize $dir/model $dir/f32.safetensors f32)"
+check "  is a model of the same shape" "" "$(build/inspect $model | grep -A4 ^parameters > $dir/a; build/inspect $dir/f32.safetensors | grep -A4 ^parameters | cmp $dir/a - 2>&1)"
+check "the shipped model as f32" 0 "$(status $quantize $zh $dir/zh.safetensors f32)"
+check "  translates as it does as F16" "" "$(head -n 3 examples/demo.txt | build/translate $zh > $dir/a; head -n 3 examples/demo.txt | build/translate $dir/zh.safetensors | cmp $dir/a - 2>&1)"
+check "inspect counts types" 1 "$(build/inspect $zh | grep -cE '^  F16 +[0-9]+ bytes in [0-9]+ tensors, ([0-9]+) of them matrices')"
+if grep -q TFM_WEIGHTS_I8 transformer.h; then
+    check "the shipped model as int8" 0 "$(status $quantize $zh $dir/zh8.safetensors int8)"
+    check "  is inspected" 0 "$(status build/inspect $dir/zh8.safetensors)"
+    check "  and its scales are counted" 1 "$(grep -cE '^  F32 .* the scales of I8 rows' $dir/out)"
+    check "  the parameters are the same" "" "$(grep -A5 ^parameters $dir/out > $dir/a; build/inspect $zh | grep -A5 ^parameters | cmp $dir/a - 2>&1)"
+    check "  it translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh8.safetensors | grep -c '[a-z]')"
+    check "the shipped model as bf16" 0 "$(status $quantize $zh $dir/zh16.safetensors bf16)"
+    check "  translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh16.safetensors | grep -c '[a-z]')"
+fi
+
+rm -f $dir/int8
+hostile() { # message, what it must say, header, data
+    file $dir/in "$3" "$4"
+    check "$1" "1 $2" "$(status $quantize $dir/in $dir/int8 ${5:-int8}) $(sed 's/^quantize: //' $dir/err)"
+}
+hostile "NaN" "a.weight: has a number that is not finite" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}' '\0\0\300\177'
+hostile "beyond f16" "a.weight: has a number beyond the range of the type" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}' '\0\0\200\107' f16
+hostile "I8 without scales" "a.weight: is I8 and has no scales beside it" '{"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[0,4]}}' '\1\2\3\4' f32
+hostile "too few scales" "a.weight: its scales are not one F32 for each row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4' f32
+hostile "  also where it would be kept" "a.weight: its scales are not one F32 for each row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4'
+hostile "scales of floats" "a.weight_scale: belongs to no I8" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' '\0\0\200\77\0\0\200\77'
+hostile "a hole" "$dir/in: tensor 'a' begins at byte 4, expected 0 (hole)" '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' '\0\0\0\0\0\0\0\0'
+file $dir/in '{"a.weight":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]},"b.weight":{"dtype":"F32","shape":[2,0],"data_offsets":[0,0]}}' ''
+check "empty matrices" 0 "$(status $quantize $dir/in $dir/empty int8)"
+check "a file that is none" 1 "$(status $quantize README.md $dir/int8 int8)"
+check "a file that is not there" "1 quantize: nowhere: cannot be opened" "$(status $quantize nowhere $dir/int8 int8) $(cat $dir/err)"
+check "a folder that is not there" 1 "$(status $quantize $model $dir/none/out int8)"
+check "nothing was written" "" "$(ls $dir/int8* $dir/*.part 2> /dev/null)"
+cp $model $dir/own && ln -sf own $dir/link
+check "its own input" "2 quantize: $dir/own: is the file to be read" "$(status $quantize $dir/own $dir/own int8) $(cat $dir/err)"
+check "  by another name" 2 "$(status $quantize $dir/own $dir/link int8)"
+check "  which is whole" "" "$(cmp $model $dir/own 2>&1)"
+check "an unknown type" 2 "$(status $quantize $model $dir/int8 int4)"
+check "usage" 2 "$(status $quantize $model)"
+check "--help" 0 "$(status $quantize --help)"
+echo "test_quantize: $passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,153 @@
+/* The writer's conversions of weights, against arithmetic that knows nothing of bits; and the order
+   of its tensors. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+/* What the library reads of 16 bits. */
+static float read_16(uint16_t bits, tfm_dtype type) {
+    st_writer w;
+    tfm_safetensors *file = NULL;
+    void *data;
+    size_t size;
+    float x = 0;
+    st_init(&w);
+    st_add(&w, "x", tfm_tensor_1d(&bits, type, 1));
+    data = tiny_bytes(&w, &size);
+    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK ||
+        tfm_safetensors_read(file, 0, TFM_F32, &x, &err) != TFM_OK)
+        CHECK(0, "%s", err.text);
+    tfm_free_safetensors(file);
+    return x;
+}
+
+/* The nearest of a type with so many bits of fraction, none below 2^least; ties to even. */
+static double nearest(double x, int fraction, int least) {
+    int exponent;
+    double unit, rest, whole;
+    if (x == 0) return 0;
+    (void)frexp(x, &exponent);
+    if (exponent - 1 - fraction > least) least = exponent - 1 - fraction;
+    unit = ldexp(1, least);
+    whole = floor(x / unit);
+    rest = x / unit - whole;
+    if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) != 0)) whole++;
+    return whole * unit;
+}
+
+static void sixteen_bits(void) {
+    unsigned seed = 7;
+    int i, f16 = 0, bf16 = 0, n = 0;
+    SECTION("floats to 16 bits: the nearest, ties to even");
+    for (i = 0; i < 4000; i++) {
+        /* 5 bits more than F16 has: many ties; exponents through its range, and beneath it */
+        double x = ldexp((double)(tiny_random(&seed) % 65536), (int)(tiny_random(&seed) % 38) - 38);
+        float y;
+        if (i & 1) x = -x;
+        y = (float)x;
+        n++;
+        f16 += (double)read_16(st_f16(y), TFM_F16) == nearest((double)y, 10, -24);
+        bf16 += (double)read_16(st_bf16(y), TFM_BF16) == nearest((double)y, 7, -133);
+    }
+    CHECK(f16 == n, "F16: %d of %d", f16, n);
+    CHECK(bf16 == n, "BF16: %d of %d", bf16, n);
+    CHECK(st_f16(65519.0f) == 0x7BFF && st_f16(65520.0f) == 0x7C00 && st_f16(-1e9f) == 0xFC00,
+          "F16: 65519 is the last, then infinite");
+    CHECK(st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
+              st_f16((float)ldexp(1023.5, -24)) == 0x400,
+          "  half of the smallest is none, above it one; the last denormal rounds to a normal");
+    CHECK(st_f16((float)NAN) == 0x7E00 && (st_bf16((float)NAN) & 0x7FFF) > 0x7F80, "NaN stays NaN");
+    CHECK(st_bf16((float)INFINITY) == 0x7F80 && st_f16(-(float)INFINITY) == 0xFC00,
+          "infinite stays infinite");
+}
+
+static void eight_bits(void) {
+    enum { N = 1000 };
+    float row[N], scale, worst = 0;
+    int8_t out[N];
+    unsigned seed = 3;
+    int i, extreme = 0;
+    SECTION("floats to int8: value = i8 * scale");
+    for (i = 0; i < N; i++) row[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
+    row[500] = -1.75f;
+    scale = st_i8_row(out, row, N);
+    for (i = 0; i < N; i++) {
+        float off = fabsf(row[i] - (float)out[i] * scale);
+        if (off > worst) worst = off;
+        extreme += out[i] < -127;
+    }
+    CHECK(scale == 1.75f / 127 && out[500] == -127 && !extreme, "the largest is -127 times scale");
+    CHECK(worst <= 0.5001f * scale && worst > 0.4f * scale, "at most half a scale off: %g of it",
+          (double)(worst / scale));
+    row[0] = 127, row[1] = 2.5f, row[2] = 3.5f, row[3] = -0.5f, row[4] = -1.5f;
+    scale = st_i8_row(out, row, 5);
+    CHECK(scale == 1 && out[1] == 2 && out[2] == 4 && out[3] == 0 && out[4] == -2, "ties to even");
+    row[0] = row[1] = 0;
+    CHECK(st_i8_row(out, row, 2) == 0 && out[0] == 0 && out[1] == 0, "zeros have scale 0");
+    row[1] = 1e-44f;
+    scale = st_i8_row(out, row, 2);
+    CHECK(scale >= 0 && out[1] <= 127 && out[1] >= 0, "a scale that nearly vanishes");
+    row[1] = (float)NAN;
+    CHECK(st_i8_row(out, row, 2) < 0, "NaN is refused");
+    row[1] = -(float)INFINITY;
+    CHECK(st_i8_row(out, row, 2) < 0, "infinite is refused");
+}
+
+static void order(void) {
+    static char zeros[64 * 64];
+    static const struct {
+        const char *name;
+        tfm_dtype dtype;
+        int64_t n;
+    } tensors[] = {{"text", TFM_U8, 7},    {"halves", TFM_F16, 5},  {"matrix", TFM_I8, 128},
+                   {"scales", TFM_F32, 3}, {"vector", TFM_F32, 16}, {"other", TFM_F16, 64},
+                   {"numbers", TFM_I64, 9}};
+    static const char *const expected[] = {"matrix", "vector", "other", "numbers",
+                                           "scales", "halves", "text"};
+    st_writer w;
+    tfm_safetensors *file = NULL;
+    const char *data;
+    size_t size, i;
+    int in_order = 1, aligned = 1;
+    SECTION("tensors of a multiple of 64 bytes first, all of these at such a place");
+    st_init(&w);
+    for (i = 0; i < 7; i++)
+        st_add(&w, tensors[i].name, tfm_tensor_1d(zeros, tensors[i].dtype, tensors[i].n));
+    data = (const char *)tiny_bytes(&w, &size);
+    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
+        CHECK(0, "%s", err.text);
+        return;
+    }
+    for (i = 0; i < 7; i++) {
+        tfm_tensor t = tfm_safetensors_tensor(file, (int64_t)i);
+        int64_t at = (const char *)t.data - data;
+        in_order &= strcmp(tfm_safetensors_name(file, (int64_t)i), expected[i]) == 0;
+        aligned &= at % (i < 3 ? 64 : st_bits(t.dtype) / 8) == 0;
+    }
+    CHECK(in_order, "then by the size of an element");
+    CHECK(aligned, "all are aligned");
+    tfm_free_safetensors(file);
+}
+
+static void names(void) {
+    tfm_tensor matrix = tfm_tensor_2d(NULL, TFM_F32, 2, 3),
+               vector = tfm_tensor_1d(NULL, TFM_F32, 3);
+    SECTION("what is a matrix of a model");
+    CHECK(st_is_matrix("encoder.layers.0.linear1.weight", &matrix) &&
+              st_is_matrix("decoder.layers.1.multihead_attn.in_proj_weight", &matrix) &&
+              st_is_matrix("src_embedding.weight", &matrix),
+          "weights");
+    CHECK(!st_is_matrix("encoder.layers.0.norm1.weight", &vector) &&
+              !st_is_matrix("src_positions.weight", &matrix) &&
+              !st_is_matrix("tgt_positions.weight", &matrix) &&
+              !st_is_matrix("encoder.layers.0.linear1.weight_scale", &matrix),
+          "norms, positions and scales are none");
+}
+
+int main(void) {
+    sixteen_bits();
+    eight_bits();
+    order();
+    names();
+    return test_done("test_types");
+}
