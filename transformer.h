@@ -165,12 +165,13 @@
 
    THREADS. There is no global state. Any number of sessions on one model may run at the same time,
    each called by one thread. A session works in that thread alone unless its options say threads,
-   which it then starts and ends itself, or parallel, your own parallel-for. Results are the same
-   bits for any number.
+   which it then starts and ends itself (POSIX or Windows), or parallel, your own parallel-for.
+   Results are the same bits for any number. A process that is forked may go on with the model and
+   with sessions that have no threads of their own; those stay behind.
 
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
-   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
-   not aligned, are copied into F32 once.
+   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, tensors that are not
+   aligned, and on big-endian machines all, are copied into F32 once.
 
    MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
    are all masked attends to nothing: zero weights, zero context, never NaN.
@@ -186,8 +187,8 @@
    2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
    names into messages. Not promised: that a model says what is true or fit to print; that it is
    quick (bound max_source, max_length and beam, which bound a sentence's time, and the length of
-   texts, to which the time of cutting them is in proportion); and anything about pointers, sizes and
-   tensors that the program itself passes. Bytes given to tfm_model_load must not change while the
+   texts, to which the time of cutting them is in proportion); and anything about pointers, sizes
+   and tensors that the program itself passes. Bytes given to tfm_model_load must not change while the
    model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file does).
        Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
    them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
@@ -205,7 +206,9 @@
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
-   (TRANSFORMER_BLAS gives that up: the BLAS library decides.)
+   (TRANSFORMER_BLAS gives that up: the BLAS library decides. So does x87 arithmetic, that of -m32
+   without -mfpmath=sse, where the compiler may keep more bits than a double has: in gcc's gnu modes
+   and in C++. With -std=c99 or later gcc rounds as C says.)
 
    WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
    times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;
@@ -305,8 +308,9 @@
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C, 1 AVX2, 2 AVX-512; default 2.
                                 The fastest that the CPU has is chosen when the program runs
        TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h>
-       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h>; the host's, if it gives
-                                some. (Systems before glibc 2.34 link with -pthread otherwise.)
+       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
+                                host's, if it gives some. (Systems before glibc 2.34 link with
+                                -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure, in whichever thread; default nothing
        TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
@@ -1104,10 +1108,22 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #ifdef TRANSFORMER_BLAS
 #include <cblas.h>
 #endif
-#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_THREADS)
+/* POSIX threads want an atomic exchange of 64 bits, which not every 32-bit CPU has. */
+#ifndef TRANSFORMER_NO_THREADS
+#if defined(_WIN32)
+#define TFM__THREADS
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#elif defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_8) && !defined(__wasm__)
 #define TFM__THREADS
 #include <pthread.h>
 #include <sched.h>
+#endif
 #endif
 
 #if defined(TFM_MALLOC) != defined(TFM_FREE)
@@ -1687,41 +1703,123 @@ static void tfm__share(const tfm__team *team, tfm_task task, void *context, int3
 
 enum { TFM__MOST_THREADS = 64, TFM__SPINS = 4000 };
 
+/* What the pool wants of a system: loads that acquire, stores that release, and locks. */
+#ifdef _WIN32
+typedef uint64_t tfm__word;
+typedef HANDLE tfm__thread;
+typedef SRWLOCK tfm__mutex;
+typedef CONDITION_VARIABLE tfm__condition;
+#define TFM__THREAD_MAIN DWORD WINAPI
+
+static uint64_t tfm__load(tfm__word *at) {
+    return (uint64_t)InterlockedCompareExchange64((volatile LONG64 *)at, 0, 0);
+}
+static void tfm__store(tfm__word *at, uint64_t value) {
+    (void)InterlockedExchange64((volatile LONG64 *)at, (LONG64)value);
+}
+static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+    return InterlockedCompareExchange64((volatile LONG64 *)at, (LONG64)to, (LONG64)from) ==
+           (LONG64)from;
+}
+static void tfm__count_one(tfm__word *at) { (void)InterlockedIncrement64((volatile LONG64 *)at); }
+static void tfm__yield(void) { (void)SwitchToThread(); }
+
+static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+    InitializeSRWLock(mutex);
+    InitializeConditionVariable(wake);
+    return 1;
+}
+static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) { (void)mutex, (void)wake; }
+static void tfm__lock(tfm__mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static void tfm__unlock(tfm__mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) {
+    (void)SleepConditionVariableSRW(wake, mutex, INFINITE, 0);
+}
+static void tfm__wake_all(tfm__condition *wake) { WakeAllConditionVariable(wake); }
+
+static int tfm__thread_start(tfm__thread *thread, DWORD(WINAPI *run)(void *), void *context) {
+    *thread = CreateThread(NULL, 0, run, context, 0, NULL);
+    return *thread != NULL;
+}
+static void tfm__thread_join(tfm__thread thread) {
+    (void)WaitForSingleObject(thread, INFINITE);
+    (void)CloseHandle(thread);
+}
+#else
+typedef uint64_t tfm__word __attribute__((aligned(8))); /* i386 has it at 4 */
+typedef pthread_t tfm__thread;
+typedef pthread_mutex_t tfm__mutex;
+typedef pthread_cond_t tfm__condition;
+#define TFM__THREAD_MAIN void *
+
+static uint64_t tfm__load(tfm__word *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+static void tfm__store(tfm__word *at, uint64_t value) {
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+static void tfm__count_one(tfm__word *at) { (void)__atomic_add_fetch(at, 1, __ATOMIC_RELEASE); }
+static void tfm__yield(void) { (void)sched_yield(); }
+
+static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+    if (pthread_mutex_init(mutex, NULL) != 0) return 0;
+    if (pthread_cond_init(wake, NULL) == 0) return 1;
+    pthread_mutex_destroy(mutex);
+    return 0;
+}
+static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) {
+    pthread_cond_destroy(wake);
+    pthread_mutex_destroy(mutex);
+}
+static void tfm__lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
+static void tfm__unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
+static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) { pthread_cond_wait(wake, mutex); }
+static void tfm__wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
+
+static int tfm__thread_start(tfm__thread *thread, void *(*run)(void *), void *context) {
+    return pthread_create(thread, NULL, run, context) == 0;
+}
+static void tfm__thread_join(tfm__thread thread) { pthread_join(thread, NULL); }
+#endif
+
 /* The work at hand in one word, so that a part is taken by one exchange that fails if the work has
    changed: its number, how many parts it has, and the next of them. */
 #define TFM__TICKET(number, parts, next)                                                           \
     ((uint64_t)(number) << 32 | (uint64_t)(parts) << 16 | (uint64_t)(next))
 
 typedef struct tfm__workers {
-    pthread_t threads[TFM__MOST_THREADS];
+    tfm__thread threads[TFM__MOST_THREADS];
     int32_t n; /* threads besides the caller's */
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    tfm__mutex mutex;
+    tfm__condition wake;
     int32_t asleep; /* under the mutex */
-    uint64_t ticket;
-    uint32_t done; /* parts of this work */
-    int32_t stop;
+    tfm__word ticket;
+    tfm__word done; /* parts of this work */
+    tfm__word stop;
     tfm_task task; /* of this work: stay as they are until all its parts are done */
     void *context;
 } tfm__workers;
 
 static void tfm__pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     __builtin_ia32_pause();
 #endif
+}
+
+static uint32_t tfm__work_number(tfm__workers *w) {
+    return (uint32_t)(tfm__load(&w->ticket) >> 32);
 }
 
 /* Takes parts of work number until there are none. */
 static void tfm__work_off(tfm__workers *w, uint32_t number) {
     for (;;) {
-        uint64_t ticket = __atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE);
+        uint64_t ticket = tfm__load(&w->ticket);
         uint32_t parts = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF;
         if ((uint32_t)(ticket >> 32) != number || next >= parts) return;
-        if (!__atomic_compare_exchange_n(&w->ticket, &ticket, ticket + 1, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE))
-            continue;
+        if (!tfm__exchange(&w->ticket, ticket, ticket + 1)) continue;
         w->task(w->context, (int32_t)next);
-        __atomic_add_fetch(&w->done, 1, __ATOMIC_RELEASE);
+        tfm__count_one(&w->done);
     }
 }
 
@@ -1730,36 +1828,35 @@ static uint32_t tfm__wait_for_work(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
     for (i = 0; i < TFM__SPINS && number == seen; i++) {
-        number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32);
+        number = tfm__work_number(w);
         tfm__pause();
     }
     if (number != seen) return number;
-    pthread_mutex_lock(&w->mutex);
+    tfm__lock(&w->mutex);
     w->asleep++;
-    while ((number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32)) == seen)
-        pthread_cond_wait(&w->wake, &w->mutex);
+    while ((number = tfm__work_number(w)) == seen) tfm__sleep(&w->wake, &w->mutex);
     w->asleep--;
-    pthread_mutex_unlock(&w->mutex);
+    tfm__unlock(&w->mutex);
     return number;
 }
 
-static void *tfm__worker(void *workers) {
+static TFM__THREAD_MAIN tfm__worker(void *workers) {
     tfm__workers *w = (tfm__workers *)workers;
     uint32_t number = 0;
     for (;;) {
         number = tfm__wait_for_work(w, number);
-        if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) return NULL;
+        if (tfm__load(&w->stop)) return 0;
         tfm__work_off(w, number);
     }
 }
 
 /* Puts up the next work. */
 static uint32_t tfm__post(tfm__workers *w, int32_t parts) {
-    uint32_t number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_RELAXED) >> 32) + 1;
-    pthread_mutex_lock(&w->mutex);
-    __atomic_store_n(&w->ticket, TFM__TICKET(number, parts, 0), __ATOMIC_RELEASE);
-    if (w->asleep) pthread_cond_broadcast(&w->wake);
-    pthread_mutex_unlock(&w->mutex);
+    uint32_t number = tfm__work_number(w) + 1;
+    tfm__lock(&w->mutex);
+    tfm__store(&w->ticket, TFM__TICKET(number, parts, 0));
+    if (w->asleep) tfm__wake_all(&w->wake);
+    tfm__unlock(&w->mutex);
     return number;
 }
 
@@ -1768,34 +1865,29 @@ static void tfm__run_parts(void *workers, tfm_task task, void *context, int32_t 
     tfm__workers *w = (tfm__workers *)workers;
     int i;
     w->task = task, w->context = context;
-    __atomic_store_n(&w->done, 0, __ATOMIC_RELAXED);
+    tfm__store(&w->done, 0);
     tfm__work_off(w, tfm__post(w, parts));
-    for (i = 0; __atomic_load_n(&w->done, __ATOMIC_ACQUIRE) != (uint32_t)parts; i++) {
+    for (i = 0; tfm__load(&w->done) != (uint64_t)parts; i++) {
         if (i < TFM__SPINS) tfm__pause();
-        else sched_yield(); /* whoever has the last part may want this core */
+        else tfm__yield(); /* whoever has the last part may want this core */
     }
 }
 
 static void tfm__stop_workers(tfm__workers *w) {
     int32_t i;
-    __atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+    tfm__store(&w->stop, 1);
     (void)tfm__post(w, 0);
-    for (i = 0; i < w->n; i++) pthread_join(w->threads[i], NULL);
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->mutex);
+    for (i = 0; i < w->n; i++) tfm__thread_join(w->threads[i]);
+    tfm__locks_destroy(&w->mutex, &w->wake);
 }
 
 /* n threads besides the caller's. What was started is stopped again if one cannot be. */
 static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err) {
     memset(w, 0, sizeof *w);
-    if (pthread_mutex_init(&w->mutex, NULL) != 0)
-        return tfm__fail(err, TFM_E_MEMORY, "no mutex for threads");
-    if (pthread_cond_init(&w->wake, NULL) != 0) {
-        pthread_mutex_destroy(&w->mutex);
-        return tfm__fail(err, TFM_E_MEMORY, "no condition variable for threads");
-    }
+    if (!tfm__locks_init(&w->mutex, &w->wake))
+        return tfm__fail(err, TFM_E_MEMORY, "no mutex or condition variable for threads");
     for (; w->n < n; w->n++)
-        if (pthread_create(&w->threads[w->n], NULL, tfm__worker, w) != 0) {
+        if (!tfm__thread_start(&w->threads[w->n], tfm__worker, w)) {
             int32_t started = w->n;
             tfm__stop_workers(w);
             return tfm__fail(err, TFM_E_MEMORY, "thread %i of %i cannot be started",
@@ -1840,6 +1932,7 @@ typedef struct tfm__matrix {
     const float *scales;
     const int32_t *offsets;
     int is_factor;            /* of products; else its rows are looked up, and nothing more */
+    int is_native;            /* F32 in rows as this machine's floats; else little-endian bytes */
     struct tfm__matrix *next; /* of the model's */
 } tfm__matrix;
 
@@ -3094,7 +3187,8 @@ static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int
 /* Row i as floats. */
 static void tfm__matrix_row(const tfm__matrix *w, int64_t i, float *row) {
     int64_t size = tfm__element_bytes(w->dtype, 1), k;
-    if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
+    if (w->is_native) memcpy(row, w->data + i * size * w->columns, (size_t)(size * w->columns));
+    else if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
     else if (w->dtype == TFM_I8)
         for (k = 0; k < w->columns; k++)
             tfm__widen(row + k,
@@ -3774,7 +3868,7 @@ static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
 }
 
 /* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
-   weighted sums as products with tiles. (Steps never do it so; a decoder's pass gives their bits.) */
+   weighted sums as products with tiles. (Steps never do it so; a decoder's pass has their bits.) */
 static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                               int64_t h, float *scratch) {
     const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
@@ -5569,7 +5663,7 @@ static int64_t tfm__line_of(const char *text, const void *at) {
 
 /* Splits the text into lines and spellings, and sorts them for look-up. name: the tensor's, for
    messages. expected: rows of the embedding, which must be as many as lines. Until all is checked a
-   spelling is its address alone: a file of single letters takes no more than four times its size. */
+   spelling is its address alone: a file of single letters takes at most four times its size. */
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
@@ -7538,7 +7632,10 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
     int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
     void *memory = NULL;
     unsigned char *to;
-    if (!in_panels && same) return TFM_OK; /* where it lies */
+    if (!in_panels && same) { /* where it lies */
+        w->is_native = type == TFM_F32;
+        return TFM_OK;
+    }
     if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
     if (!in_panels) {
         TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
@@ -7550,6 +7647,7 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
             if (scales) scales[i] = scale;
         }
         w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
+        w->is_native = type == TFM_F32;
         return TFM_OK;
     }
     w->dtype = type;

@@ -731,7 +731,7 @@ static void special_ids(void) {
 
 /* Every kind of search over weights that are no numbers ends, with ids in range. */
 static void numbers_of_weights(void) {
-    static const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
+    const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
     static const int32_t ids[] = {3, 4, 5};
     tfm_batch src = tiny_batch(ids, NULL, 1, 3);
     int v, search, good = 1, runs = 0;
