@@ -7883,11 +7883,14 @@ struct tfm_session {
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
 
     /* the source of the last encode */
-    int32_t B, S;            /* B 0: none */
-    int32_t *src_ids;        /* [B, S], pads filled in */
-    int32_t *src_lengths;    /* [B]: up to the last token that is no pad */
-    unsigned char *src_pads; /* [B, S]: 1 = pad */
-    int src_has_holes;       /* a pad stands before a token */
+    int32_t B, S;                       /* B 0: none */
+    int32_t *src_ids;                   /* [B, S], pads filled in */
+    int32_t *src_lengths;               /* [B]: up to the last token that is no pad */
+    unsigned char *src_pads;            /* [B, S]: 1 = pad */
+    int src_has_holes;                  /* a pad stands before a token */
+    int32_t *order;                     /* [B]: rows by length, longest first */
+    int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
+    unsigned char *group_pads;          /* [group] */
 
     /* the target of a teacher-forced pass */
     int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
@@ -8055,6 +8058,11 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
     TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->order, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->group_lengths, err));
+    TFM__TRY(tfm__take_ints(arena, rows, 1, &s->group_ids, err));
+    TFM__TRY(tfm__take_bytes(arena, rows, 1, &memory, err));
+    s->group_pads = (unsigned char *)memory;
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
     TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
@@ -8282,29 +8290,64 @@ static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
     return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
 
+/* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
+   thousands of rows; insertion is quick where lengths are sorted already. */
+static void tfm__order_rows(tfm_session *s) {
+    int32_t i, k;
+    for (i = 0; i < s->B; i++) {
+        for (k = i; k > 0 && s->src_lengths[s->order[k - 1]] < s->src_lengths[i]; k--)
+            s->order[k] = s->order[k - 1];
+        s->order[k] = i;
+    }
+}
+
+/* Rows order[first ..] of the source that one pass takes, L positions each, into group_ids,
+   group_pads, group_lengths. */
+static int64_t tfm__gather_group(tfm_session *s, int64_t first, int64_t L) {
+    int64_t B = tfm__min(s->B - first, tfm__max(1, tfm__group_rows(s) / L)), b;
+    for (b = 0; b < B; b++) {
+        int64_t row = s->order[first + b];
+        memcpy(s->group_ids + b * L, s->src_ids + row * s->S, (size_t)L * sizeof *s->group_ids);
+        memcpy(s->group_pads + b * L, s->src_pads + row * s->S, (size_t)L);
+        s->group_lengths[b] = s->src_lengths[row];
+    }
+    return B;
+}
+
 /* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
-   memory: once a sentence, for every step to come. */
+   memory: once a sentence, for every step to come. Sentences of like length go together, as many as
+   a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
+   wanted, whose rows are the caller's.) */
 static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
-    int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
+    int64_t first, B, L, b, D = m->config.d_model;
+    int wanted = attention && attention->data;
     int32_t i;
-    for (b0 = 0; b0 < s->B; b0 += per) { /* rows b0 .. b0 + B - 1 of the batch, in place */
-        int64_t B = tfm__min(per, s->B - b0), at = b0 * s->S;
-        float *x = s->memory + at * D;
-        tfm_masks masks =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
-        tfm__rows rows = tfm__rows_make(x, B, s->S, D);
+    tfm__order_rows(s);
+    for (i = 0; wanted && i < s->B; i++) s->order[i] = i;
+    for (first = 0; first < s->B; first += B) {
+        tfm_masks masks;
+        tfm__rows rows;
         tfm__pass p;
+        L = wanted ? s->S : s->src_lengths[s->order[first]];
+        B = tfm__gather_group(s, first, L);
+        masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
+        rows = tfm__rows_make(s->x, B, L, D);
         memset(&p, 0, sizeof p);
-        p.B = B, p.L = s->S, p.D = D;
+        p.B = B, p.L = L, p.D = D;
         p.self_masks = &masks, p.work = s->work;
-        tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
-        tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
+        tfm__embed(s, s->x, 0, s->group_ids, s->group_pads, B, L, 0);
+        tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
                      attention ? attention->strides[0] : 0);
         for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
-            const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
-            tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
-            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
+            tfm__kv kv = s->cross[i];
+            kv.rows = s->order + first;
+            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross_attn, &kv, 0, NULL);
+        }
+        for (b = 0; b < B; b++) {
+            float *row = s->memory + s->order[first + b] * s->S * D;
+            memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
+            memset(row + L * D, 0, (size_t)((s->S - L) * D) * sizeof *row);
         }
     }
 }
