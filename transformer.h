@@ -307,6 +307,7 @@
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C, 1 AVX2, 2 AVX-512; default 2.
                                 The fastest that the CPU has is chosen when the program runs
+       TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
        TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h>
        TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
                                 host's, if it gives some. (Systems before glibc 2.34 link with
@@ -790,6 +791,8 @@ typedef struct tfm_model_options {
     tfm_weight_type weights;
     int in_place; /* 1: F32 matrices are used where they lie, not rearranged for speed: less memory,
                      slower batches */
+    int map;      /* 1: tfm_model_load_file maps the file and does not read it. Needs
+                     TRANSFORMER_MMAP, and a file that nobody changes or cuts short meanwhile */
 } tfm_model_options;
 
 /* Loads a model from size bytes at data, which must outlive the model. options may be NULL.
@@ -797,7 +800,7 @@ typedef struct tfm_model_options {
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* The same from a file, read as a whole. TFM_E_IO besides. */
+/* The same from a file, read as a whole, or mapped if options say so. TFM_E_IO besides. */
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif
@@ -1107,6 +1110,12 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #endif
 #ifdef TRANSFORMER_BLAS
 #include <cblas.h>
+#endif
+#ifdef TRANSFORMER_MMAP
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #endif
 /* POSIX threads want an atomic exchange of 64 bits, which not every 32-bit CPU has. */
 #ifndef TRANSFORMER_NO_THREADS
@@ -1962,8 +1971,8 @@ enum {
     TFM__X_ROWS = 12,        /* the most that a tile has */
     TFM__X_BYTES = 2048,     /* of a row of x that a tile takes at a time */
     TFM__X_STRIDE = 2112,    /* off the powers of two, at which rows would drive each other out */
-    TFM__X_CHUNK = 144,      /* rows of x, and */
-    TFM__W_CHUNK = 640 << 10 /* bytes of w that stay in the second-level cache together */
+    TFM__X_CHUNK = 96,       /* rows of x, and */
+    TFM__W_CHUNK = 512 << 10 /* bytes of w that stay in the second-level cache together */
 };
 
 /* One set of inner loops. */
@@ -6971,6 +6980,8 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
    same view twice. */
 struct tfm_model {
     tfm__pool pool; /* everything below, and the file's bytes if the model read them */
+    void *mapping;  /* or where they are mapped; NULL: neither */
+    size_t mapped;  /* bytes there */
     tfm_config config;
     tfm__matrix *matrices; /* all of them, a list */
     tfm__matrix *src_embedding, *tgt_embedding;
@@ -7794,6 +7805,27 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
     return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
 }
 
+#ifdef TRANSFORMER_MMAP
+/* The model goes on using the mapping; where loading fails it goes. */
+static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
+                                   const tfm_model_options *options, tfm_error *err) {
+    struct stat about;
+    void *data = MAP_FAILED;
+    tfm_status status;
+    int file = path ? open(path, O_RDONLY) : -1;
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
+    if (file < 0) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
+    if (fstat(file, &about) == 0 && about.st_size > 0)
+        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "%s: cannot be mapped", path);
+    status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
+    if (status != TFM_OK) munmap(data, (size_t)about.st_size);
+    else (*model)->mapping = data, (*model)->mapped = (size_t)about.st_size;
+    return status;
+}
+#endif
+
 #ifndef TRANSFORMER_NO_STDIO
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
@@ -7802,6 +7834,11 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     int64_t size;
     pool.blocks = NULL;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
+#ifdef TRANSFORMER_MMAP
+    if (options && options->map) return tfm__load_mapped(model, path, options, err);
+#endif
+    if (options && options->map)
+        return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
     TFM__TRY(tfm__check_options(options, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
     TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
@@ -7812,6 +7849,9 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 TFM_DEF void tfm_free_model(tfm_model *model) {
     if (model) {
         tfm__pool pool = model->pool; /* the model itself lies in it */
+#ifdef TRANSFORMER_MMAP
+        if (model->mapping) munmap(model->mapping, model->mapped);
+#endif
         tfm__pool_free(&pool);
     }
 }

@@ -49,14 +49,17 @@ static const char usage[] =
     "       bench MODEL [--batch N] [the same] < lines\n"
     "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
     "\n"
-    "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm, ReLU,\n"
-    "32,000 tokens (one embedding for both sides), random weights. The end token is forbidden, so\n"
+    "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm, "
+    "ReLU,\n"
+    "32,000 tokens (one embedding for both sides), random weights. The end token is forbidden, "
+    "so\n"
     "all translations have 64 tokens.\n"
     "\n"
     "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
     "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
     "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
     "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
+    "  product-MxKxN        one product: 128x512x2048, 2048x2048x2048\n"
     "  load                 loading a file that has the type of weights, and the peak of memory\n"
     "                       after it and after greedy-1\n"
     "\n"
@@ -92,7 +95,7 @@ enum { TOKEN_START = 1, TOKEN_END = 2, FIRST_WORD = 4 };
 #define KB 1024.0
 #define MB (1024.0 * 1024.0)
 
-typedef enum kind { ENCODE, FORWARD, DECODE, LOAD } kind;
+typedef enum kind { ENCODE, FORWARD, DECODE, LOAD, PRODUCT } kind;
 
 typedef struct workload {
     const char *name;
@@ -112,8 +115,18 @@ static const workload workloads[] = {
     {"greedy-32", DECODE, 32, 32, 64, 1, DEFAULT_VOCABULARY},
     {"beam4-16", DECODE, 16, 32, 64, 4, DEFAULT_VOCABULARY},
     {"forward-32x10-32x20", FORWARD, 32, 10, 20, 1, 10000},
+    /* y [rows, target] = x [rows, source] w^T, alone */
+    {"product-128x512x2048", PRODUCT, 128, 512, 2048, 1, 0},
+    {"product-2048x2048x2048", PRODUCT, 2048, 2048, 2048, 1, 0},
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
+
+/* What the library's loader needs to keep a matrix. */
+typedef struct kept_matrix {
+    tfm_model model;
+    tfm__loader loader;
+    tfm__matrix matrix;
+} kept_matrix;
 
 /* What matrices can be kept as. */
 typedef struct weight_choice {
@@ -920,6 +933,69 @@ static int run_workload(bench *b, const workload *w) {
     return ok;
 }
 
+/* ---- a product alone, by the library's own threads ---- */
+
+/* w as a model of this type keeps it. */
+static tfm_status keep_matrix(const bench *b, kept_matrix *l, const float *rows, int64_t N,
+                              int64_t K, tfm_error *err) {
+    void *temporary;
+    memset(l, 0, sizeof *l);
+    TFM__TRY(tfm__choose_allocator(&l->model.pool.allocator, NULL, err));
+    l->loader.model = &l->model, l->loader.err = err;
+    l->loader.options.weights = b->opt.weights->load;
+    l->matrix.dtype = TFM_F32, l->matrix.rows = N, l->matrix.columns = K;
+    l->matrix.data = (const unsigned char *)rows;
+    TFM__TRY(tfm__pool_take(&l->model.pool, 17 * K + 16, sizeof(float), &temporary, err));
+    return tfm__arrange_matrix(&l->loader, tfm__kernels_here(), &l->matrix,
+                               (unsigned char *)temporary);
+}
+
+static int run_product(bench *b, const workload *w) {
+    int64_t M = w->rows, K = w->source, N = w->target, most = M > N ? M : N;
+    float *numbers = (float *)malloc((size_t)(2 * most * K + M * N) * sizeof *numbers);
+    float *x = numbers, *rows = numbers + most * K, *y = rows + most * K;
+    tfm__rows from = tfm__rows_make(x, 1, M, K), to = tfm__rows_make(y, 1, M, N);
+    tfm_linear_weights linear;
+    kept_matrix l;
+    tfm__workers workers;
+    tfm__team team;
+    tfm_error err;
+    times t;
+    double began, start, operations = 2.0 * (double)M * (double)N * (double)K, rate;
+    int ok = numbers != NULL || fail(w->name, "no memory");
+    memset(&linear, 0, sizeof linear);
+    team.n = b->opt.threads;
+    team.parallel.run = tfm__run_parts, team.parallel.user = &workers;
+    if (!ok) return 0;
+    fill(numbers, 2 * most * K, 1.0f, 7);
+    if (keep_matrix(b, &l, rows, N, K, &err) != TFM_OK ||
+        (team.n > 1 && tfm__start_workers(&workers, team.n - 1, &err) != TFM_OK)) {
+        free(numbers);
+        return fail(w->name, err.text);
+    }
+    linear.weight = tfm_tensor_2d(&l.matrix, TFM__KEPT, N, K);
+    tfm__linear(&to, &from, &linear, &team);
+    for (t.n = 0, began = now(&b->opt); goes_on(&b->opt, &t, began, LEAST_REPEATS); t.n++) {
+        start = now(&b->opt);
+        tfm__linear(&to, &from, &linear, &team);
+        t.seconds[t.n] = now(&b->opt) - start;
+    }
+    sort_times(&t);
+    rate = operations / percentile(&t, 0.5);
+    begin_row(b, w->name, &t);
+    if (b->opt.json)
+        printf(",\n   \"gflops\": %.2f, \"percent_fma\": %.1f", 1e-9 * rate,
+               100 * rate / b->top.flops);
+    else
+        printf(" %10s %8.1f %6.1f", "-", 1e-9 * rate,
+               100 * rate / (is_int8(b) && b->top.vnni > 0 ? b->top.vnni : b->top.flops));
+    end_row(b);
+    if (team.n > 1) tfm__stop_workers(&workers);
+    tfm__pool_free(&l.model.pool);
+    free(numbers);
+    return 1;
+}
+
 /* ---- load time and peak memory ---- */
 
 #ifndef _WIN32
@@ -1034,7 +1110,7 @@ static int is_wanted(const bench *b, const char *name) {
 /* What the command line says instead of the workload, and a name that says so. */
 static void change_workload(const options *opt, workload *w, char *name, size_t size) {
     if (opt->vocabulary) w->vocabulary = opt->vocabulary;
-    if (w->of == LOAD || (!opt->source && !opt->target)) return;
+    if (w->of == LOAD || w->of == PRODUCT || (!opt->source && !opt->target)) return;
     if (opt->source) w->source = opt->source;
     if (opt->target && w->of != ENCODE) w->target = opt->target;
     if (w->of == ENCODE) snprintf(name, size, "encode-%dx%d", (int)w->rows, (int)w->source);
@@ -1054,7 +1130,8 @@ static int run_random(bench *b) {
         workload w = workloads[i];
         if (!is_wanted(b, w.name)) continue;
         change_workload(&b->opt, &w, name, sizeof name);
-        ok = w.of == LOAD ? run_load(b, NULL, &w) : run_workload(b, &w);
+        if (w.of == PRODUCT) ok = run_product(b, &w);
+        else ok = w.of == LOAD ? run_load(b, NULL, &w) : run_workload(b, &w);
     }
     if (ok) print_tail(b);
     drop_model(b);
