@@ -1,4 +1,4 @@
-/* transformer.h - v0.2.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+/* transformer.h - v0.3.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
    of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
@@ -169,9 +169,14 @@
    Results are the same bits for any number. A process that is forked may go on with the model and
    with sessions that have no threads of their own; those stay behind.
 
-   MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
-   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, tensors that are not
-   aligned, and on big-endian machines all, are copied into F32 once.
+   MODELS IN MEMORY. tfm_model_load borrows your buffer, so keep it until the model is freed:
+   vectors, embeddings and vocabularies are used where they lie. Matrices are copied once, into the
+   order that the vector kernels read; in_place leaves F32 matrices in the buffer too, at the price
+   of slower batches. tfm_model_load_file rearranges them within the memory that it read the file
+   into, so a loaded model takes no more than its file, and scales for bytes. Kernels in plain C use
+   aligned F32 and bytes where they lie, and widen F16 and BF16 into F32. Another type than the
+   file's (tfm_model_options.weights) is a copy beside it; tools/quantize stores it instead. Big-
+   endian machines copy all floats.
 
    MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
    are all masked attends to nothing: zero weights, zero context, never NaN.
@@ -188,21 +193,27 @@
    names into messages. Not promised: that a model says what is true or fit to print; that it is
    quick (bound max_source, max_length and beam, which bound a sentence's time, and the length of
    texts, to which the time of cutting them is in proportion); and anything about pointers, sizes
-   and tensors that the program itself passes. Bytes given to tfm_model_load must not change while the
-   model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file does).
-       Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
-   them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
-   container, config, vocabularies, SentencePiece, texts, and whole models that go on to translate
-   (tests/fuzz), all with address and undefined-behaviour sanitizers.
-       To report: whatever input crashes, hangs, leaks or reads past an end is a bug here. Send it,
-   or how to make it, with tfm_version and the compile line, as an issue where you got this file;
-   what others could turn against users before there is a fix, write to the maintainers alone.
+   and tensors that the program itself passes. Bytes given to tfm_model_load must not change while
+   the model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file
+   does). Tested: every row of a table of attacks known from other readers (tests/test_hostile.c
+   lists them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers
+   for the container, config, vocabularies, SentencePiece, texts, and whole models that go on to
+   translate (tests/fuzz), all with address and undefined-behaviour sanitizers. To report: whatever
+   input crashes, hangs, leaks or reads past an end is a bug here. Send it, or how to make it, with
+   tfm_version and the compile line, as an issue where you got this file; what others could turn
+   against users before there is a fix, write to the maintainers alone.
 
-   NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
-   logits of a whole stack (tests/data holds PyTorch's numbers).
+   NUMBERS. f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack
+   (tests/data holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they
+   cost their own rounding and nothing else. Of weights in bytes, inputs are rounded to bytes too,
+   with a scale for each token, and the sums are exact: BLEU of the shipped models changes by 0.2 at
+   most.
 
-   SPEED. Plain cc -O2 is enough: the inner loops exist for AVX2 and AVX-512 besides plain C, and
-   the CPU is asked which it has; tfm_cpu_string tells. Weights are used in the file's own layout.
+   SPEED. Plain cc -O2 is enough: the inner loops exist for SSE2, AVX2, AVX-512, VNNI, NEON, its dot
+   products and WebAssembly besides plain C, and the CPU is asked which it has; tfm_cpu_string
+   tells. One sentence at a time, decoding is reading weights: bytes make it about three times as
+   fast as F32. Batches share what is read; sentences of like length are encoded together, whatever
+   their order in the batch. tools/SPEED.md has the numbers.
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
@@ -213,13 +224,14 @@
    WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
    times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;
    per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens
-   and paths, and with attention 4 * max_source * max_target; and once, scratch for 512 positions or
-   the longest sentence, and 29 * V for candidates. max_target is what people overestimate: the
+   and paths, and with attention 4 * max_source * max_target; once, scratch for 512 positions or the
+   longest sentence, and 29 * V for candidates; and for each thread 4 * max_source * (K + W + 40) of
+   an encoder's head. max_target is what people overestimate: the
    default is the length at which decoding stops anyway.
 
    A MODEL INSIDE YOUR PROGRAM. Turn the file into an array (xxd -i, C23's #embed, a linker's
-   -b binary), align it to 4 bytes or more, and give it to tfm_model_load: nothing is copied but F16
-   and BF16 weights. TRANSFORMER_NO_STDIO leaves the file functions out.
+   -b binary), align it to 4 bytes or more, and give it to tfm_model_load, in_place where memory is
+   short. TRANSFORMER_NO_STDIO leaves the file functions out.
 
    TWO COPIES IN ONE PROGRAM, in different versions or behind different libraries: define
    TRANSFORMER_STATIC in each, and no symbol is shared.
@@ -260,6 +272,9 @@
        src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
                                            is; absent tgt: shared
 
+   Vectors are F32, F16 or BF16. So are matrices, or they are I8 and have their scales beside them
+   as NAME_scale [out], F32: encoder.layers.0.linear1.weight_scale stands beside
+   encoder.layers.0.linear1.weight, in_proj_weight_scale beside in_proj_weight. A byte's value is it times its row's scale.
    A bias or norm weight that is absent is none; any other tensor is an error. The metadata keys
    license, source and revision may hold any text. The key transformer.config holds JSON; n_heads is
    required, the rest has defaults (first) or comes from the shapes, and what is stated as well must
@@ -346,11 +361,11 @@ extern "C" {
    ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
-#define TFM_VERSION_MINOR 2
+#define TFM_VERSION_MINOR 3
 #define TFM_VERSION_PATCH 0
-#define TFM_VERSION "0.2.0"
+#define TFM_VERSION "0.3.0"
 
-/* The version that the implementation was compiled from, for instance "0.2.0". */
+/* The version that the implementation was compiled from, for instance "0.3.0". */
 TFM_DEF const char *tfm_version(void);
 
 /* Which inner loops run on this machine: "AVX-512", "AVX2 and FMA" or "plain C". */
@@ -10053,6 +10068,11 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
    REVISION HISTORY
 
+       0.3.0  (2026-11-21)  matrices in panels, as F32, F16, BF16 or bytes (tfm_model_options's
+                            weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
+                            WebAssembly, written once; the encoder's attention in tiles; tfm_encode makes no keys for the
+                            decoder; mapped files; Windows threads. A tfm_model_options that a
+                            program fills in by hand must begin as zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and
                             AVX-512; threads. tfm_get_result takes a rank, tfm_translate_batch

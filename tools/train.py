@@ -581,11 +581,14 @@ def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f3
 
 
 def read_model_file(path: str) -> tuple[Transformer, Text]:
-    """What write_model_file wrote, as a PyTorch model again."""
+    """What write_model_file wrote, or tools/quantize made of it, as a PyTorch model again."""
     from safetensors import safe_open
     with safe_open(path, "pt") as f:
         config = json.loads(f.metadata()["transformer.config"])
         tensors = {name: f.get_tensor(name) for name in f.keys()}
+    for name in [name for name in tensors if name.endswith("_scale")]:  # of bytes, one for each row
+        matrix = name.removesuffix("_scale")
+        tensors[matrix] = tensors[matrix].float() * tensors.pop(name)[:, None]
 
     def vocabulary(side: str) -> Vocabulary:
         mode = config[side + "_text"]
