@@ -8735,6 +8735,8 @@ static float tfm__offer_floor(const tfm__candidates *c, double offset) {
 /* Offers what may follow hypothesis from, whose logits these are. */
 static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__leaf *leaf,
                               float *logits) {
+    enum { BLOCK = 256 };
+    const tfm__kernels *kernels = tfm__kernels_here();
     tfm__candidates *c = &s->candidates;
     int64_t v, V = s->model->config.tgt_vocab_size;
     int forced, kept = s->n_marked;
@@ -8755,6 +8757,10 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
     }
     floor = tfm__offer_floor(c, base - log_sum);
     for (v = 0; v < V; v++) {
+        if (v % BLOCK == 0 && !(kernels->largest(logits + v, tfm__min(BLOCK, V - v)) >= floor)) {
+            v += BLOCK - 1; /* none of these gets in */
+            continue;
+        }
         if (!(logits[v] >= floor) || s->marks[v]) continue;
         /* in this order, so that tfm_score's terms add up to the same bits */
         tfm__offer(c, base + ((double)logits[v] - log_sum), from, (int32_t)v);
