@@ -274,11 +274,11 @@
 
    Vectors are F32, F16 or BF16. So are matrices, or they are I8 and have their scales beside them
    as NAME_scale [out], F32: encoder.layers.0.linear1.weight_scale stands beside
-   encoder.layers.0.linear1.weight, in_proj_weight_scale beside in_proj_weight. A byte's value is it times its row's scale.
-   A bias or norm weight that is absent is none; any other tensor is an error. The metadata keys
-   license, source and revision may hold any text. The key transformer.config holds JSON; n_heads is
-   required, the rest has defaults (first) or comes from the shapes, and what is stated as well must
-   agree:
+   encoder.layers.0.linear1.weight, in_proj_weight_scale beside in_proj_weight. A byte's value is it
+   times its row's scale. A bias or norm weight that is absent is none; any other tensor is an
+   error. The metadata keys license, source and revision may hold any text. The key
+   transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
+   the shapes, and what is stated as well must agree:
 
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
        tgt_vocab_size
@@ -10076,9 +10076,10 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
        0.3.0  (2026-11-21)  matrices in panels, as F32, F16, BF16 or bytes (tfm_model_options's
                             weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
-                            WebAssembly, written once; the encoder's attention in tiles; tfm_encode makes no keys for the
-                            decoder; mapped files; Windows threads. A tfm_model_options that a
-                            program fills in by hand must begin as zeros
+                            WebAssembly, written once; the encoder's attention in tiles;
+                            tfm_encode makes no keys for the decoder; mapped files; Windows
+                            threads. A tfm_model_options that a program fills in by hand must
+                            begin as zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and
                             AVX-512; threads. tfm_get_result takes a rank, tfm_translate_batch

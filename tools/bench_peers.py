@@ -8,8 +8,7 @@ own, stopped while others run, as threads that wait by spinning would disturb th
 compared:
 
   encode   CTranslate2: Encoder.forward_batch; PyTorch: nn.TransformerEncoder with its fast path;
-           ONNX Runtime: a graph of plain operators. build/bench's tfm_encode also makes the keys
-           and values of the decoder, a seventh more work.
+           ONNX Runtime: a graph of plain operators.
   forward  PyTorch: nn.TransformerEncoder and nn.TransformerDecoder; ONNX Runtime: a graph.
            CTranslate2 has no call that gives logits.
   greedy   CTranslate2: translate_batch; PyTorch and ONNX Runtime: a loop in Python over a step with
