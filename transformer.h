@@ -1894,7 +1894,8 @@ typedef struct tfm__kernels {
 #define TFM__PREFETCH(address) ((void)(address))
 #endif
 #if defined(__clang__)
-#define TFM__UNROLL _Pragma("unroll")
+/* "unroll" may stop halfway, and then sums stay in memory */
+#define TFM__UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define TFM__UNROLL _Pragma("GCC unroll 16")
 #else
@@ -2422,7 +2423,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__ISA neon
 #define TFM__TARGET
 #define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
 #define TFM__V_SET(x) vdupq_n_f32(x)
 #define TFM__V_LOAD(p) vld1q_f32(p)
 #define TFM__V_STORE(p, v) vst1q_f32(p, v)
@@ -2493,7 +2494,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #define TFM__V_ADD(a, b) vaddq_f32(a, b)
 #define TFM__V_MUL(a, b) vmulq_f32(a, b)
 #define TFM__BYTE_TARGET TFM__NEON_DOT
-#define TFM__BYTE_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__BYTE_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
 #define TFM__BYTE_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
