@@ -9898,9 +9898,9 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
    REVISION HISTORY
 
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; SentencePiece and languages; inner loops for AVX2 and
-                            AVX-512; threads. tfm_get_result takes a rank, tfm_translate_batch
-                            options, tfm_tokenize a scratch arena
+                            alignment; SentencePiece and languages; inner loops for SSE2, AVX2,
+                            AVX-512, NEON and WASM; threads. tfm_get_result takes a rank,
+                            tfm_translate_batch options, tfm_tokenize a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE
