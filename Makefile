@@ -2,6 +2,7 @@
 # make demo      translate some sentences       make test     all tests that need only cc and make
 # make toy       train, export and run a three-sentence translator (Python)
 # make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
+# make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-peers    what others compute of the same weights (Python)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
@@ -43,6 +44,8 @@ demo: build/translate
 	build/translate $(GERMAN) < examples/demo-de.txt | paste examples/demo-de.txt -
 	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
+test-c: $(TESTS)
+	RUN="$(RUN)" sh tests/run.sh $(TESTS)
 test: $(PROGRAMS) $(TESTS)
 	CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) tests/test_*.sh
 
@@ -88,4 +91,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test toy test-python test-peers fuzz coverage install clean
+.PHONY: all demo test test-c toy test-python test-peers fuzz coverage install clean

@@ -165,12 +165,13 @@
 
    THREADS. There is no global state. Any number of sessions on one model may run at the same time,
    each called by one thread. A session works in that thread alone unless its options say threads,
-   which it then starts and ends itself, or parallel, your own parallel-for. Results are the same
-   bits for any number.
+   which it then starts and ends itself (POSIX or Windows), or parallel, your own parallel-for.
+   Results are the same bits for any number. A process that is forked may go on with the model and
+   with sessions that have no threads of their own; those stay behind.
 
    MODELS IN MEMORY. tfm_model_load borrows your buffer: F32 tensors that are aligned are used where
-   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, and tensors that are
-   not aligned, are copied into F32 once.
+   they lie, so keep the buffer until the model is freed. F16 and BF16 weights, tensors that are not
+   aligned, and on big-endian machines all, are copied into F32 once.
 
    MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
    are all masked attends to nothing: zero weights, zero context, never NaN.
@@ -178,6 +179,24 @@
    LIMITS. Sizes and ids are int32_t where people choose them, int64_t where they are multiplied.
    A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
    silently. Decoding ends at the end token or at max_length, and the result says which.
+
+   SECURITY. Model files and texts may come from anybody. Whatever their bytes are, a call reads and
+   writes inside the memory that it was given or took, comes to an end, leaks nothing, and where it
+   fails says so. A file is checked as a whole before it is believed: until then no allocation has
+   more than four times its size and 16 kB. A text, a vocabulary or a SentencePiece file has at most
+   2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
+   names into messages. Not promised: that a model says what is true or fit to print; that it is
+   quick (bound max_source, max_length and beam, which bound a sentence's time, and the length of
+   texts, to which the time of cutting them is in proportion); and anything about pointers, sizes
+   and tensors that the program itself passes. Bytes given to tfm_model_load must not change while the
+   model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file does).
+       Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
+   them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
+   container, config, vocabularies, SentencePiece, texts, and whole models that go on to translate
+   (tests/fuzz), all with address and undefined-behaviour sanitizers.
+       To report: whatever input crashes, hangs, leaks or reads past an end is a bug here. Send it,
+   or how to make it, with tfm_version and the compile line, as an issue where you got this file;
+   what others could turn against users before there is a fix, write to the maintainers alone.
 
    NUMBERS. f32 throughout; layer norm sums in double. Within 1e-5 of PyTorch per module, 1e-4 on
    logits of a whole stack (tests/data holds PyTorch's numbers).
@@ -187,7 +206,9 @@
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
-   (TRANSFORMER_BLAS gives that up: the BLAS library decides.)
+   (TRANSFORMER_BLAS gives that up: the BLAS library decides. So does x87 arithmetic, that of -m32
+   without -mfpmath=sse, where the compiler may keep more bits than a double has: in gcc's gnu modes
+   and in C++. With -std=c99 or later gcc rounds as C says.)
 
    WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
    times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;
@@ -289,8 +310,9 @@
                                 WASM SIMD128 with -msimd128. Default 4. The fastest that the CPU
                                 has is chosen when the program runs
        TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h> or the like
-       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h>; the host's, if it gives
-                                some. (Systems before glibc 2.34 link with -pthread otherwise.)
+       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
+                                host's, if it gives some. (Systems before glibc 2.34 link with
+                                -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure, in whichever thread; default nothing
        TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
@@ -1089,10 +1111,22 @@ TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
 #ifdef TRANSFORMER_BLAS
 #include <cblas.h>
 #endif
-#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_THREADS)
+/* POSIX threads want an atomic exchange of 64 bits, which not every 32-bit CPU has. */
+#ifndef TRANSFORMER_NO_THREADS
+#if defined(_WIN32)
+#define TFM__THREADS
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#elif defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_8) && !defined(__wasm__)
 #define TFM__THREADS
 #include <pthread.h>
 #include <sched.h>
+#endif
 #endif
 
 #if defined(TFM_MALLOC) != defined(TFM_FREE)
@@ -1672,41 +1706,123 @@ static void tfm__share(const tfm__team *team, tfm_task task, void *context, int3
 
 enum { TFM__MOST_THREADS = 64, TFM__SPINS = 4000 };
 
+/* What the pool wants of a system: loads that acquire, stores that release, and locks. */
+#ifdef _WIN32
+typedef uint64_t tfm__word;
+typedef HANDLE tfm__thread;
+typedef SRWLOCK tfm__mutex;
+typedef CONDITION_VARIABLE tfm__condition;
+#define TFM__THREAD_MAIN DWORD WINAPI
+
+static uint64_t tfm__load(tfm__word *at) {
+    return (uint64_t)InterlockedCompareExchange64((volatile LONG64 *)at, 0, 0);
+}
+static void tfm__store(tfm__word *at, uint64_t value) {
+    (void)InterlockedExchange64((volatile LONG64 *)at, (LONG64)value);
+}
+static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+    return InterlockedCompareExchange64((volatile LONG64 *)at, (LONG64)to, (LONG64)from) ==
+           (LONG64)from;
+}
+static void tfm__count_one(tfm__word *at) { (void)InterlockedIncrement64((volatile LONG64 *)at); }
+static void tfm__yield(void) { (void)SwitchToThread(); }
+
+static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+    InitializeSRWLock(mutex);
+    InitializeConditionVariable(wake);
+    return 1;
+}
+static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) { (void)mutex, (void)wake; }
+static void tfm__lock(tfm__mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static void tfm__unlock(tfm__mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) {
+    (void)SleepConditionVariableSRW(wake, mutex, INFINITE, 0);
+}
+static void tfm__wake_all(tfm__condition *wake) { WakeAllConditionVariable(wake); }
+
+static int tfm__thread_start(tfm__thread *thread, DWORD(WINAPI *run)(void *), void *context) {
+    *thread = CreateThread(NULL, 0, run, context, 0, NULL);
+    return *thread != NULL;
+}
+static void tfm__thread_join(tfm__thread thread) {
+    (void)WaitForSingleObject(thread, INFINITE);
+    (void)CloseHandle(thread);
+}
+#else
+typedef uint64_t tfm__word __attribute__((aligned(8))); /* i386 has it at 4 */
+typedef pthread_t tfm__thread;
+typedef pthread_mutex_t tfm__mutex;
+typedef pthread_cond_t tfm__condition;
+#define TFM__THREAD_MAIN void *
+
+static uint64_t tfm__load(tfm__word *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+static void tfm__store(tfm__word *at, uint64_t value) {
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+static void tfm__count_one(tfm__word *at) { (void)__atomic_add_fetch(at, 1, __ATOMIC_RELEASE); }
+static void tfm__yield(void) { (void)sched_yield(); }
+
+static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+    if (pthread_mutex_init(mutex, NULL) != 0) return 0;
+    if (pthread_cond_init(wake, NULL) == 0) return 1;
+    pthread_mutex_destroy(mutex);
+    return 0;
+}
+static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) {
+    pthread_cond_destroy(wake);
+    pthread_mutex_destroy(mutex);
+}
+static void tfm__lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
+static void tfm__unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
+static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) { pthread_cond_wait(wake, mutex); }
+static void tfm__wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
+
+static int tfm__thread_start(tfm__thread *thread, void *(*run)(void *), void *context) {
+    return pthread_create(thread, NULL, run, context) == 0;
+}
+static void tfm__thread_join(tfm__thread thread) { pthread_join(thread, NULL); }
+#endif
+
 /* The work at hand in one word, so that a part is taken by one exchange that fails if the work has
    changed: its number, how many parts it has, and the next of them. */
 #define TFM__TICKET(number, parts, next)                                                           \
     ((uint64_t)(number) << 32 | (uint64_t)(parts) << 16 | (uint64_t)(next))
 
 typedef struct tfm__workers {
-    pthread_t threads[TFM__MOST_THREADS];
+    tfm__thread threads[TFM__MOST_THREADS];
     int32_t n; /* threads besides the caller's */
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    tfm__mutex mutex;
+    tfm__condition wake;
     int32_t asleep; /* under the mutex */
-    uint64_t ticket;
-    uint32_t done; /* parts of this work */
-    int32_t stop;
+    tfm__word ticket;
+    tfm__word done; /* parts of this work */
+    tfm__word stop;
     tfm_task task; /* of this work: stay as they are until all its parts are done */
     void *context;
 } tfm__workers;
 
 static void tfm__pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     __builtin_ia32_pause();
 #endif
+}
+
+static uint32_t tfm__work_number(tfm__workers *w) {
+    return (uint32_t)(tfm__load(&w->ticket) >> 32);
 }
 
 /* Takes parts of work number until there are none. */
 static void tfm__work_off(tfm__workers *w, uint32_t number) {
     for (;;) {
-        uint64_t ticket = __atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE);
+        uint64_t ticket = tfm__load(&w->ticket);
         uint32_t parts = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF;
         if ((uint32_t)(ticket >> 32) != number || next >= parts) return;
-        if (!__atomic_compare_exchange_n(&w->ticket, &ticket, ticket + 1, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE))
-            continue;
+        if (!tfm__exchange(&w->ticket, ticket, ticket + 1)) continue;
         w->task(w->context, (int32_t)next);
-        __atomic_add_fetch(&w->done, 1, __ATOMIC_RELEASE);
+        tfm__count_one(&w->done);
     }
 }
 
@@ -1715,36 +1831,35 @@ static uint32_t tfm__wait_for_work(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
     for (i = 0; i < TFM__SPINS && number == seen; i++) {
-        number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32);
+        number = tfm__work_number(w);
         tfm__pause();
     }
     if (number != seen) return number;
-    pthread_mutex_lock(&w->mutex);
+    tfm__lock(&w->mutex);
     w->asleep++;
-    while ((number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_ACQUIRE) >> 32)) == seen)
-        pthread_cond_wait(&w->wake, &w->mutex);
+    while ((number = tfm__work_number(w)) == seen) tfm__sleep(&w->wake, &w->mutex);
     w->asleep--;
-    pthread_mutex_unlock(&w->mutex);
+    tfm__unlock(&w->mutex);
     return number;
 }
 
-static void *tfm__worker(void *workers) {
+static TFM__THREAD_MAIN tfm__worker(void *workers) {
     tfm__workers *w = (tfm__workers *)workers;
     uint32_t number = 0;
     for (;;) {
         number = tfm__wait_for_work(w, number);
-        if (__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) return NULL;
+        if (tfm__load(&w->stop)) return 0;
         tfm__work_off(w, number);
     }
 }
 
 /* Puts up the next work. */
 static uint32_t tfm__post(tfm__workers *w, int32_t parts) {
-    uint32_t number = (uint32_t)(__atomic_load_n(&w->ticket, __ATOMIC_RELAXED) >> 32) + 1;
-    pthread_mutex_lock(&w->mutex);
-    __atomic_store_n(&w->ticket, TFM__TICKET(number, parts, 0), __ATOMIC_RELEASE);
-    if (w->asleep) pthread_cond_broadcast(&w->wake);
-    pthread_mutex_unlock(&w->mutex);
+    uint32_t number = tfm__work_number(w) + 1;
+    tfm__lock(&w->mutex);
+    tfm__store(&w->ticket, TFM__TICKET(number, parts, 0));
+    if (w->asleep) tfm__wake_all(&w->wake);
+    tfm__unlock(&w->mutex);
     return number;
 }
 
@@ -1753,34 +1868,29 @@ static void tfm__run_parts(void *workers, tfm_task task, void *context, int32_t 
     tfm__workers *w = (tfm__workers *)workers;
     int i;
     w->task = task, w->context = context;
-    __atomic_store_n(&w->done, 0, __ATOMIC_RELAXED);
+    tfm__store(&w->done, 0);
     tfm__work_off(w, tfm__post(w, parts));
-    for (i = 0; __atomic_load_n(&w->done, __ATOMIC_ACQUIRE) != (uint32_t)parts; i++) {
+    for (i = 0; tfm__load(&w->done) != (uint64_t)parts; i++) {
         if (i < TFM__SPINS) tfm__pause();
-        else sched_yield(); /* whoever has the last part may want this core */
+        else tfm__yield(); /* whoever has the last part may want this core */
     }
 }
 
 static void tfm__stop_workers(tfm__workers *w) {
     int32_t i;
-    __atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+    tfm__store(&w->stop, 1);
     (void)tfm__post(w, 0);
-    for (i = 0; i < w->n; i++) pthread_join(w->threads[i], NULL);
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->mutex);
+    for (i = 0; i < w->n; i++) tfm__thread_join(w->threads[i]);
+    tfm__locks_destroy(&w->mutex, &w->wake);
 }
 
 /* n threads besides the caller's. What was started is stopped again if one cannot be. */
 static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err) {
     memset(w, 0, sizeof *w);
-    if (pthread_mutex_init(&w->mutex, NULL) != 0)
-        return tfm__fail(err, TFM_E_MEMORY, "no mutex for threads");
-    if (pthread_cond_init(&w->wake, NULL) != 0) {
-        pthread_mutex_destroy(&w->mutex);
-        return tfm__fail(err, TFM_E_MEMORY, "no condition variable for threads");
-    }
+    if (!tfm__locks_init(&w->mutex, &w->wake))
+        return tfm__fail(err, TFM_E_MEMORY, "no mutex or condition variable for threads");
     for (; w->n < n; w->n++)
-        if (pthread_create(&w->threads[w->n], NULL, tfm__worker, w) != 0) {
+        if (!tfm__thread_start(&w->threads[w->n], tfm__worker, w)) {
             int32_t started = w->n;
             tfm__stop_workers(w);
             return tfm__fail(err, TFM_E_MEMORY, "thread %i of %i cannot be started",
@@ -1825,6 +1935,7 @@ typedef struct tfm__matrix {
     const float *scales;
     const int32_t *offsets;
     int is_factor;            /* of products; else its rows are looked up, and nothing more */
+    int is_native;            /* F32 in rows as this machine's floats; else little-endian bytes */
     struct tfm__matrix *next; /* of the model's */
 } tfm__matrix;
 
@@ -2305,7 +2416,7 @@ static int tfm__has_f16c(void) {
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
-#define TFM__I_DOT(sum, x, w) _mm_add_epi32(sum, _mm_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
 
 static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
@@ -2364,7 +2475,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__I_ZERO _mm256_setzero_si256()
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) _mm256_cvtepi8_epi16(_mm_set1_epi32(four))
-#define TFM__I_DOT(sum, x, w) _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
+#define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
 
@@ -2405,7 +2516,8 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(four) _mm512_set1_epi32(four)
-#define TFM__I_DOT(sum, x, w) _mm512_dpbusd_epi32(sum, x, w)
+/* GCC 12 copies every sum from register to register around its own intrinsic */
+#define TFM__I_DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
 #include TRANSFORMER_FILE
@@ -2452,7 +2564,8 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_ZERO vdupq_n_s32(0)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
-#define TFM__I_DOT(sum, x, w) tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
 
 /* Its own minimum and maximum give NaN where either is. */
@@ -2500,7 +2613,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #define TFM__I_ZERO vdupq_n_s32(0)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
-#define TFM__I_DOT(sum, x, w) vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
 #include TRANSFORMER_FILE
 
@@ -2562,7 +2675,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__I_ZERO wasm_i32x4_splat(0)
 #define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
-#define TFM__I_DOT(sum, x, w) wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
+#define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
 
@@ -2723,7 +2836,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         for (r = 0; r < rows; r++) {
             TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
             TFM__UNROLL
-            for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_DOT(acc[r][i], four, w[i]);
+            for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
         }
         w0 += 4 * TFM__LANES, w1 += 4 * TFM__LANES, w2 += 4 * TFM__LANES, w3 += 4 * TFM__LANES;
     }
@@ -3266,7 +3379,8 @@ static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int
 /* Row i as floats. */
 static void tfm__matrix_row(const tfm__matrix *w, int64_t i, float *row) {
     int64_t size = tfm__element_bytes(w->dtype, 1), k;
-    if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
+    if (w->is_native) memcpy(row, w->data + i * size * w->columns, (size_t)(size * w->columns));
+    else if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
     else if (w->dtype == TFM_I8)
         for (k = 0; k < w->columns; k++)
             tfm__widen(row + k,
@@ -3882,6 +3996,16 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
     memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
 }
 
+/* Asks for n rows of K floats, which are wanted soon: a step reads each once. (A macro: GCC takes a
+   function that only prefetches for one that does nothing.) */
+#define TFM__PREFETCH_ROWS(rows, stride, n, K)                                                     \
+    do {                                                                                           \
+        int64_t tfm__s, tfm__k;                                                                    \
+        for (tfm__s = 0; tfm__s < (n); tfm__s++)                                                   \
+            for (tfm__k = 0; tfm__k < (K); tfm__k += 16)                                           \
+                TFM__PREFETCH((rows) + tfm__s * (stride) + tfm__k);                                \
+    } while (0)
+
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
@@ -3898,16 +4022,23 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
         TFM_COUNT(2 * n * (a->K + a->W));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
+            if (a->T == 1)
+                TFM__PREFETCH_ROWS(v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
+                                   end - s, a->W);
             tfm__dot_rows(kernels, scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
                           a->k_strides[2], end - s, a->K);
         }
-        for (s = 0; s < n; s++)
-            scores[s] = masked && tfm__is_masked(a, b, kv, h, t, s) ? -INFINITY
-                                                                    : scores[s] * a->scale;
+        kernels->scale(scores, a->scale, n);
+        for (s = 0; masked && s < n; s++)
+            if (tfm__is_masked(a, b, kv, h, t, s)) scores[s] = -INFINITY;
         tfm__softmax_row(kernels, scores, scores, n);
         memset(context, 0, (size_t)a->W * sizeof(float));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
+            if (a->T == 1 && h + 1 < a->H)
+                TFM__PREFETCH_ROWS(k + a->k_strides[1] + row * a->k_strides[0] +
+                                       s * a->k_strides[2],
+                                   a->k_strides[2], end - s, a->K);
             kernels->weighted_sum(context, scores + s,
                                   v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
                                   end - s, a->W);
@@ -3929,7 +4060,7 @@ static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
 }
 
 /* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
-   weighted sums as products with tiles. (Steps never do it so; a decoder's pass gives their bits.) */
+   weighted sums as products with tiles. (Steps never do it so; a decoder's pass has their bits.) */
 static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                               int64_t h, float *scratch) {
     const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
@@ -4109,7 +4240,8 @@ static int64_t tfm__value_width(const tfm_attention_weights *w) {
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    float *k, *v;     /* [rows, capacity, H*K], [rows, capacity, H*W] */
+    float *k, *v;     /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
+    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order */
     int64_t capacity; /* positions that a row has room for */
     /* as in tfm__attention, for the pass that is on; paths: [B, capacity] */
     const int32_t *rows, *paths;
@@ -4156,6 +4288,10 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
     a.k = kv->k, a.k_strides[0] = kv->capacity * HK, a.k_strides[1] = a.K, a.k_strides[2] = HK;
     a.v = kv->v, a.v_strides[0] = kv->capacity * HW, a.v_strides[1] = a.W, a.v_strides[2] = HW;
+    if (kv->by_heads) {
+        a.k_strides[1] = kv->capacity * a.K, a.k_strides[2] = a.K;
+        a.v_strides[1] = kv->capacity * a.W, a.v_strides[2] = a.W;
+    }
     a.context = context.data, a.context_strides[0] = context.sb;
     a.context_strides[1] = a.W, a.context_strides[2] = context.sl;
     a.weights = attention;
@@ -4340,9 +4476,7 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
     tfm__linear_job jobs[3];
-    /* straight into the cache, unless that would make B products of one row each */
-    int direct = !kv->rows && (x->L > 1 || x->B == 1 || kv->capacity == x->L);
-    if (direct) {
+    if (!kv->by_heads) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
@@ -4350,10 +4484,15 @@ static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_att
     jobs[0] = tfm__linear_of(&k, x, &w->key), jobs[1] = tfm__linear_of(&v, x, &w->value);
     if (q) jobs[2] = tfm__linear_of(q, x, &w->query);
     tfm__linears(jobs, q ? 3 : 2, p->work.team);
-    for (b = 0; !direct && b < x->B; b++) {
-        int64_t at = (kv->rows ? kv->rows[b] : b) * kv->capacity + first;
-        memcpy(kv->k + at * HK, tfm__row(&k, b, 0), (size_t)(x->L * HK) * sizeof(float));
-        memcpy(kv->v + at * HW, tfm__row(&v, b, 0), (size_t)(x->L * HW) * sizeof(float));
+    for (b = 0; kv->by_heads && b < x->B; b++) {
+        int64_t row = kv->rows ? kv->rows[b] : b, h, l;
+        for (h = 0; h < w->n_heads; h++)
+            for (l = 0; l < x->L; l++) {
+                int64_t at = (row * w->n_heads + h) * kv->capacity + first + l;
+                int64_t K = tfm__key_width(w), W = tfm__value_width(w);
+                memcpy(kv->k + at * K, tfm__row(&k, b, l) + h * K, (size_t)K * sizeof(float));
+                memcpy(kv->v + at * W, tfm__row(&v, b, l) + h * W, (size_t)W * sizeof(float));
+            }
     }
 }
 
@@ -4671,7 +4810,16 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
     uint32_t character;
     size_t i = 0;
     while (i < size) {
-        int n = tfm__utf8_next(text + i, size - i, &character);
+        uint64_t eight;
+        int n;
+        if (size - i >= sizeof eight) { /* ASCII alone, mostly */
+            memcpy(&eight, text + i, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        n = tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
         i += (size_t)n;
     }
@@ -4775,66 +4923,129 @@ static int tfm__json_string(tfm__json *j, char *out) {
     return 1;
 }
 
-/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
-   and fits, then *whole has it. No strtod: that one asks the locale. */
-static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
-    int negative, digits = 0, exponent = 0, shift = 0;
+/* Digits times a power of ten, to the nearest double: 32-bit limbs, the lowest first, the point
+   behind TFM__FRACTION of them. 767 digits tell any two neighbours apart; what follows only counts
+   as more than nothing. No strtod: that one asks the locale. */
+enum { TFM__DIGITS = 768, TFM__FRACTION = 34, TFM__LIMBS = TFM__FRACTION + 80 };
+
+typedef struct tfm__decimal {
+    uint32_t limbs[TFM__LIMBS];
+    int64_t exponent; /* of ten */
+    int digits, rest; /* taken; whether something is left that is not */
+} tfm__decimal;
+
+/* limbs = limbs * factor + digit; the digit goes before the point. */
+static void tfm__decimal_multiply(tfm__decimal *d, uint32_t factor, uint32_t digit) {
+    uint64_t carry = digit;
+    int i;
+    for (i = TFM__FRACTION; i < TFM__LIMBS; i++) {
+        carry += (uint64_t)d->limbs[i] * factor;
+        d->limbs[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+}
+
+/* One more digit, of the integer or of the fraction. */
+static void tfm__decimal_put(tfm__decimal *d, char digit, int fraction) {
+    if (d->digits == TFM__DIGITS) {
+        d->rest |= digit != '0';
+        d->exponent += !fraction;
+        return;
+    }
+    if (d->digits || digit != '0') {
+        tfm__decimal_multiply(d, 10, (uint32_t)(digit - '0'));
+        d->digits++;
+    }
+    d->exponent -= fraction;
+}
+
+/* Its value, half way to the even one; infinity where it is too large. */
+static double tfm__decimal_value(tfm__decimal *d) {
+    int64_t top, low, i;
     uint64_t mantissa = 0;
-    double v;
+    int half = 0;
+    if (!d->digits || d->digits + d->exponent < -330) return 0;
+    if (d->digits + d->exponent > 310) return HUGE_VAL;
+    for (; d->exponent > 0; d->exponent--) tfm__decimal_multiply(d, 10, 0);
+    for (; d->exponent < 0; d->exponent++) {
+        uint64_t remainder = 0;
+        for (i = TFM__LIMBS - 1; i >= 0; i--) {
+            remainder = remainder << 32 | d->limbs[i];
+            d->limbs[i] = (uint32_t)(remainder / 10);
+            remainder %= 10;
+        }
+        d->rest |= remainder != 0;
+    }
+    for (top = 32 * TFM__LIMBS - 1; top >= 0 && !(d->limbs[top / 32] >> top % 32 & 1);) top--;
+    /* 53 bits, or fewer above 2^-1074; then the first that is left out, and whether more are */
+    low = tfm__max(top - 52, 32 * TFM__FRACTION - 1074);
+    for (i = top; i >= low; i--) mantissa = mantissa << 1 | (d->limbs[i / 32] >> i % 32 & 1);
+    half = (int)(d->limbs[(low - 1) / 32] >> (low - 1) % 32 & 1);
+    for (i = 0; i < low - 1; i++) d->rest |= (int)(d->limbs[i / 32] >> i % 32 & 1);
+    if (half && (d->rest || (mantissa & 1))) mantissa++;
+    low -= 32 * TFM__FRACTION;
+    if (low > 971 || (low == 971 && mantissa >> 53)) return HUGE_VAL; /* not left to ldexp: x87 */
+    return ldexp((double)mantissa, (int)low);
+}
+
+/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
+   and fits, then *whole has it. value NULL: no other numbers are wanted, and none is worked out.
+   One that no double holds is a fault; one too small for any is 0. */
+static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
+    tfm__decimal d;
+    const char *begin;
+    int negative;
+    uint64_t n = 0;
     tfm__json_space(j);
-    *integer = 1;
+    if (value) memset(&d, 0, sizeof d);
+    *integer = 1, *whole = 0;
     negative = j->at < j->end && *j->at == '-';
     j->at += negative;
-    if (j->at < j->end && *j->at == '0' && j->end - j->at > 1 && j->at[1] >= '0' && j->at[1] <= '9')
-        return 0;
-    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++) {
-        if (mantissa <= (UINT64_MAX - 9) / 10) mantissa = mantissa * 10 + (uint64_t)(*j->at - '0');
-        else *integer = 0, shift++;
+    if (j->end - j->at > 1 && *j->at == '0' && j->at[1] >= '0' && j->at[1] <= '9') return 0;
+    for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
+        uint64_t digit = (uint64_t)(*j->at - '0');
+        if (value) tfm__decimal_put(&d, *j->at, 0);
+        if (n > ((uint64_t)INT64_MAX - digit) / 10) *integer = 0;
+        else n = n * 10 + digit;
     }
-    if (!digits) return 0;
+    if (j->at == begin) return 0;
     if (j->at < j->end && *j->at == '.') {
         *integer = 0;
-        for (j->at++, digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9';
-             j->at++, digits++)
-            if (mantissa <= (UINT64_MAX - 9) / 10)
-                mantissa = mantissa * 10 + (uint64_t)(*j->at - '0'), shift--;
-        if (!digits) return 0;
+        for (begin = ++j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
+            if (value) tfm__decimal_put(&d, *j->at, 1);
+        if (j->at == begin) return 0;
     }
     if (j->at < j->end && (*j->at == 'e' || *j->at == 'E')) {
+        int64_t exponent = 0;
         int minus;
         *integer = 0;
         j->at++;
         minus = j->at < j->end && *j->at == '-';
         if (j->at < j->end && (*j->at == '-' || *j->at == '+')) j->at++;
-        for (digits = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++)
-            if (exponent < 100000) exponent = exponent * 10 + (*j->at - '0');
-        if (!digits) return 0;
-        if (minus) exponent = -exponent;
+        for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
+            if (exponent < (int64_t)1 << 40) exponent = exponent * 10 + (*j->at - '0');
+        if (j->at == begin) return 0;
+        if (value) d.exponent += minus ? -exponent : exponent;
     }
-    /* 19 digits and a power of ten: right to a few units of the last place */
-    v = (double)mantissa;
-    exponent += shift;
-    if (v != 0 && exponent < 0) v /= pow(10.0, -exponent < 300 ? (double)-exponent : 300.0);
-    else if (v != 0 && exponent > 0) v *= pow(10.0, (double)exponent);
-    *value = negative ? -v : v;
-    if (mantissa > (uint64_t)INT64_MAX) *integer = 0;
-    *whole = *integer ? (negative ? -(int64_t)mantissa : (int64_t)mantissa) : 0;
+    if (*integer) *whole = negative ? -(int64_t)n : (int64_t)n;
+    if (!value) return 1;
+    *value = tfm__decimal_value(&d);
+    if (*value == HUGE_VAL) return 0;
+    if (negative) *value = -*value;
     return 1;
 }
 
 /* A number without sign, fraction and exponent. */
 static int tfm__json_size(tfm__json *j, int64_t *value) {
-    double number;
     int integer;
     tfm__json_space(j);
     if (j->at < j->end && *j->at == '-') return 0;
-    return tfm__json_number(j, &number, &integer, value) && integer;
+    return tfm__json_number(j, NULL, &integer, value) && integer;
 }
 
 /* Checks one value of any kind, and steps over it. */
 static int tfm__json_skip(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
-    double number;
     int64_t whole;
     int integer, i;
     char close;
@@ -4842,7 +5053,7 @@ static int tfm__json_skip(tfm__json *j, int depth) {
     if (j->at >= j->end || depth > TFM__JSON_DEPTH) return 0;
     if (*j->at == '"') return tfm__json_string(j, NULL);
     if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9'))
-        return tfm__json_number(j, &number, &integer, &whole);
+        return tfm__json_number(j, NULL, &integer, &whole);
     for (i = 0; i < 3; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(j->end - j->at) >= n && memcmp(j->at, words[i], n) == 0) {
@@ -4937,11 +5148,12 @@ static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
         if (n == most || !tfm__json_size(j, &values[n])) return -1;
         n++;
     } while (tfm__json_take(j, ','));
-    return tfm__json_take(j, ']') ? n : -1;
+    (void)tfm__json_take(j, ']');
+    return n;
 }
 
 /* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, each member once, in any order; other
-   members are stepped over. spare: room for any string of the header. */
+   members are stepped over: that all is JSON is known. spare: room for any string of the header. */
 static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size, char *spare,
                                   tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
@@ -4949,8 +5161,8 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
     if (!tfm__json_take(j, '{')) return tfm__json_fault(j, "no entry", e->name, err);
     if (!tfm__json_take(j, '}')) {
         do {
-            if (!tfm__json_string(j, spare) || !tfm__json_take(j, ':'))
-                return tfm__json_fault(j, "no field", e->name, err);
+            (void)tfm__json_string(j, spare);
+            (void)tfm__json_take(j, ':');
             if (strcmp(spare, "dtype") == 0) {
                 if (have_dtype++ || !tfm__json_string(j, spare))
                     return tfm__json_fault(j, "bad or second dtype", e->name, err);
@@ -4968,11 +5180,11 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
             } else if (strcmp(spare, "data_offsets") == 0) {
                 if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
                     return tfm__json_fault(j, "bad or second data_offsets", e->name, err);
-            } else if (!tfm__json_skip(j, 2)) {
-                return tfm__json_fault(j, "bad field", e->name, err);
+            } else {
+                (void)tfm__json_skip(j, 2);
             }
         } while (tfm__json_take(j, ','));
-        if (!tfm__json_take(j, '}')) return tfm__json_fault(j, "no end of the entry", e->name, err);
+        (void)tfm__json_take(j, '}');
     }
     if (!have_dtype || !have_shape || !have_offsets)
         return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name,
@@ -5404,7 +5616,7 @@ static int tfm__read_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* [id, id, ...] into memory of the model. */
+/* [id, id, ...], known to be JSON, into memory of the model. */
 static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config *c,
                                        tfm_error *err) {
     tfm__json ahead = *j;
@@ -5417,8 +5629,6 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
                 return tfm__config_fault("suppressed", "is no list of ids", "", err);
             n++;
         } while (tfm__json_take(&ahead, ','));
-        if (!tfm__json_take(&ahead, ']'))
-            return tfm__config_fault("suppressed", "has no end", "", err);
     }
     TFM__TRY(tfm__pool_take(pool, n, sizeof *ids, &memory, err));
     c->suppressed = ids = (int32_t *)memory;
@@ -5481,8 +5691,8 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
     if (kind == TFM__FIELD_INT) {
         if (!tfm__read_int32(j, &v->integer))
             return tfm__config_fault(name, "is not an integer from 0 to 2147483647", "", err);
-    } else if (kind & TFM__FIELD_CHOICE && j->at < j->end && *j->at == '"') {
-        if (!tfm__json_string(j, spare)) return tfm__config_fault(name, "is no string", "", err);
+    } else if (kind & TFM__FIELD_CHOICE && *j->at == '"') {
+        (void)tfm__json_string(j, spare);
         v->integer = tfm__choice(words, spare);
         v->is_choice = 1;
         if (v->integer < 0)
@@ -5594,8 +5804,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
 
 typedef struct tfm__spelling {
     const char *text;
-    int64_t size;
-    int32_t id;
+    int32_t size, id;
 } tfm__spelling;
 
 typedef struct tfm__vocabulary {
@@ -5618,7 +5827,7 @@ static int tfm__compare_spellings(const void *a, const void *b) {
 static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
     int64_t low = 0, high = v->n_spellings;
     tfm__spelling wanted;
-    wanted.text = text, wanted.size = size, wanted.id = 0;
+    wanted.text = text, wanted.size = (int32_t)size, wanted.id = 0;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         int order = tfm__compare_spellings(v->sorted[middle], &wanted);
@@ -5629,13 +5838,32 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     return -1;
 }
 
+/* The same order for spellings in the text, each up to its TAB or newline. */
+static int tfm__compare_lines(const void *a, const void *b) {
+    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
+    while (*x == *y && *x != '\n' && *x != '\t') x++, y++;
+    if (*x == '\n' || *x == '\t') return *y == '\n' || *y == '\t' ? 0 : -1;
+    return *y == '\n' || *y == '\t' || *x > *y ? 1 : -1;
+}
+
+/* Of which line text + at is, for messages. */
+static int64_t tfm__line_of(const char *text, const void *at) {
+    int64_t line = 1;
+    for (; text < (const char *)at; text++) line += *text == '\n';
+    return line;
+}
+
 /* Splits the text into lines and spellings, and sorts them for look-up. name: the tensor's, for
-   messages. expected: rows of the embedding, which must be as many as lines. */
+   messages. expected: rows of the embedding, which must be as many as lines. Until all is checked a
+   spelling is its address alone: a file of single letters takes at most four times its size. */
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
-    int64_t lines = 0, spellings = 0, i, begin, fault = tfm__utf8_fault(text, (size_t)size);
-    void *memory;
+    int64_t lines = 0, spellings = 0, i, begin, fault;
+    void *memory, **sorted;
+    if (size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", name, size);
+    fault = tfm__utf8_fault(text, (size_t)size);
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
     for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
@@ -5650,28 +5878,43 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     if (lines != expected)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
                          (int64_t)expected);
+    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
+    v->sorted = sorted = (void **)memory;
+    for (i = begin = 0; i < size; i++) {
+        if (text[i] != '\n' && text[i] != '\t') continue;
+        *sorted++ = (void *)(text + begin);
+        begin = i + 1;
+    }
+    sorted = v->sorted;
+    tfm__sort(sorted, spellings, tfm__compare_lines);
+    for (i = 1; i < spellings; i++)
+        if (tfm__compare_lines(sorted[i - 1], sorted[i]) == 0) {
+            int64_t a = tfm__line_of(text, sorted[i - 1]), b = tfm__line_of(text, sorted[i]);
+            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
+                             tfm__min(a, b), tfm__max(a, b));
+        }
     TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->spellings, &memory, err));
     v->spellings = (tfm__spelling *)memory;
-    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
-    v->sorted = (void **)memory;
     TFM__TRY(tfm__pool_take(pool, lines, sizeof *v->tokens, &memory, err));
     v->tokens = (int64_t *)memory;
-    v->n = 0;
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
-        s->text = text + begin, s->size = i - begin, s->id = v->n;
+        s->text = text + begin, s->size = (int32_t)(i - begin), s->id = v->n;
         if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
-        v->sorted[v->n_spellings++] = s;
+        v->n_spellings++;
         if (text[i] == '\n') v->n++;
         begin = i + 1;
     }
-    tfm__sort(v->sorted, v->n_spellings, tfm__compare_spellings);
-    for (i = 1; i < v->n_spellings; i++)
-        if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
-                             (int64_t)((const tfm__spelling *)v->sorted[i - 1])->id + 1,
-                             (int64_t)((const tfm__spelling *)v->sorted[i])->id + 1);
+    for (i = 0; i < spellings; i++) { /* from the address to its spelling */
+        int64_t low = 0, high = spellings;
+        while (high - low > 1) {
+            int64_t middle = low + (high - low) / 2;
+            if (v->spellings[middle].text <= (const char *)sorted[i]) low = middle;
+            else high = middle;
+        }
+        sorted[i] = &v->spellings[low];
+    }
     return TFM_OK;
 }
 #endif
@@ -6080,7 +6323,9 @@ static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p
     int byte;
     TFM__TRY(tfm__spm_message(r, NULL, w, tfm__piece_fields, 3, f));
     s->text = (const char *)f[tfm__piece_text].bytes;
-    s->size = (int64_t)f[tfm__piece_text].value;
+    if (f[tfm__piece_text].value >= 8000)
+        return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
+    s->size = (int32_t)f[tfm__piece_text].value;
     s->id = id;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
@@ -6091,7 +6336,6 @@ static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p
     if (!(p->scores[id] - p->scores[id] == 0))
         return tfm__spm_fault(r, NULL, "its score is not finite", "");
     if (s->size == 0) return tfm__spm_fault(r, NULL, "it is empty", "");
-    if (s->size >= 8000) return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
     if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
         return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
     if (memchr(s->text, 0, (size_t)s->size)) {
@@ -6248,6 +6492,9 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
     int64_t n = 0;
     void *memory;
     int got, i;
+    if (size > INT32_MAX)
+        return tfm__fail(r->err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", r->name,
+                         size);
     file.at = bytes, file.end = bytes + size;
     memset(parts, 0, sizeof parts);
     r->begin = bytes, r->piece = -1;
@@ -6259,14 +6506,16 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
         if (f.type != TFM__WIRE_BYTES)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
                              (int64_t)f.number);
-        if (f.number == 1) {
-            n++;
+        if (f.number == 1) { /* tag, length and a byte: 5 in the file, where 16 are taken */
+            r->piece = n++;
+            if (f.value < 3) return tfm__spm_fault(r, NULL, "it is empty", "");
             continue;
         }
         if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "stands twice", "");
         parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
     }
-    if (n == 0 || n >= INT32_MAX) return tfm__spm_fault(r, "pieces", n ? "too many" : "none", "");
+    if (n == 0) return tfm__spm_fault(r, "pieces", "none", "");
+    r->piece = -1;
     for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
         if (!parts[i].at) parts[i].at = parts[i].end = bytes;
     p->unk_surface = " \xE2\x81\x87 ", p->unk_surface_size = 5; /* U+2047 */
@@ -6768,6 +7017,10 @@ static int64_t tfm__spm_emit(const tfm__sentencepiece *p, const tfm__spm_work *w
 
 enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 
+/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
+   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
 /* Text as it comes out, a byte at a time, so that rules can look ahead on a copy. */
 typedef struct tfm__spm_decoder {
     const tfm__sentencepiece *p;
@@ -6888,14 +7141,14 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
         if (becomes) {
             size_t n = strlen(becomes);
             if (out) memcpy(out + size, becomes, n);
-            size += n;
+            size = tfm__more(size, n);
             continue;
         }
         c = tfm__spm_next(d);
         if (c < 0) return size;
         left = left ? left - 1 : tfm__utf8_size((unsigned char)c) - 1;
         if (out) out[size] = (char)c;
-        size++;
+        size = tfm__more(size, 1);
     }
 }
 #endif
@@ -6933,6 +7186,7 @@ typedef struct tfm__loader {
     tfm_model *model;
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
+    int checking;         /* the layers, one by one: no memory is taken for them yet */
     tfm_model_options options;
     int is_ours; /* the file's bytes: panels may take the place of rows */
     tfm_error *err;
@@ -6994,7 +7248,7 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
                                    int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
     TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
-    if (t.data && !tfm__usable_in_place(&t)) {
+    if (t.data && !l->checking && !tfm__usable_in_place(&t)) {
         int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
         void *memory;
         TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
@@ -7042,10 +7296,13 @@ static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t
 /* A linear map by rows begin .. begin + n of w. */
 static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
                                   tfm_linear_weights *linear) {
-    tfm__matrix *kept;
-    TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
-    kept->is_factor = 1;
-    linear->weight = tfm_tensor_2d(kept, TFM__KEPT, n, w->columns);
+    tfm__matrix *kept = NULL;
+    if (!l->checking) {
+        TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
+        kept->is_factor = 1;
+    }
+    /* while checking, data only says that there is one */
+    linear->weight = tfm_tensor_2d(kept ? (void *)kept : (void *)l, TFM__KEPT, n, w->columns);
     return TFM_OK;
 }
 
@@ -7082,7 +7339,8 @@ static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w
 static tfm_status tfm__use_slice(tfm__loader *l, const tfm__matrix *packed, const tfm_tensor *bias,
                                  int64_t begin, int64_t n, tfm_linear_weights *part) {
     TFM__TRY(tfm__use_matrix(l, packed, begin, n, part));
-    if (bias->data) part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
+    if (bias->data && !l->checking)
+        part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
     return TFM_OK;
 }
 
@@ -7184,31 +7442,15 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     return n;
 }
 
-/* Each layer has some of what it cannot do without: a file that only names many layers takes no
-   memory for them. */
-static tfm_status tfm__check_layers(const tfm__loader *l, const char *stack, int32_t n) {
-    static const char *const parts[] = {"self_attn.", "linear1.weight", "linear2.weight",
-                                        "multihead_attn."};
-    char prefix[TFM__NAME];
-    int32_t i, k, most = strcmp(stack, "decoder") == 0 ? 4 : 3;
-    for (i = 0; i < n; i++)
-        for (k = 0; k < most; k++) {
-            tfm__format(prefix, sizeof prefix, "%s.layers.%i.%s", stack, (int64_t)i, parts[k]);
-            if (!tfm__has_prefix(l->file, prefix))
-                return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix,
-                                 k % 3 ? "" : "q_proj.weight");
-        }
-    return TFM_OK;
-}
-
-/* Memory for the layers of a stack, zeroed. A stack without layers is a missing tensor. */
+/* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
+   that is refused took none, however many layers it names. None is a missing tensor. */
 static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
                                    void **layers) {
     *n = tfm__count_layers(l, stack);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          stack);
-    TFM__TRY(tfm__check_layers(l, stack, *n));
+    if (l->checking) return TFM_OK;
     TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
     memset(*layers, 0, (size_t)*n * size);
     return TFM_OK;
@@ -7240,7 +7482,7 @@ static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_n
 static tfm_status tfm__load_encoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm_encoder_layer_weights *layers;
+    tfm_encoder_layer_weights *layers, one, *layer;
     char prefix[TFM__NAME];
     void *memory = NULL;
     int32_t i;
@@ -7248,10 +7490,12 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
     m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
     m->encoder.n_layers = c->n_encoder_layers;
     for (i = 0; i < c->n_encoder_layers; i++) {
-        layers[i].order = c->norm;
+        memset(&one, 0, sizeof one);
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
         tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff,
-                                 &layers[i].norm1, &layers[i].norm2));
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff, &layer->norm1,
+                                 &layer->norm2));
     }
     return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
 }
@@ -7260,7 +7504,7 @@ static tfm_status tfm__load_encoder(tfm__loader *l) {
 static tfm_status tfm__load_decoder(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm_decoder_layer_weights *layers;
+    tfm_decoder_layer_weights *layers, one, *layer;
     char prefix[TFM__NAME], name[TFM__NAME];
     void *memory = NULL;
     int32_t i;
@@ -7268,14 +7512,16 @@ static tfm_status tfm__load_decoder(tfm__loader *l) {
     m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
     m->decoder.n_layers = c->n_decoder_layers;
     for (i = 0; i < c->n_decoder_layers; i++) {
-        layers[i].order = c->norm;
+        memset(&one, 0, sizeof one);
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
         tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layers[i].self_attn, &layers[i].ffn, &c->d_ff_decoder,
-                                 &layers[i].norm1, &layers[i].norm2));
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff_decoder,
+                                 &layer->norm1, &layer->norm2));
         tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layers[i].cross_attn));
+        TFM__TRY(tfm__load_attention(l, name, &layer->cross_attn));
         tfm__format(name, sizeof name, "%s.norm3", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layers[i].norm3));
+        TFM__TRY(tfm__load_norm(l, name, &layer->norm3));
     }
     return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
 }
@@ -7578,7 +7824,10 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
     int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
     void *memory = NULL;
     unsigned char *to;
-    if (!in_panels && same) return TFM_OK; /* where it lies */
+    if (!in_panels && same) { /* where it lies */
+        w->is_native = type == TFM_F32;
+        return TFM_OK;
+    }
     if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
     if (!in_panels) {
         TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
@@ -7590,6 +7839,7 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
             if (scales) scales[i] = scale;
         }
         w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
+        w->is_native = type == TFM_F32;
         return TFM_OK;
     }
     w->dtype = type;
@@ -7662,8 +7912,10 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    l->checking = 1;
     TFM__TRY(tfm__load_encoder(l));
     TFM__TRY(tfm__load_decoder(l));
+    l->checking = 0;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: 'layer_norm' is deviation, which "
@@ -7675,6 +7927,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__check_config(l, values));
+    TFM__TRY(tfm__load_encoder(l));
+    TFM__TRY(tfm__load_decoder(l));
     return tfm__arrange_matrices(l);
 }
 
@@ -7701,7 +7955,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
         l.is_ours = is_ours;
         if (options) l.options = *options;
         l.used = (unsigned char *)memory;
-        l.temporary = &file->pool;
+        l.temporary = &file->pool, l.checking = 0;
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
     }
@@ -7821,11 +8075,14 @@ struct tfm_session {
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
 
     /* the source of the last encode */
-    int32_t B, S;            /* B 0: none */
-    int32_t *src_ids;        /* [B, S], pads filled in */
-    int32_t *src_lengths;    /* [B]: up to the last token that is no pad */
-    unsigned char *src_pads; /* [B, S]: 1 = pad */
-    int src_has_holes;       /* a pad stands before a token */
+    int32_t B, S;                       /* B 0: none */
+    int32_t *src_ids;                   /* [B, S], pads filled in */
+    int32_t *src_lengths;               /* [B]: up to the last token that is no pad */
+    unsigned char *src_pads;            /* [B, S]: 1 = pad */
+    int src_has_holes;                  /* a pad stands before a token */
+    int32_t *order;                     /* [B]: rows by length, longest first */
+    int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
+    unsigned char *group_pads;          /* [group] */
 
     /* the target of a teacher-forced pass */
     int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
@@ -7901,6 +8158,7 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         memset(cross, 0, sizeof *cross);
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
+        self->by_heads = cross->by_heads = 1;
         TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
         TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
         TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
@@ -7992,6 +8250,11 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
     TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->order, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->group_lengths, err));
+    TFM__TRY(tfm__take_ints(arena, rows, 1, &s->group_ids, err));
+    TFM__TRY(tfm__take_bytes(arena, rows, 1, &memory, err));
+    s->group_pads = (unsigned char *)memory;
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
     TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
@@ -8219,29 +8482,64 @@ static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
     return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
 
+/* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
+   thousands of rows; insertion is quick where lengths are sorted already. */
+static void tfm__order_rows(tfm_session *s) {
+    int32_t i, k;
+    for (i = 0; i < s->B; i++) {
+        for (k = i; k > 0 && s->src_lengths[s->order[k - 1]] < s->src_lengths[i]; k--)
+            s->order[k] = s->order[k - 1];
+        s->order[k] = i;
+    }
+}
+
+/* Rows order[first ..] of the source that one pass takes, L positions each, into group_ids,
+   group_pads, group_lengths. */
+static int64_t tfm__gather_group(tfm_session *s, int64_t first, int64_t L) {
+    int64_t B = tfm__min(s->B - first, tfm__max(1, tfm__group_rows(s) / L)), b;
+    for (b = 0; b < B; b++) {
+        int64_t row = s->order[first + b];
+        memcpy(s->group_ids + b * L, s->src_ids + row * s->S, (size_t)L * sizeof *s->group_ids);
+        memcpy(s->group_pads + b * L, s->src_pads + row * s->S, (size_t)L);
+        s->group_lengths[b] = s->src_lengths[row];
+    }
+    return B;
+}
+
 /* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
-   memory: once a sentence, for every step to come. */
+   memory: once a sentence, for every step to come. Sentences of like length go together, as many as
+   a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
+   wanted, whose rows are the caller's.) */
 static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
-    int64_t b0, D = m->config.d_model, per = tfm__max(1, tfm__group_rows(s) / s->S);
+    int64_t first, B, L, b, D = m->config.d_model;
+    int wanted = attention && attention->data;
     int32_t i;
-    for (b0 = 0; b0 < s->B; b0 += per) { /* rows b0 .. b0 + B - 1 of the batch, in place */
-        int64_t B = tfm__min(per, s->B - b0), at = b0 * s->S;
-        float *x = s->memory + at * D;
-        tfm_masks masks =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
-        tfm__rows rows = tfm__rows_make(x, B, s->S, D);
+    tfm__order_rows(s);
+    for (i = 0; wanted && i < s->B; i++) s->order[i] = i;
+    for (first = 0; first < s->B; first += B) {
+        tfm_masks masks;
+        tfm__rows rows;
         tfm__pass p;
+        L = wanted ? s->S : s->src_lengths[s->order[first]];
+        B = tfm__gather_group(s, first, L);
+        masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
+        rows = tfm__rows_make(s->x, B, L, D);
         memset(&p, 0, sizeof p);
-        p.B = B, p.L = s->S, p.D = D;
+        p.B = B, p.L = L, p.D = D;
         p.self_masks = &masks, p.work = s->work;
-        tfm__embed(s, x, 0, s->src_ids + at, s->src_pads + at, B, s->S, 0);
-        tfm__encoder(&p, x, &m->encoder, tfm__attention_at(attention, b0),
+        tfm__embed(s, s->x, 0, s->group_ids, s->group_pads, B, L, 0);
+        tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
                      attention ? attention->strides[0] : 0);
         for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
-            const tfm_attention_weights *w = &m->decoder.layers[i].cross_attn;
-            tfm__kv kv = tfm__kv_from_row(&s->cross[i], w, b0);
-            tfm__append_kv(&p, &rows, w, &kv, 0, NULL);
+            tfm__kv kv = s->cross[i];
+            kv.rows = s->order + first;
+            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross_attn, &kv, 0, NULL);
+        }
+        for (b = 0; b < B; b++) {
+            float *row = s->memory + s->order[first + b] * s->S * D;
+            memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
+            memset(row + L * D, 0, (size_t)((s->S - L) * D) * sizeof *row);
         }
     }
 }
@@ -9293,7 +9591,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     uint32_t c = 0;
     int n = 0;
     /* white space before the token; after it, text[i] begins a character of n bytes */
-    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && tfm__is_space(c))
+    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c), tfm__is_space(c)))
         i += (size_t)n;
     if (i >= size) return 0;
     if (kind == TFM_TEXT_CHARACTERS && i > begin && begin > 0 &&
@@ -9305,7 +9603,7 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     token->data = text + i;
     do i += (size_t)n;
     while (kind == TFM_TEXT_WORDS && i < size &&
-           (n = tfm__utf8_next(text + i, size - i, &c)) != 0 && !tfm__is_space(c));
+           (n = tfm__utf8_next(text + i, size - i, &c), !tfm__is_space(c)));
     token->size = (size_t)(text + i - token->data);
     *at = i;
     return 1;
@@ -9387,11 +9685,12 @@ TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, c
 static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
                                      int32_t *id, tfm_error *err) {
     const char *at = *text, *end = *text + *size, *code;
-    uint32_t character;
+    uint32_t character = 0;
+    int n;
     if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
-    while (at < end && tfm__utf8_next(at, (size_t)(end - at), &character) &&
-           tfm__is_space(character))
-        at += tfm__utf8_size((unsigned char)*at);
+    while (at < end &&
+           (n = tfm__utf8_next(at, (size_t)(end - at), &character), tfm__is_space(character)))
+        at += n;
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
@@ -9412,6 +9711,17 @@ static int tfm__leading_ids(const tfm_config *c, int32_t language, int32_t *ids)
     if (c->src_start >= 0) ids[n++] = c->src_start;
     if (language >= 0) ids[n++] = language;
     return n;
+}
+
+/* At the door of every text: it is there, its bytes can be counted in int32_t, and it is UTF-8. */
+static tfm_status tfm__check_text(const char *text, size_t size, const char *what, tfm_error *err) {
+    int64_t fault;
+    if (!text && size) return tfm__fail(err, TFM_E_ARGUMENT, "%s: a pointer is NULL", what);
+    if (size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
+    fault = tfm__utf8_fault(text, size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
+    return TFM_OK;
 }
 
 /* tfm_tokenize for SentencePiece: counts, then writes. */
@@ -9462,15 +9772,14 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     tfm_text_kind kind;
     tfm_text token;
     int32_t leading[2];
-    int64_t fault, n = 0, n_leading;
+    int64_t n = 0, n_leading;
     size_t at;
     int pass;
-    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+    if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
     c = &model->config, v = &model->src_vocabulary;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
-    fault = tfm__utf8_fault(text, size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(text, size, "text", err));
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
     if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
     if (kind == TFM_TEXT_SENTENCEPIECE)
@@ -9516,10 +9825,10 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
 static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
     int64_t n = 0;
     size_t at = 0;
-    uint32_t c;
+    uint32_t c = 0;
     int step, blank = 1;
-    for (; at < size && (step = tfm__utf8_next(text + at, size - at, &c)) != 0;
-         at += (size_t)step) {
+    for (; at < size; at += (size_t)step) {
+        step = tfm__utf8_next(text + at, size - at, &c);
         if (tfm__is_space(c)) {
             blank = 1;
             continue;
@@ -9590,15 +9899,14 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     tfm__spm_target to;
     tfm_status status = TFM_OK;
     void *marked = NULL;
-    int64_t fault, n = 0, n_marked = 0;
+    int64_t n = 0, n_marked = 0;
     size_t used;
     int pass;
-    if (!model || (!text && size) || !count || (!ids && capacity > 0))
+    if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: a pointer is NULL");
     c = &model->config;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
-    fault = tfm__utf8_fault(text, size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "text is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(text, size, "text", err));
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->tgt_text;
     if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
@@ -9639,7 +9947,7 @@ typedef struct tfm__joined {
 
 static void tfm__join_byte(tfm__joined *j, char byte) {
     if (j->out) j->out[j->size] = byte;
-    j->size++;
+    j->size = tfm__more(j->size, 1);
 }
 
 /* The text begins with a word, not with its space. */
@@ -9770,11 +10078,10 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
 static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
                                      tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int64_t fault = tfm__utf8_fault(source->data, source->size);
     tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
     tfm_text token;
     int32_t language = -1;
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "source is not UTF-8 at byte %i", fault);
+    TFM__TRY(tfm__check_text(source->data, source->size, "source", err));
     memset(u, 0, sizeof *u);
     u->model = s->model, u->source = *source;
     u->kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
@@ -9862,19 +10169,20 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
-        needed += tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL);
+        (void)tfm_get_result(s, row, 0, &result, NULL);
+        needed = tfm__more(
+            needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
-    needed += (size_t)n;
+    needed = tfm__more(needed, (size_t)n);
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
     for (i = 0; i < n; i++) {
         size_t size = 0;
         row = s->text_rows[i];
-        if (row >= 0) /* a text without a token was not in the batch */
-            TFM__TRY(tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
-                                  err));
+        if (row >= 0) /* a text without a token was not in the batch; there is room */
+            (void)tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
+                               NULL);
         buffer[at + size] = 0;
         out[i].data = buffer + at, out[i].size = size;
         at += size + 1;

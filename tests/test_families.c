@@ -19,7 +19,7 @@ static double difference_inside(const tfm_tensor *a, const tfm_tensor *b, const 
 
 /* Decodes src, at most as many tokens as the golden ids have columns; 1 if the ids are those. */
 static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, const float *scores,
-                  int32_t cap, double *far) {
+                  int32_t cap, double *most) {
     tfm_decode_options o;
     int32_t running = 1, row, i;
     int same = 1;
@@ -31,7 +31,7 @@ static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, cons
         tfm_result r;
         must(tfm_get_result(s, row, 0, &r, &err));
         for (i = 0; i < cap; i++) same &= ids[row * cap + i] == (i < r.length ? r.ids[i] : -1);
-        *far = fmax(*far, fabs(r.score - (double)scores[row]));
+        *most = fmax(*most, fabs(r.score - (double)scores[row]));
     }
     return same;
 }
@@ -44,7 +44,7 @@ static void family(const char *name) {
     tfm_tensor src, lengths, tgt, memory, logits, greedy, scores, got, got_memory;
     tfm_batch src_batch, tgt_batch;
     int32_t rows, width, cap, row;
-    double far = 0, alone = 0;
+    double most = 0, alone = 0;
     int same = 1;
     snprintf(path, sizeof path, "families/%s.safetensors", name);
     file = test_open(path);
@@ -74,9 +74,9 @@ static void family(const char *name) {
     CHECK(test_difference(&got, &logits) <= 1e-4, "the same with pad ids alone               %.2g",
           test_difference(&got, &logits));
     src_batch.lengths = (int32_t *)lengths.data;
-    same = decode(session, &src_batch, (int32_t *)greedy.data, (float *)scores.data, cap, &far);
+    same = decode(session, &src_batch, (int32_t *)greedy.data, (float *)scores.data, cap, &most);
     CHECK(same, "greedy ids in a batch");
-    CHECK(far <= 1e-4, "  and scores               largest difference %.2g", far);
+    CHECK(most <= 1e-4, "  and scores               largest difference %.2g", most);
     for (row = 0, same = 1; row < rows; row++) {
         tfm_batch one =
             tiny_batch((int32_t *)src.data + row * width, (int32_t *)lengths.data + row, 1, width);
@@ -84,7 +84,7 @@ static void family(const char *name) {
                        (float *)scores.data + row, cap, &alone);
     }
     CHECK(same, "greedy ids of each sentence alone");
-    CHECK(fabs(far - alone) <= 1e-6, "  and the same scores");
+    CHECK(fabs(most - alone) <= 1e-6, "  and the same scores");
     tfm_free_session(session), tfm_free_model(model), tfm_free_safetensors(file);
 }
 

@@ -33,13 +33,18 @@ static size_t io_fread(void *data, size_t size, size_t n, FILE *f) {
     return fread(data, size, io_fails() ? n / 2 : n, f);
 }
 static int io_fseek(FILE *f, long to, int from) { return io_fails() ? -1 : fseek(f, to, from); }
+#ifdef _WIN32
+static long long io_ftell(FILE *f) { return io_fails() ? -1 : _ftelli64(f) + io.more; }
+#define _ftelli64 io_ftell
+#else
 static long io_ftell(FILE *f) { return io_fails() ? -1 : ftell(f) + io.more; }
+#define ftell io_ftell
+#endif
 
 #define fopen io_fopen
 #define fclose io_fclose
 #define fread io_fread
 #define fseek io_fseek
-#define ftell io_ftell
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"

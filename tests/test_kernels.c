@@ -246,16 +246,25 @@ typedef struct kept {
     tfm_model model;
     tfm__matrix matrix;
 } kept;
-static void keep(kept *m, const tfm__kernels *kernels, const void *data, tfm_dtype from,
-                 tfm_weight_type weights, int64_t rows, int64_t columns) {
+static void keep(kept *m, const tfm__kernels *kernels, const float *data, tfm_weight_type weights,
+                 int64_t rows, int64_t columns) {
     tfm__loader l;
     void *temporary = test_memory((size_t)(17 * columns + 16) * 4);
+    unsigned char *little = (unsigned char *)test_memory((size_t)(rows * columns) * 4);
+    int64_t i;
     memset(&l, 0, sizeof l);
     memset(m, 0, sizeof *m);
     must(tfm__choose_allocator(&m->model.pool.allocator, NULL, &err));
     l.model = &m->model, l.options.weights = weights, l.err = &err;
-    m->matrix.dtype = from, m->matrix.rows = rows, m->matrix.columns = columns;
-    m->matrix.data = (const unsigned char *)data;
+    m->matrix.dtype = TFM_F32, m->matrix.rows = rows, m->matrix.columns = columns;
+    for (i = 0; i < rows * columns; i++) { /* as a file has them */
+        uint32_t bits;
+        memcpy(&bits, data + i, 4);
+        little[4 * i] = (unsigned char)bits, little[4 * i + 1] = (unsigned char)(bits >> 8);
+        little[4 * i + 2] = (unsigned char)(bits >> 16);
+        little[4 * i + 3] = (unsigned char)(bits >> 24);
+    }
+    m->matrix.data = little;
     must(tfm__arrange_matrix(&l, kernels, &m->matrix, (unsigned char *)temporary));
 }
 
@@ -293,7 +302,7 @@ static void products(const tfm__kernels *kernels) {
                 fill_rows(x, MOST_M, K, X_STRIDE, &seed);
                 fill_rows(w, N, K, K, &seed);
                 fill_rows(bias, 1, N, N, &seed);
-                keep(&held, kernels, w, TFM_F32, (tfm_weight_type)type, N, K);
+                keep(&held, kernels, w, (tfm_weight_type)type, N, K);
                 for (n = 0; n < N; n++) tfm__matrix_row(&held.matrix, n, rows + n * K);
                 for (a = 0; a < 11; a++) {
                     int64_t M = ms[a];

@@ -43,8 +43,10 @@ check "  has I8 with scales" 2 "$(header $dir/model | grep -o '"src_embedding.we
 check "  and f32 again" 0 "$(status $quantize $dir/model $dir/f32.safetensors f32)"
 check "  is a model of the same shape" "" "$(build/inspect $model | grep -A4 ^parameters > $dir/a; build/inspect $dir/f32.safetensors | grep -A4 ^parameters | cmp $dir/a - 2>&1)"
 check "the shipped model as f32" 0 "$(status $quantize $zh $dir/zh.safetensors f32)"
-check "  translates as it does as F16" "" "$(head -n 3 examples/demo.txt | build/translate $zh > $dir/a; head -n 3 examples/demo.txt | build/translate $dir/zh.safetensors | cmp $dir/a - 2>&1)"
-check "inspect counts types" 1 "$(build/inspect $zh | grep -cE '^  F16 +[0-9]+ bytes in [0-9]+ tensors, ([0-9]+) of them matrices')"
+check "  and as bytes once more" 0 "$(status $quantize $dir/zh.safetensors $dir/zh8.safetensors int8)"
+check "  which are the same bytes" "$(data $zh encoder.layers.0.linear1.weight x1 | cksum)" "$(data $dir/zh8.safetensors encoder.layers.0.linear1.weight x1 | cksum)"
+check "  and translate alike" "" "$(head -n 3 examples/demo.txt | build/translate $zh > $dir/a; head -n 3 examples/demo.txt | build/translate $dir/zh8.safetensors | cmp $dir/a - 2>&1)"
+check "inspect counts types" 1 "$(build/inspect $zh | grep -cE '^  I8 +[0-9]+ bytes in [0-9]+ tensors, ([0-9]+) of them matrices')"
 if grep -q TFM_WEIGHTS_I8 transformer.h; then
     check "the shipped model as int8" 0 "$(status $quantize $zh $dir/zh8.safetensors int8)"
     check "  is inspected" 0 "$(status build/inspect $dir/zh8.safetensors)"

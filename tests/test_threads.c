@@ -1,8 +1,19 @@
 /* Threads: the same bits for any number of them and for a host's parallel-for; sessions that start,
-   stop, sleep and run side by side. Built with -fsanitize=thread it is the race test. */
+   stop, sleep and run side by side, in threads and processes. Built with -fsanitize=thread it is
+   the race test. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
+
+/* A host's threads: the header's own, which are those of the system. */
+#ifdef TFM__THREADS
+#define HOST_THREADS 8
+#if defined(__unix__)
+#include <sys/wait.h>
+#include <unistd.h>
+#define HOST_FORKS 3
+#endif
+#endif
 
 enum { ROWS = 6, WIDTH = 40, TARGET = 24, VOCABULARY = 700 };
 
@@ -128,13 +139,123 @@ static void lives(const tfm_model *model) {
     CHECK(none == NULL, "outputs untouched");
 }
 
+#ifdef HOST_FORKS
+/* Before the first thread: a process with threads cannot be copied as a whole. */
+static void processes(const tfm_model *model) {
+    static outcome expected, child;
+    tfm_session *s = make_session(model, 1, NULL);
+    pid_t pids[HOST_FORKS];
+    int i, status, same = 0;
+    SECTION("fork after load");
+    run(s, &expected);
+    fflush(stdout);
+    for (i = 0; i < HOST_FORKS; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) { /* on its parent's session, then on one with threads of its own */
+            int good;
+            run(s, &child);
+            good = memcmp(&expected, &child, sizeof child) == 0;
+            tfm_free_session(s);
+            s = make_session(model, 1 + i, NULL);
+            run(s, &child);
+            good &= memcmp(&expected, &child, sizeof child) == 0;
+            tfm_free_session(s);
+            _exit(good ? 0 : 1);
+        }
+    }
+    run(s, &child); /* at the same time */
+    for (i = 0; i < HOST_FORKS; i++)
+        same += pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && status == 0;
+    CHECK(same == HOST_FORKS && memcmp(&expected, &child, sizeof child) == 0,
+          "%d processes and their parent: the same bits", same);
+    tfm_free_session(s);
+}
+#endif
+
+#ifdef HOST_THREADS
+/* What a thread of the host does: runs the session that it was handed, then sessions that it makes
+   and ends itself, with 1 to 3 threads each. */
+typedef struct host {
+    const tfm_model *model;
+    tfm_session *session;
+    const outcome *expected;
+    outcome got;
+    int same; /* runs that gave the bits of one thread */
+} host;
+
+static TFM__THREAD_MAIN host_thread(void *context) {
+    host *h = (host *)context;
+    int again;
+    for (again = 0; again < 6; again++) {
+        tfm_session *s = again < 2 ? h->session : make_session(h->model, 1 + again % 3, NULL);
+        run(s, &h->got);
+        h->same += memcmp(h->expected, &h->got, sizeof h->got) == 0;
+        if (s != h->session) tfm_free_session(s);
+    }
+    return 0;
+}
+
+static void side_by_side(const tfm_model *model, int32_t threads) {
+    static outcome expected;
+    host *hosts[HOST_THREADS];
+    tfm__thread started[HOST_THREADS];
+    tfm_session *alone = make_session(model, 1, NULL);
+    int i, same = 0, n = 0;
+    run(alone, &expected);
+    tfm_free_session(alone);
+    for (i = 0; i < HOST_THREADS; i++) {
+        hosts[i] = (host *)test_memory(sizeof **hosts);
+        hosts[i]->model = model, hosts[i]->expected = &expected;
+        hosts[i]->session = make_session(model, threads, NULL);
+    }
+    for (i = 0; i < HOST_THREADS; i++) n += tfm__thread_start(&started[i], host_thread, hosts[i]);
+    for (i = 0; i < n; i++) tfm__thread_join(started[i]);
+    for (i = 0; i < HOST_THREADS; i++) {
+        same += hosts[i]->same;
+        tfm_free_session(hosts[i]->session);
+    }
+    CHECK(n == HOST_THREADS && same == 6 * HOST_THREADS,
+          "%d threads, %d runs in sessions of %d and of 1 to 3: the same bits", n, same,
+          (int)threads);
+}
+
+/* Ended when every thread is known to sleep; and straight after work, when none may. */
+static void ended_asleep(const tfm_model *model) {
+    static outcome out;
+    int i, slept = 0;
+    for (i = 0; i < 6; i++) {
+        tfm_session *s = make_session(model, 4, NULL);
+        int32_t asleep = 0;
+        if (i % 3) run(s, &out);
+        while (i < 3 && asleep < 3) {
+            tfm__yield();
+            tfm__lock(&s->workers.mutex);
+            asleep = s->workers.asleep;
+            tfm__unlock(&s->workers.mutex);
+        }
+        slept += asleep == 3;
+        tfm_free_session(s);
+    }
+    CHECK(slept == 3, "sessions ended while all their threads wait, and while they do not");
+}
+#endif
+
 int main(void) {
     tfm_model *model = wide_model();
     unsigned seed = 5;
     int i;
     for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 49);
+#ifdef HOST_FORKS
+    processes(model);
+#endif
     same_bits(model);
     lives(model);
+#ifdef HOST_THREADS
+    ended_asleep(model);
+    SECTION("sessions on one model, side by side");
+    side_by_side(model, 1);
+    side_by_side(model, 2);
+#endif
     tfm_free_model(model);
     return test_done("test_threads");
 }

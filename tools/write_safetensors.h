@@ -11,7 +11,7 @@
 
    Names and texts are copied, tensors are not: their data must live until the file is written. An
    st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings are
-   expected in UTF-8. The machine must be little-endian, as the format is.
+   expected in UTF-8. Files are little-endian, whatever the machine.
 
    Data begins at a multiple of 64 bytes, and tensors whose bytes are one come first, so that all of
    these lie at such multiples, as most matrices do. Those behind them are aligned to their
@@ -261,30 +261,41 @@ static inline void st_put_header(st_sink *s, const st_writer *w) {
     while (!s->failed && (8 + s->size) % ST_ALIGN) st_put_text(s, " ");
 }
 
+/* n elements as they stand in a file: their lowest byte first. */
+static inline void st_put_elements(st_sink *s, const char *data, size_t n, size_t width) {
+    static const unsigned one = 1;
+    size_t i, k;
+    if (*(const unsigned char *)&one || width < 2) {
+        st_put(s, data, n * width);
+        return;
+    }
+    for (i = 0; i < n; i++)
+        for (k = width; k > 0; k--) st_put(s, data + i * width + k - 1, 1);
+}
+
 /* The elements in row-major order: the longest stretches without gaps, one after the other. */
 static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
     int64_t index[TFM_MAX_RANK], stretch = 1, at;
-    size_t width = (size_t)st_bits(t->dtype) / 8;
+    size_t width = (size_t)st_bits(t->dtype) / 8, parts = t->dtype == TFM_C64 ? 2 : 1;
     int outer = t->rank, i;
     while (outer > 0 && (t->dims[outer - 1] == 1 || t->strides[outer - 1] == stretch))
         stretch *= t->dims[--outer];
     memset(index, 0, sizeof index);
     do {
         for (at = 0, i = 0; i < outer; i++) at += index[i] * t->strides[i];
-        st_put(s, (const char *)t->data + at * (int64_t)width, (size_t)stretch * width);
+        st_put_elements(s, (const char *)t->data + at * (int64_t)width, (size_t)stretch * parts,
+                        width / parts);
         for (i = outer - 1; i >= 0 && ++index[i] == t->dims[i]; i--) index[i] = 0;
     } while (i >= 0 && !s->failed);
 }
 
 /* The whole file. For memory, all of its room is made at once. */
 static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subject) {
-    static const unsigned one = 1;
     st_sink header;
     unsigned char length[8];
     int64_t data = 0;
     size_t i;
     if (w->fault[0]) return w->fault;
-    if (!*(const unsigned char *)&one) return st_fail(w, subject, "this machine is big-endian");
     for (i = 0; i < w->n_entries; i++) {
         if (w->entries[i].bytes > INT64_MAX - data) return st_fail(w, subject, "too many bytes");
         data += w->entries[i].bytes;

@@ -5,8 +5,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_safetensors *file = NULL;
     int64_t i, end = 0;
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK)
-        return need(!file && err.text[0]), 0;
+    if (tfm_safetensors_open(&file, data, size, fuzz_counting(), &err) != TFM_OK)
+        return fuzz_refused(size, file), 0;
+    need(fuzz_largest <= 4 * size + 16384);
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tfm_tensor t = tfm_safetensors_tensor(file, i);
         int64_t bytes = st_bytes(&t);

@@ -21,11 +21,34 @@ static void TEST_UNUSED need(int condition) {
 
 static char TEST_UNUSED fuzz_room[1 << 18];
 
-/* A pool by malloc, and what a reader of SentencePiece needs. */
+/* malloc, which remembers the largest block that was asked for. */
+static size_t fuzz_largest;
+static void TEST_UNUSED *fuzz_allocate(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > fuzz_largest) fuzz_largest = bytes;
+    return malloc(bytes);
+}
+static void TEST_UNUSED fuzz_release(void *user, void *pointer) {
+    (void)user;
+    free(pointer);
+}
+static const tfm_allocator TEST_UNUSED *fuzz_counting(void) {
+    static tfm_allocator allocator;
+    allocator.allocate = fuzz_allocate, allocator.release = fuzz_release;
+    fuzz_largest = 0, err.text[0] = 0;
+    return &allocator;
+}
+
+/* An input that was refused made nothing, says why, and took no block over 4 times its size. */
+static void TEST_UNUSED fuzz_refused(size_t size, const void *output) {
+    need(!output && err.text[0] && fuzz_largest <= 4 * size + 16384);
+}
+
+/* A pool by malloc that counts. */
 static tfm__pool TEST_UNUSED fuzz_pool(void) {
     tfm__pool pool;
     memset(&pool, 0, sizeof pool);
-    (void)tfm__choose_allocator(&pool.allocator, NULL, NULL);
+    pool.allocator = *fuzz_counting();
     return pool;
 }
 

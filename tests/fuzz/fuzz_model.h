@@ -1,26 +1,33 @@
-/* fuzz_model.h: a small valid model, changed as bytes say: three of them are a change. */
+/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, the last
+   how to search; between them three bytes are a change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
 #include "fuzz.h"
 
-static const char *const fuzz_fields[] = {"d_model",         "d_ff",
+#define FUZZ_COUNT(array) ((int)(sizeof array / sizeof *array))
+
+static const char *const fuzz_fields[] = {"start",           "end",
+                                          "src_unk",         "tgt_unk",
+                                          "d_model",         "d_ff",
                                           "d_key",           "n_encoder_layers",
                                           "src_vocab_size",  "position_offset",
                                           "position_base",   "embedding_scale",
                                           "attention_scale", "layer_norm_eps",
                                           "src_pad",         "tgt_pad",
-                                          "src_unk",         "tgt_unk",
                                           "src_start",       "src_end",
-                                          "start",           "end",
                                           "forced"};
+static const char *const fuzz_defaults[] = {"1", "2", "3", "3"}; /* of the first of them */
 static const char *const fuzz_choices[] = {
     "\"norm\": \"pre\"",
     "\"layer_norm\": \"deviation\"",
     "\"activation\": \"gelu\"",
-    "\"positions\": \"learned\"",
+    "\"activation\": \"gelu_tanh\"",
+    "\"activation\": \"swish\"",
+    "\"activation\": \"gelu_sigmoid\"",
     "\"positions\": \"none\"",
     "\"positions\": \"sinusoidal_halves\"",
+    "\"positions\": \"sinusoidal_per_index\"",
     "\"position_divisor\": \"d/2-1\"",
     "\"position_precision\": \"double\"",
     "\"pad_position\": \"zero\"",
@@ -29,61 +36,173 @@ static const char *const fuzz_choices[] = {
     "\"suppressed\": [2, 5]",
     "\"src_text\": \"characters\"",
     "\"tgt_text\": \"pieces\"",
-    "\"src_text\": \"sentencepiece\"",
-    "\"languages\": {\"fra\": 5}, \"src_language\": \"target\"",
-    "\"languages\": {\"deu\": 6}, \"tgt_language\": \"forced\""};
-#define FUZZ_COUNT(array) ((int)(sizeof array / sizeof *array))
+    "\"tgt_text\": \"characters\"",
+    "\"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"source\"",
+    "\"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"",
+    "\"languages\": {\"fra\": 5, \"deu\": 6}, \"tgt_language\": \"forced\"",
+    "\"languages\": {\"fra\": 5}, \"src_language\": \"source\", \"tgt_language\": \"forced\""};
+static const tfm_dtype fuzz_types[] = {TFM_I8, TFM_F16, TFM_BF16, TFM_F32};
+
+/* Data for tensors: a number everywhere, and bytes at random. */
+static float fuzz_same[8][1024];
+static unsigned char fuzz_bytes[4096];
+
+/* Pieces <unk>, a, b, hello, U+2581 and U+2581 a; and the same by BPE. */
+static const char fuzz_unigram[] = "\x0a\x09\x0a\x05<unk>\x18\x02"
+                                   "\x0a\x03\x0a\x01"
+                                   "a\x0a\x03\x0a\x01"
+                                   "b\x0a\x07\x0a\x05hello\x0a\x05\x0a\x03\xe2\x96\x81"
+                                   "\x0a\x06\x0a\x04\xe2\x96\x81"
+                                   "a\x12\x02\x18\x02";
+enum { FUZZ_BPE = sizeof fuzz_unigram - 1, FUZZ_UNIGRAM = FUZZ_BPE - 4 };
+
+/* The entry of that name, or NULL. */
+static st_entry TEST_UNUSED *fuzz_entry(st_writer *w, const char *name) {
+    size_t i;
+    for (i = 0; i < w->n_entries; i++)
+        if (strcmp(w->entries[i].name, name) == 0) return &w->entries[i];
+    return NULL;
+}
+static void TEST_UNUSED fuzz_drop(st_writer *w, st_entry *e) {
+    if (!e) return;
+    free(e->name);
+    *e = w->entries[--w->n_entries];
+}
+
+/* Another tensor in place of e's, where there are data enough for it. */
+static void TEST_UNUSED fuzz_put(st_entry *e, tfm_tensor t) {
+    int64_t bytes = st_bytes(&t);
+    if (bytes < 0 || bytes > (int64_t)sizeof fuzz_bytes || st_bits(t.dtype) < 8) return;
+    e->tensor = t, e->bytes = bytes;
+}
+
+/* A weight of another type, in its place among the other tensors or where it was. */
+static void TEST_UNUSED fuzz_retype(st_entry *e, tfm_dtype type) {
+    tfm_tensor t = e->tensor;
+    fuzz_put(e, tfm_tensor_make(fuzz_bytes, type, t.rank, t.dims));
+}
+
+/* "NAME_scale" for NAME: a number for each row, or not quite. */
+static void TEST_UNUSED fuzz_scale(st_writer *w, const char *weight, int value) {
+    st_entry *e = fuzz_entry(w, weight);
+    char name[128];
+    int64_t rows;
+    snprintf(name, sizeof name, "%.100s_scale", weight);
+    if (!e || fuzz_entry(w, name) || !e->tensor.rank) return;
+    rows = value & 8 ? value >> 4 : e->tensor.dims[0];
+    if (rows > FUZZ_COUNT(fuzz_same[0])) return;
+    st_add(w, name,
+           value & 128 ? tfm_tensor_1d(fuzz_bytes, TFM_F16, rows)
+                       : tfm_tensor_1d(fuzz_same[value & 7], TFM_F32, rows));
+}
+
+/* One type for all weights of two dimensions, and I8 with scales. */
+static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
+    tfm_dtype type = fuzz_types[value % 4];
+    char names[64][64];
+    int n = 0, i;
+    for (i = 0; i < (int)w->n_entries && i < 64; i++) {
+        st_entry *e = &w->entries[i];
+        if (e->tensor.rank != 2 || (value & 4 && !strstr(e->name, ".layers."))) continue;
+        fuzz_retype(e, type);
+        snprintf(names[n++], sizeof names[0], "%s", e->name);
+    }
+    for (i = 0; i < n && type == TFM_I8; i++)
+        if (i != value >> 3) fuzz_scale(w, names[i], 5 + (value & 1));
+}
 
 /* Writes the changed model: 0 where there is none. */
 static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **bytes, size_t *n) {
-    static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, -1, 1e6f};
-    static float same[8][4096];
+    static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
+    static const int heads[] = {2, 2, 2, 1, 2, 4, 3, 0};
+    static char words[2][sizeof FUZZ_WORDS];
     static st_writer base;
     st_writer w;
     char config[2048];
+    unsigned given = 0, seed = 1;
     size_t at, i;
-    int ok, used = snprintf(config, sizeof config, "{\"n_heads\": %d", size ? data[0] % 4 : 2);
+    int k, ok, used, learned = 0, cut = 0;
+    used = snprintf(config, sizeof config, "{\"n_heads\": %d", heads[size ? data[0] % 8 : 0]);
     if (!base.n_entries) {
         tiny t = tiny_default();
         t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = 2, t.decoder = 1, t.vt = 11;
-        t.src = t.tgt = FUZZ_WORDS, t.src_positions = t.tgt_positions = 30;
+        t.src_positions = t.tgt_positions = 30;
         tiny_write(&base, t);
-        for (i = 0; i < 8 * 4096; i++) same[i / 4096][i % 4096] = numbers[i / 4096];
+        tiny_raise(&base, 2, -4); /* not the end at once */
+        for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
+        for (i = 0; i < sizeof fuzz_bytes; i++) fuzz_bytes[i] = (unsigned char)tiny_random(&seed);
     }
+    for (k = 0; k < 2; k++) memcpy(words[k], FUZZ_WORDS, sizeof words[0]);
     st_init(&w);
     for (i = 0; i < base.n_entries; i++) st_add(&w, base.entries[i].name, base.entries[i].tensor);
-    for (at = 1; at + 3 <= size && at < 40; at += 3) {
-        int value = data[at + 2], kind = data[at] % 10;
+    for (at = 1; at + 3 < size && at < 40; at += 3) {
+        int value = data[at + 2], kind = data[at] % 16;
         st_entry *e = w.n_entries ? &w.entries[data[at + 1] % w.n_entries] : NULL;
+        char name[128];
         tfm_tensor t;
-        if (kind < 2 || !e) { /* the config */
-            const char *field = fuzz_fields[data[at + 1] % FUZZ_COUNT(fuzz_fields)];
-            if (kind == 0) used += snprintf(config + used, 100, ", \"%s\": %d", field, value);
-            else
-                used += snprintf(config + used, 100, ", %s",
-                                 fuzz_choices[data[at + 1] % FUZZ_COUNT(fuzz_choices)]);
-            continue;
-        }
+        if (!e) break;
         t = e->tensor;
-        if (kind == 2 && t.rank) t.dims[0] = value % 16;
-        else if (kind == 3 && t.rank > 1) t.dims[1] = value % 16;
-        else if (kind == 4) t.dtype = (tfm_dtype)(value % TFM_DTYPE_COUNT);
-        else if (kind == 5) free(e->name), *e = w.entries[--w.n_entries];
-        else if (kind == 6) t.rank = value % (TFM_MAX_RANK + 1);
-        else if (kind == 7) t.data = same[value % 8];
-        else if (kind == 8) t = w.entries[(size_t)value % w.n_entries].tensor;
-        else e->name[(size_t)value % strlen(e->name)] ^= 1;
-        if (kind == 5 || kind == 9) continue;
-        if (kind < 7) { /* contiguous again, of data that are long enough */
-            void *from = same[6];
-            for (i = (size_t)base.entries[0].tensor.rank; (int)i < t.rank; i++)
-                if (t.dims[i] < 1 || t.dims[i] > 16) t.dims[i] = 1;
-            t = tfm_tensor_make(from, t.dtype, t.rank, t.dims);
+        snprintf(name, sizeof name, "%.100s", e->name);
+        switch (kind) {
+        case 0: /* a number of the config; 255: none, where there is one by default */
+            k = data[at + 1] % FUZZ_COUNT(fuzz_fields);
+            if (k < FUZZ_COUNT(fuzz_defaults)) given |= 1u << k;
+            if (value < 255)
+                used += snprintf(config + used, 100, ", \"%s\": %d", fuzz_fields[k], value % 64);
+            break;
+        case 1:
+            used += snprintf(config + used, 120, ", %s",
+                             fuzz_choices[data[at + 1] % FUZZ_COUNT(fuzz_choices)]);
+            break;
+        case 2:
+        case 3:
+            if (t.rank > kind - 2) t.dims[kind - 2] = value % 16;
+            fuzz_put(e, tfm_tensor_make(fuzz_bytes, t.dtype, t.rank, t.dims));
+            break;
+        case 4: fuzz_retype(e, (tfm_dtype)(value % TFM_DTYPE_COUNT)); break;
+        case 5: fuzz_drop(&w, e); break;
+        case 6:
+            for (k = t.rank, t.rank = value % (TFM_MAX_RANK + 1); k < t.rank; k++) t.dims[k] = 1;
+            fuzz_put(e, tfm_tensor_make(fuzz_bytes, t.dtype, t.rank, t.dims));
+            break;
+        case 7: fuzz_put(e, tfm_tensor_make(fuzz_same[value % 8], TFM_F32, t.rank, t.dims)); break;
+        case 8: fuzz_put(e, w.entries[(size_t)value % w.n_entries].tensor); break;
+        case 9: e->name[(size_t)value % strlen(e->name)] ^= 1; break;
+        case 10: /* I8 has its scales, mostly */
+            fuzz_retype(e, fuzz_types[value % 4]);
+            if (value & 3) break;
+            fuzz_scale(&w, name, value >> 2);
+            break;
+        case 11: fuzz_scale(&w, name, value); break;
+        case 12:
+            snprintf(name + strlen(name), 10, "_scale");
+            fuzz_drop(&w, fuzz_entry(&w, name));
+            break;
+        case 13: fuzz_retype_all(&w, value); break;
+        case 14: cut = 32 | value % 16; break;
+        default: words[value & 1][data[at + 1] % (sizeof words[0] - 1)] ^= (char)(1 << value % 7);
         }
-        if (st_bytes(&t) < 0 || st_bytes(&t) > 4 * 4096 || st_bits(t.dtype) < 8) continue;
-        if (kind == 7 && st_bytes(&t) > (int64_t)sizeof same[0]) continue;
-        e->tensor = t, e->bytes = st_bytes(&t);
     }
+    for (k = 0; k < FUZZ_COUNT(fuzz_defaults); k++)
+        if (!(given >> k & 1))
+            used += snprintf(config + used, 100, ", \"%s\": %s", fuzz_fields[k], fuzz_defaults[k]);
+    if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
+        used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
+                         cut & 1 ? "" : ", \"tgt_text\": \"sentencepiece\"");
+    learned = size && data[0] & 64; /* the base has these tensors */
+    if (learned) used += snprintf(config + used, 100, ", \"positions\": \"learned\"");
+    else
+        fuzz_drop(&w, fuzz_entry(&w, "src_positions.weight")),
+            fuzz_drop(&w, fuzz_entry(&w, "tgt_positions.weight"));
+    if (cut)
+        st_add(&w, "src_sentencepiece",
+               tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, cut & 2 ? FUZZ_BPE : FUZZ_UNIGRAM));
+    if (cut && (cut & 5) == 4)
+        st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, FUZZ_UNIGRAM));
+    if (!cut || cut & 9)
+        for (k = 0; k < 2; k++)
+            st_add(&w, k ? "tgt_vocabulary" : "src_vocabulary",
+                   tfm_tensor_1d(words[k], TFM_U8, sizeof words[0] - 1));
     snprintf(config + used, 100, "}");
     st_add_metadata(&w, "transformer.config", config);
     ok = st_write_memory(&w, bytes, n) == NULL;
@@ -93,8 +212,11 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
 
 /* How to search, by the last byte. */
 static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size) {
+    static const int32_t two[] = {4, 5};
+    static tfm_batch prefix, sequences;
     int last = size ? data[size - 1] : 0;
     tfm_decode_options o;
+    prefix = tiny_batch(two, NULL, 1, 2), sequences = tiny_batch(two, NULL, 2, 1);
     memset(&o, 0, sizeof o);
     o.max_length = 10;
     if (last % 4 == 1) o.beam = 1 + (last >> 2) % 4, o.n_best = 1, o.length_penalty = last / 100.0;
@@ -103,18 +225,28 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     if (last & 16) o.no_repeat_ngram = 2, o.repetition_penalty = 1.5;
     if (last & 32 && last % 4 < 2) o.coverage_penalty = 0.5;
     if (last & 64) o.stop = TFM_STOP_SURE, o.min_length = 3;
+    if (last & 128) o.prefix = &prefix, o.no_unknown = 1;
+    if (last & 128 && last % 4 == 1) o.prefix_bias = 0.3;
+    if ((last & 160) == 160) o.prefix = NULL, o.forbidden_sequences = &sequences;
     return o;
 }
 
-/* Every hypothesis has ids in range, and has ended. */
+/* Every hypothesis has ids in range, and has ended; it can be written, with source words for what
+   is unknown. */
 static void TEST_UNUSED fuzz_results(tfm_session *s, const tfm_model *model) {
+    static char out[1 << 12];
+    tfm_text source = {"hello b", 7};
     tfm_result r;
     int32_t rank, i;
+    size_t length = 0;
     for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
         need(tfm_get_result(s, 0, rank, &r, &err) == TFM_OK);
         need(r.finish != TFM_RUNNING && r.length <= 10);
         for (i = 0; i < r.length; i++)
             need(r.ids[i] >= 0 && r.ids[i] < tfm_model_config(model)->tgt_vocab_size);
+        if (tfm_get_text(s, 0, rank, rank & 1 ? NULL : &source, TFM_FORM_TEXT, out, sizeof out,
+                         &length, &err) == TFM_OK)
+            need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
     }
 }
 #endif

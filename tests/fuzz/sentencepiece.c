@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t n;
     memset(&r, 0, sizeof r), memset(&to, 0, sizeof to), err.text[0] = 0;
     r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err, to.v = &p->vocabulary;
-    if (tfm__spm_read(&r, p, data, (int64_t)size) != TFM_OK) need(err.text[0] != 0);
+    if (tfm__spm_read(&r, p, data, (int64_t)size) != TFM_OK) fuzz_refused(size, NULL);
     else if (tfm__spm_cut(p, text, sizeof text - 1, &arena, &work, &err) == TFM_OK) {
         static int32_t ids[1 << 16];
         need((n = tfm__spm_emit(p, &work, &to, NULL)) <= 1 << 16);

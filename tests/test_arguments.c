@@ -1,0 +1,849 @@
+/* What every call says to arguments that are missing, out of range or in the wrong state; arenas of
+   every size that is too small; and rules for what is rare: ties, pads inside, arrows in texts. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+#define SPACE "\xe2\x96\x81"
+#define WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nc\nd\ne\n"
+#define IDS ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3"
+#define ARGUMENT(call) CHECK_FAILS(call, TFM_E_ARGUMENT, "")
+#define BOTH ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
+static const char both[] = IDS BOTH;
+static const int32_t three[] = {3, 4, 5};
+
+static tfm_model *words_model(const char *config) {
+    tiny t = tiny_default();
+    t.src = t.tgt = WORDS, t.vt = 11, t.config = config;
+    return tiny_model(t);
+}
+static tfm_model *pieces_model(const char *name, const char *config) {
+    tfm_safetensors *file = test_open("sentencepiece.safetensors");
+    tiny t = tiny_default();
+    st_writer w;
+    tfm_model *m;
+    t.config = config, t.vs = t.vt = 420;
+    tiny_write(&w, t);
+    st_add(&w, "src_sentencepiece", test_get(file, name));
+    m = tiny_load(&w, NULL);
+    tfm_free_safetensors(file);
+    return m;
+}
+static tfm_session *session_of(const tfm_model *m, int32_t beam, int attention) {
+    tfm_session_options o;
+    tfm_session *s = NULL;
+    memset(&o, 0, sizeof o);
+    o.max_batch = 2, o.max_source = 8, o.max_target = 12, o.max_beam = beam;
+    o.attention = attention;
+    must(tfm_session_create(&s, m, &o, &err));
+    return s;
+}
+
+/* ---- sessions laid out in every arena that is too small ---- */
+
+static void layouts(void) {
+    static const char *const spm[] = {"", "", "bpe_bytes.model", "bpe_unused.model"};
+    int kind;
+    SECTION("arenas for a session");
+    for (kind = 0; kind < 4; kind++) {
+        tfm_model *m;
+        tfm_session plan, s;
+        tfm_session_options o;
+        tfm_arena measured = tfm_arena_measuring(), arena;
+        size_t at;
+        char *memory;
+        int wrong = 0, tried = 0;
+        tiny t = tiny_default();
+        t.config = ", \"positions\": \"learned\"", t.src_positions = 40;
+        m = kind > 1 ? pieces_model(spm[kind], both) : kind ? words_model(IDS) : tiny_model(t);
+        memset(&o, 0, sizeof o);
+        o.max_source = 3, o.max_target = 4, o.max_beam = 2, o.attention = kind != 1;
+        must(tfm__plan_session(&plan, m, &o, &measured, &err));
+        memory = (char *)malloc(measured.peak);
+        if (!memory) exit(2);
+        for (at = 0; at < measured.peak; at += 64, tried++) {
+            arena = tfm_arena_make(memory, at), s = plan;
+            err.status = tfm__layout_session(&s, o.attention, &arena, &err);
+            if (err.status == TFM_OK) break; /* the session itself has its place elsewhere */
+            wrong += err.status != TFM_E_ARENA || arena.used > arena.size;
+        }
+        CHECK(wrong == 0 && tried > 100, "%d sizes: %s", tried, err.text);
+        free(memory);
+        {
+            tfm_model broken = *m;
+            tfm_encoder_layer_weights e = m->encoder.layers[0];
+            tfm_decoder_layer_weights d = m->decoder.layers[0];
+            e.self_attn.n_heads = d.cross_attn.n_heads = 0, s = plan, s.model = &broken;
+            broken.encoder.layers = &e, broken.encoder.n_layers = 1;
+            arena = tfm_arena_measuring();
+            CHECK(tfm__layout_session(&s, 0, &arena, &err) != TFM_OK, "%s", err.text);
+            broken = *m, broken.decoder.layers = &d, broken.decoder.n_layers = 1;
+            CHECK(tfm__layout_session(&s, 0, &arena, &err) != TFM_OK, "%s", err.text);
+        }
+        tfm_free_model(m);
+    }
+}
+
+static void sessions(void) {
+    static const int32_t sizes[][5] = {
+        {-1, 0, 0, 0, 0}, {0, -1, 0, 0, 0}, {0, 0, -1, 0, 0},        {0, 0, 0, -1, 0},
+        {0, 0, 0, 0, -1}, {0, 0, 0, 0, 65}, {0, INT32_MAX, 0, 0, 0}, {1 << 16, 0, 0, 1 << 16, 0}};
+    tiny t = tiny_default();
+    tfm_model *m = words_model(IDS), *few, *bare;
+    tfm_session_options o;
+    tfm_parallel parallel;
+    tfm_session *s = NULL;
+    tfm_forward_options fo;
+    tfm_allocator half;
+    tfm_batch src = tiny_batch(three, NULL, 1, 3), two = tiny_batch(three, NULL, 2, 1), none;
+    float logits[64];
+    double scores[4];
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, 3, 11), wrong;
+    size_t bytes = 0, i;
+    SECTION("sessions");
+    for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        memset(&o, 0, sizeof o);
+        o.max_batch = sizes[i][0], o.max_source = sizes[i][1], o.max_target = sizes[i][2];
+        o.max_beam = sizes[i][3], o.threads = sizes[i][4];
+        ARGUMENT(tfm_session_create(&s, m, &o, &err));
+    }
+    memset(&o, 0, sizeof o), memset(&parallel, 0, sizeof parallel);
+    o.parallel = &parallel;
+    ARGUMENT(tfm_session_create(&s, m, &o, &err));
+    memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
+    half.release = tiny_count_release, o.allocator = &half;
+    ARGUMENT(tfm_session_create(&s, m, &o, &err));
+    half.release = NULL, half.allocate = tiny_count_allocate;
+    ARGUMENT(tfm_session_create(&s, m, &o, &err));
+    ARGUMENT(tfm_session_create(&s, NULL, NULL, &err));
+    ARGUMENT(tfm_session_create(NULL, m, NULL, &err));
+    ARGUMENT(tfm_session_bytes(m, NULL, NULL, &err));
+    ARGUMENT(tfm_session_bytes(NULL, NULL, &bytes, &err));
+    t.config = ", \"positions\": \"learned\"", t.src_positions = 20;
+    few = tiny_model(t);
+    memset(&o, 0, sizeof o), o.max_source = 21;
+    CHECK_FAILS(tfm_session_create(&s, few, &o, &err), TFM_E_TOO_LONG, "positions for 20");
+    memset(&o, 0, sizeof o), o.max_target = 21;
+    CHECK_FAILS(tfm_session_create(&s, few, &o, &err), TFM_E_TOO_LONG, "positions for 20");
+    CHECK(!s && !bytes, "outputs untouched");
+    memset(&o, 0, sizeof o), o.max_source = o.max_target = 20;
+    must(tfm_session_create(&s, few, &o, &err));
+    CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'end' is missing");
+    CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
+    tfm_free_session(s), tfm_free_model(few);
+    t = tiny_default(), t.config = ", \"end\": 2";
+    bare = tiny_model(t);
+    s = session_of(bare, 1, 0);
+    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'start' is missing");
+    tfm_free_session(s), tfm_free_model(bare);
+    t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
+    bare = tiny_model(t);
+    s = session_of(bare, 1, 0);
+    must(tfm_decode(s, &src, NULL, &err)), must(tfm_score(s, &src, &src, scores, &err));
+    CHECK(1, "a model without a start token, whose first embedding is zero");
+    tfm_free_session(s), tfm_free_model(bare);
+    SECTION("encode, forward, score");
+    s = session_of(m, 1, 0);
+    none = tiny_batch(NULL, NULL, 1, 3);
+    ARGUMENT(tfm_encode(NULL, &src, &err));
+    ARGUMENT(tfm_encode(s, NULL, &err));
+    ARGUMENT(tfm_encode(s, &none, &err));
+    ARGUMENT(tfm_forward(NULL, &src, &src, NULL, &out, &err));
+    ARGUMENT(tfm_forward(s, NULL, &src, NULL, &out, &err));
+    ARGUMENT(tfm_forward(s, &src, NULL, NULL, &out, &err));
+    ARGUMENT(tfm_forward(s, &src, &two, NULL, &out, &err));
+    ARGUMENT(tfm_forward(s, &src, &none, NULL, &out, &err));
+    wrong = tfm_tensor_3d(logits, TFM_F32, 1, 3, 3);
+    memset(&fo, 0, sizeof fo), fo.encoder_attention = wrong;
+    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "encoder_attention");
+    memset(&fo, 0, sizeof fo), fo.decoder_attention = wrong;
+    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "decoder_attention");
+    memset(&fo, 0, sizeof fo), fo.cross_attention = wrong;
+    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "cross_attention");
+    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
+    ARGUMENT(tfm_score(NULL, &src, &src, scores, &err));
+    ARGUMENT(tfm_score(s, NULL, &src, scores, &err));
+    ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
+    ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
+    CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "without a place for the message");
+    tfm_free_session(s), tfm_free_model(m);
+}
+
+/* ---- decoding ---- */
+
+static void decoding(void) {
+    static const int32_t ends[] = {2, 4}, pads[] = {3, 0, 5}, first[] = {-1, -1};
+    static const int32_t forbidden[] = {3, 4};
+    tfm_model *m = words_model(IDS ", \"src_pad\": 0");
+    tfm_session *s = session_of(m, 3, 1), *plain = session_of(m, 1, 0);
+    tfm_batch src = tiny_batch(three, NULL, 1, 3), padded = tiny_batch(pads, NULL, 1, 3), bad;
+    tfm_decode_options o;
+    tfm_result r;
+    tfm_tensor out;
+    int32_t running = 7, sources[16], rank, i;
+    float room[64];
+    int good = 1;
+    SECTION("decoding");
+    memset(&r, 0, sizeof r);
+    CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
+              !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
+          "nothing before tfm_start");
+    CHECK_FAILS(tfm_get_result(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_get_attention(s, 0, 0, &out, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_get_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "");
+    ARGUMENT(tfm_start(NULL, &src, NULL, &err));
+    ARGUMENT(tfm_start(s, NULL, NULL, &err));
+    ARGUMENT(tfm_decode(s, NULL, NULL, &err));
+    must(tfm_start(s, &src, NULL, &err));
+    ARGUMENT(tfm_step(NULL, &running, &err));
+    ARGUMENT(tfm_step(s, NULL, &err));
+    must(tfm_step(s, &running, &err));
+    CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 && !tfm_step_logits(s, -1) &&
+              !tfm_step_logits(s, 1),
+          "no rows but those of the batch");
+    ARGUMENT(tfm_get_result(NULL, 0, 0, &r, &err));
+    ARGUMENT(tfm_get_result(s, -1, 0, &r, &err));
+    ARGUMENT(tfm_get_result(s, 1, 0, &r, &err));
+    ARGUMENT(tfm_get_result(s, 0, -1, &r, &err));
+    ARGUMENT(tfm_get_result(s, 0, 1, &r, &err));
+    ARGUMENT(tfm_get_result(s, 0, 0, NULL, &err));
+    ARGUMENT(tfm_get_alignment(s, 0, 0, NULL, &err));
+    ARGUMENT(tfm_get_attention(s, 0, 0, NULL, &err));
+#define REFUSED(session, change)                                                                   \
+    do {                                                                                           \
+        memset(&o, 0, sizeof o);                                                                   \
+        o.change;                                                                                  \
+        ARGUMENT(tfm_start(session, &src, &o, &err));                                              \
+    } while (0)
+    bad = tiny_batch(forbidden, NULL, -1, 1);
+    REFUSED(s, forbidden_sequences = &bad);
+    bad = tiny_batch(NULL, NULL, 1, 1);
+    REFUSED(s, forbidden_sequences = &bad);
+    REFUSED(s, attention_head = -1);
+    REFUSED(s, prefix_bias = 0.5; o.alternatives = 2);
+    REFUSED(plain, attention_layer = 1);
+    REFUSED(plain, attention_head = 1);
+#undef REFUSED
+    for (i = 0; i < 3; i++) { /* results of what has not begun */
+        memset(&o, 0, sizeof o);
+        if (i == 0) o.samples = 2;
+        if (i == 1) o.alternatives = 2;
+        if (i == 2) o.beam = 3, o.n_best = 2;
+        must(tfm_start(s, &src, &o, &err));
+        must(tfm_get_result(s, 0, 0, &r, &err));
+        good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_RUNNING;
+        do must(tfm_step(s, &running, &err));
+        while (running);
+        good &= tfm_result_count(s, 0) >= (i == 2 ? 1 : 2);
+    }
+    CHECK(good, "a hypothesis without tokens before the first step");
+    SECTION("what is rare");
+    for (i = 0; i < 8; i++) {
+        memset(&o, 0, sizeof o);
+        o.max_length = 10;
+        if (i == 0) o.min_length = 3, o.ends = ends, o.n_ends = 2;
+        if (i == 1) o.beam = 3, o.coverage_penalty = 0.5;
+        if (i == 2) o.samples = 3, o.forbidden = forbidden, o.n_forbidden = 2;
+        if (i == 3) o.samples = 2, o.top_k = 3, o.forbidden = forbidden, o.n_forbidden = 2;
+        if (i == 4) o.repetition_penalty = 1, o.no_unknown = 1;
+        if (i == 5) o.first = first;
+        if (i == 6) o.beam = 3, o.length_penalty = 1, o.patience = 2, o.min_length = 2;
+        if (i == 7) o.samples = 3, o.top_p = 0.999, o.temperature = 100;
+        must(tfm_decode(s, i & 1 ? &padded : &src, &o, &err));
+        for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
+            int32_t k;
+            must(tfm_get_result(s, 0, rank, &r, &err));
+            must(tfm_get_alignment(s, 0, rank, sources, &err));
+            for (k = 0; k < r.length; k++) {
+                good &= r.ids[k] >= 0 && r.ids[k] < 11 && !(i == 4 && r.ids[k] == 3);
+                good &= !((i == 2 || i == 3) && (r.ids[k] == 3 || r.ids[k] == 4));
+                good &= !(i & 1 && sources[k] == 1); /* a pad inside is nobody's source */
+            }
+            good &= i != 0 || r.length >= 3 || r.finish == TFM_STUCK;
+        }
+    }
+    CHECK(good, "lower bounds with ends, pads inside, samples without, nothing first");
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    out = tfm_tensor_2d(room, TFM_F32, r.length, 3);
+    must(tfm_get_attention(s, 0, 0, &out, &err));
+    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(m);
+}
+
+/* All tokens are as likely: the lower id wins, and what comes from the hypothesis ahead. */
+static void ties(void) {
+    tiny t = tiny_default();
+    st_writer w;
+    tfm_model *m;
+    tfm_session *s;
+    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    tfm_decode_options o;
+    tfm_result r;
+    size_t i;
+    int32_t k, zeros = 1;
+    SECTION("ties");
+    tiny_write(&w, t);
+    for (i = 0; i < w.n_entries; i++)
+        if (strncmp(w.entries[i].name, "generator", 9) == 0)
+            memset(w.entries[i].tensor.data, 0, (size_t)w.entries[i].bytes);
+    m = tiny_load(&w, NULL);
+    s = session_of(m, 3, 0);
+    memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
+    must(tfm_decode(s, &src, NULL, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    for (k = 0; k < r.length; k++) zeros &= r.ids[k] == 0;
+    CHECK(zeros && r.length == 12 && r.finish == TFM_HIT_LENGTH, "greedy: id 0 %d times", r.length);
+    o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_SURE;
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 && r.finish == TFM_ENDED,
+          "a beam: the shortest, of the lowest ids");
+    must(tfm_get_result(s, 0, 1, &r, &err));
+    CHECK(r.ids[0] == 0 && r.ids[1] == 0, "behind it what goes on from the first");
+    tfm_free_session(s), tfm_free_model(m);
+}
+
+/* ---- tensors, arenas, files ---- */
+
+static void tensors(void) {
+    static const int64_t wide[] = {INT64_MAX, INT64_MAX, 2}, most[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    float data[64] = {0};
+    tfm_norm_weights norm;
+    tfm_tensor x = tfm_tensor_2d(data, TFM_F32, 2, 4), y = x, t;
+    tfm_arena arena;
+    void *memory = NULL;
+    tfm__rows rows;
+    char text[64];
+    SECTION("tensors");
+    memset(&norm, 0, sizeof norm);
+    norm.eps = 1e-5;
+    must(tfm_layer_norm(&y, &x, &norm, &err));
+    ARGUMENT(tfm_layer_norm(&y, NULL, &norm, &err));
+    ARGUMENT(tfm_layer_norm(NULL, &x, &norm, &err));
+    t = x, t.dtype = TFM_I32;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "I32, expected F32");
+    t.dtype = TFM_DTYPE_COUNT;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "is ?");
+#ifndef __cplusplus /* where such an enum is not */
+    t.dtype = (tfm_dtype)-1;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "is ?");
+#endif
+    t = x, t.rank = 0;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "rank 0");
+    t.rank = TFM_MAX_RANK + 1;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "rank 9");
+    t = x, t.dims[0] = -2;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape [-2, 4]");
+    t = tfm_tensor_make(data, TFM_F32, 3, wide);
+    CHECK(t.strides[0] == -1 && t.strides[1] == 2, "strides that wrap");
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape");
+    t = x, t.data = NULL;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_ARGUMENT, "no data");
+    t = x, t.strides[1] = 2;
+    CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the last stride is 2");
+    t = tfm_tensor_make(data, TFM_F32, -1, NULL);
+    CHECK(t.rank == 0 && tfm_tensor_make(data, TFM_F32, 9, most).rank == TFM_MAX_RANK,
+          "ranks out of range");
+    t = tfm_tensor_swap(x, -1, 0);
+    CHECK(t.dims[0] == 2 && tfm_tensor_swap(x, 0, -1).dims[0] == 2 &&
+              tfm_tensor_swap(x, 0, 1).dims[0] == 2 && tfm_tensor_swap(x, 1, 0).dims[0] == 2,
+          "the last dimension stays, and those that are none");
+    t = tfm_tensor_1d(data, TFM_F32, 4);
+    must(tfm__view(&t, "t", &rows, &err));
+    CHECK(rows.L == 1 && rows.B == 1 && rows.D == 4, "a row");
+    t = tfm_tensor_make(data, TFM_F32, 5, most);
+    t.dims[0] = 2, t.dims[1] = 2, t.dims[2] = 2, t.dims[3] = 2, t.dims[4] = 4;
+    t.strides[0] = 32, t.strides[1] = 16, t.strides[2] = 8, t.strides[3] = 4;
+    must(tfm__view(&t, "t", &rows, &err));
+    CHECK(rows.B == 8 && rows.L == 2 && rows.sb == 8, "five dimensions that lie side by side");
+    t.strides[0] = 48;
+    CHECK_FAILS(tfm__view(&t, "t", &rows, &err), TFM_E_SHAPE, "dimension 0 must be contiguous");
+    t.dims[1] = t.dims[2] = 1;
+    must(tfm__view(&t, "t", &rows, &err));
+    CHECK(rows.B == 2 && rows.sb == 48, "or with ones between them");
+    SECTION("arenas");
+    arena = tfm_arena_make(data, sizeof data);
+    CHECK_FAILS(tfm_arena_take(&arena, -1, 4, &memory, &err), TFM_E_OVERFLOW, "");
+    CHECK_FAILS(tfm_arena_take(&arena, INT64_MAX, 1, &memory, &err), TFM_E_OVERFLOW, "");
+    CHECK_FAILS(tfm_arena_take(&arena, INT64_MAX / 2, 4, &memory, &err), TFM_E_OVERFLOW, "");
+    CHECK_FAILS(tfm_arena_take(&arena, 1 << 20, 4, &memory, &err), TFM_E_ARENA, "are needed");
+    arena = tfm_arena_measuring();
+    must(tfm_arena_take(&arena, (int64_t)(SIZE_MAX / 2) - 200, 1, &memory, &err));
+    CHECK_FAILS(tfm_arena_take(&arena, (int64_t)(SIZE_MAX / 2) - 200, 1, &memory, &err),
+                TFM_E_OVERFLOW, "more than this machine can address");
+    CHECK_FAILS(tfm_arena_take(&arena, 150, 1, &memory, &err), TFM_E_OVERFLOW, "can address");
+    CHECK(!memory && tfm_arena_make(NULL, 100).size == 0 && tfm_arena_make(data, 0).size == 0,
+          "no memory, no arena");
+    SECTION("sizes and messages");
+    {
+        static tfm__sentencepiece p;
+        tfm__spm_work work;
+        arena = tfm_arena_measuring();
+        CHECK_FAILS(tfm__spm_take(&p, (int64_t)INT32_MAX / 2 + 1, &arena, &work, &err),
+                    TFM_E_OVERFLOW, "1073741824 bytes after normalization");
+    }
+    {
+        int32_t *some;
+        arena = tfm_arena_measuring();
+        CHECK_FAILS(tfm__take_ints(&arena, INT64_MAX, 2, &some, &err), TFM_E_OVERFLOW, "");
+    }
+    {
+        int64_t n = 7;
+        tfm__pool pool;
+        memset(&pool, 0, sizeof pool);
+        CHECK(!tfm__mul(-1, 1, &n) && !tfm__mul(1, -1, &n) && !tfm__add(-1, 1, &n) &&
+                  !tfm__add(1, -1, &n) && !tfm__add(INT64_MAX, 1, &n) && n == 7 &&
+                  tfm__mul(5, 0, &n) && n == 0,
+              "negative numbers and sums that wrap");
+        CHECK_FAILS(tfm__pool_take(&pool, INT64_MAX, 1, &memory, &err), TFM_E_OVERFLOW, "");
+        CHECK_FAILS(tfm__pool_take(&pool, INT64_MAX, 8, &memory, &err), TFM_E_OVERFLOW, "");
+        CHECK_FAILS(tfm__allocate(&pool.allocator, -1, &memory, &err), TFM_E_OVERFLOW, "");
+    }
+    tfm__format(text, sizeof text, "%s %q", "a\x7f\n");
+    CHECK(strcmp(text, "a?? ") == 0, "'%s'", text);
+    tfm__format(text, 4, "%i", INT64_MIN);
+    CHECK(strcmp(text, "-92") == 0, "'%s'", text);
+    t.rank = 100;
+    tfm__format(text, sizeof text, "%t", &t);
+    CHECK(text[0] == '[', "%s", text);
+#ifndef __cplusplus
+    CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
+              strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
+          "statuses that are none");
+#endif
+}
+
+static void files(void) {
+    static const char *const bad[] = {
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"data_offsets\":[0,1]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1]}}",
+        "{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]}}",
+        "{\"\\u00G0\":0}",
+        "{\"\\u12\":0}",
+        "{\"\\u",
+        "{\"\\uDC00\":0}",
+        "{\"\\uD800\":0}",
+        "{\"\\uD800\\n\":0}",
+        "{\"\\uD800\\u0041\":0}",
+        "{\"\\uD800\\uE000\":0}",
+        "{\"\\uD800\\uDZ00\":0}",
+        "{\"\\uD800x12345\":0}",
+        "{\"\\u0000\":0}",
+        "{\"\\x\":0}",
+        "{\"a\":"};
+    static const char good[] = "{\"\\uD83D\\uDE00\\u00e9\\u00C9\\uFFFD\\uE000\":{\"dtype\":\"U64\","
+                               "\"shape\":[1],\"data_offsets\":[0,8]}}";
+    static const char *const configs[] = {", \"embedding_scale\": -1e31",
+                                          ", \"embedding_scale\": 1e30",
+                                          ", \"suppressed\": 3",
+                                          ", \"tgt_language\": \"forced\"",
+                                          ", \"src_language\": \"source\"",
+                                          ", \"src_text\": \"pieces\"",
+                                          ", \"languages\": [1]",
+                                          ", \"norm\": 1",
+                                          ", \"languages\": {\"a\": 1, \"a\": 2}",
+                                          ", \"languages\": {\"a\": -2}"};
+    unsigned char bytes[512];
+    uint64_t number = 0;
+    tfm_safetensors *file = NULL;
+    tfm_model *model = NULL;
+    tfm_model_options mo;
+    tfm_allocator half;
+    void *data;
+    size_t i, n;
+    SECTION("files");
+    for (i = 0; i <= sizeof bad / sizeof *bad; i++) {
+        const char *header = i < sizeof bad / sizeof *bad ? bad[i] : good;
+        memset(bytes, 0, sizeof bytes);
+        n = strlen(header), bytes[0] = (unsigned char)n;
+        memcpy(bytes + 8, header, n);
+        if (header == good) {
+            bytes[8 + n] = 5, bytes[8 + n + 7] = 0x80;
+            must(tfm_safetensors_open(&file, bytes, 8 + n + 8, NULL, &err));
+        } else {
+            CHECK_FAILS(tfm_safetensors_open(&file, bytes, 8 + n + 1, NULL, &err), TFM_E_FORMAT,
+                        "");
+        }
+    }
+    CHECK(tfm_safetensors_find(file, "\xF0\x9F\x98\x80\xC3\xA9\xC3\x89\xEF\xBF\xBD\xEE\x80\x80") ==
+              0,
+          "a name of escapes");
+    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &number, &err), TFM_E_OVERFLOW, "");
+    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F32, &number, &err), TFM_E_DTYPE, "");
+    ARGUMENT(tfm_safetensors_read(file, 0, TFM_U64, NULL, &err));
+    ARGUMENT(tfm_safetensors_read(file, 1, TFM_U64, &number, &err));
+    ARGUMENT(tfm_safetensors_read(file, -1, TFM_U64, &number, &err));
+    must(tfm_safetensors_read(file, 0, TFM_U64, &number, &err));
+    CHECK(number == 0x8000000000000005u && !tfm_safetensors_name(file, 1) &&
+              tfm_safetensors_tensor(file, 1).rank == 0,
+          "itself");
+    tfm_free_safetensors(file), file = NULL;
+    for (i = 0; i < sizeof configs / sizeof *configs; i++) {
+        tiny t = tiny_default();
+        st_writer w;
+        t.config = configs[i];
+        tiny_write(&w, t);
+        data = tiny_bytes(&w, &n);
+        CHECK_FAILS(tfm_model_load(&model, data, n, NULL, &err), TFM_E_CONFIG, "");
+    }
+    memset(&half, 0, sizeof half), memset(&mo, 0, sizeof mo);
+    half.allocate = tiny_count_allocate, mo.allocator = &half;
+    ARGUMENT(tfm_safetensors_open(&file, bytes, 9, &half, &err));
+    ARGUMENT(tfm_safetensors_open(NULL, bytes, 9, NULL, &err));
+    ARGUMENT(tfm_safetensors_open(&file, NULL, 9, NULL, &err));
+    ARGUMENT(tfm_model_load(&model, bytes, 9, &mo, &err));
+    ARGUMENT(tfm_model_load(NULL, bytes, 9, NULL, &err));
+    ARGUMENT(tfm_model_load(&model, NULL, 9, NULL, &err));
+    ARGUMENT(tfm_safetensors_open_file(NULL, "x", NULL, &err));
+    ARGUMENT(tfm_safetensors_open_file(&file, NULL, NULL, &err));
+    ARGUMENT(tfm_safetensors_open_file(&file, "x", &half, &err));
+    ARGUMENT(tfm_model_load_file(NULL, "x", NULL, &err));
+    ARGUMENT(tfm_model_load_file(&model, NULL, NULL, &err));
+    ARGUMENT(tfm_model_load_file(&model, "x", &mo, &err));
+    CHECK(!file && !model, "outputs untouched");
+    tfm_free_safetensors(NULL), tfm_free_model(NULL), tfm_free_session(NULL);
+}
+
+/* ---- weights that do not fit each other ---- */
+
+typedef struct misfit {
+    const char *config, *name; /* the tensor that is another */
+    tfm_dtype type;
+    int64_t d0, d1; /* of it; d1 0: of rank 1; d0 0: it is missing */
+    const char *says;
+} misfit;
+
+static void weights(void) {
+    static const misfit rows[] = {
+        {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "its rows are not"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "its rows are not"},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "expected 2 heads"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
+        {"", "decoder.layers.1.linear1.weight", TFM_F32, 24, 19, "is [24, 19], expected [24, 20]"},
+        {"", "encoder.norm.weight", TFM_F32, 19, 0, "encoder.norm.weight' is [19]"},
+        {"", "decoder.norm.bias", TFM_F32, 21, 0, "decoder.norm.bias' is [21]"},
+        {"", "src_embedding_norm.bias", TFM_F32, 1, 0, "src_embedding_norm.bias' is [1]"},
+        {"", "tgt_embedding_norm.weight", TFM_F32, 1, 0, "tgt_embedding_norm.weight' is [1]"},
+        {"", "generator.bias", TFM_F32, 12, 0, "generator.bias' is [12]"},
+        {", \"positions\": \"learned\"", "", TFM_F32, 0, 0, "'src_positions.weight' is missing"},
+        {", \"positions\": \"learned\"", "src_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
+        {", \"positions\": \"learned\", \"position_offset\": 9", "src_positions.weight", TFM_F32, 9,
+         20, "but position_offset is 9"},
+        {"", "src_vocabulary", TFM_F32, 4, 0, "expected U8 of rank 1"},
+        {"", "src_vocabulary", TFM_U8, 4, 2, "expected U8 of rank 1"},
+        {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
+        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "of rank 1"},
+        {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
+        {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is not sentencepiece"},
+        {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
+         "'languages' has 11 for a"},
+        {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
+         "'languages' has 13 for a"}};
+    static float zeros[4096];
+    tfm_model *model = NULL;
+    size_t i, k, size;
+    void *data;
+    SECTION("weights that do not fit each other");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const misfit *r = &rows[i];
+        tfm_tensor x = r->d1 ? tfm_tensor_2d(zeros, r->type, r->d0, r->d1)
+                             : tfm_tensor_1d(zeros, r->type, r->d0);
+        tiny t = tiny_default();
+        st_writer w;
+        t.packed = t.more_norms = 1, t.config = r->config;
+        if (strstr(r->name, "in_proj_weight")) t.without = "in_proj_bias";
+        tiny_write(&w, t);
+        for (k = 0; k < w.n_entries && strcmp(w.entries[k].name, r->name) != 0;) k++;
+        if (k == w.n_entries && r->d0) st_add(&w, r->name, x);
+        else if (k < w.n_entries) w.entries[k].tensor = x, w.entries[k].bytes = st_bytes(&x);
+        data = tiny_bytes(&w, &size);
+        CHECK(tfm_model_load(&model, data, size, NULL, &err) != TFM_OK && !model &&
+                  strstr(err.text, r->says),
+              "%s", err.text);
+    }
+    {
+        tiny t = tiny_default();
+        st_writer w;
+        t.d = 1, t.config = ", \"layer_norm\": \"deviation\"";
+        tiny_write(&w, t);
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_CONFIG,
+                    "which a d_model of 1 does not have");
+    }
+}
+
+/* ---- text ---- */
+
+/* White space and what lies beside it. */
+static void spaces(void) {
+    static const uint32_t white[] = {9,      10,     11,     12,     13,     32,
+                                     0x85,   0xA0,   0x1680, 0x2000, 0x200A, 0x2028,
+                                     0x2029, 0x202F, 0x205F, 0x3000};
+    static const uint32_t others[] = {8,      14,     31,     33,     0x84,   0x86,   0x9F,
+                                      0xA1,   0x167F, 0x1681, 0x1FFF, 0x200B, 0x2027, 0x202A,
+                                      0x202E, 0x2030, 0x205E, 0x2060, 0x2FFF, 0x3001, 0x10FFFF};
+    tfm_model *m = words_model(IDS);
+    char text[8];
+    int32_t ids[8], count = -1;
+    size_t i, n;
+    int good = 1;
+    SECTION("white space");
+    for (i = 0; i < sizeof white / sizeof *white + sizeof others / sizeof *others; i++) {
+        int is_white = i < sizeof white / sizeof *white;
+        text[0] = 'a';
+        n = (size_t)(tfm__utf8_put(text + 1,
+                                   is_white ? white[i] : others[i - sizeof white / sizeof *white]) -
+                     text);
+        text[n++] = 'b';
+        must(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 8, &count, NULL, &err));
+        good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
+    }
+    CHECK(good, "16 characters and no others separate words");
+    tfm_free_model(m);
+}
+
+/* Every target token is unknown: what stands for it is a token of the source's text, or itself. */
+static void unknowns(void) {
+    static const char *const kinds[] = {", \"src_text\": \"words\", \"tgt_text\": \"words\"",
+                                        ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
+                                        ", \"src_text\": \"words\", \"tgt_text\": \"characters\"",
+                                        ", \"src_text\": \"sentencepiece\"", BOTH};
+    static const char *const texts_of[] = {"b Zq a Zq", "bZqa Zq", "b a", "b Zq a \xf0\x9f\x91\x8d",
+                                           "b Zq a \xf0\x9f\x91\x8d"};
+    static const char *const other = "x";
+    int kind;
+    SECTION("unknown tokens of all kinds of text");
+    for (kind = 0; kind < 10; kind++) {
+        tfm_safetensors *file = test_open("sentencepiece.safetensors");
+        tiny t = tiny_default();
+        st_writer w;
+        tfm_model *m;
+        tfm_session *s;
+        tfm_text in, translated, wrong;
+        tfm_decode_options o;
+        char config[300], out[1024];
+        size_t n = 0, i;
+        snprintf(config, sizeof config, "%s, \"src_start\": 1, \"src_end\": 2%s", IDS,
+                 kinds[kind / 2]);
+        t.config = config, t.vt = 11, t.src = t.tgt = WORDS;
+        if (kind / 2 > 2) t.src = NULL, t.vs = 420;
+        if (kind / 2 > 3) t.tgt = NULL, t.vt = 420;
+        tiny_write(&w, t);
+        for (i = 0; i < w.n_entries; i++)
+            if (strcmp(w.entries[i].name, "generator.bias") == 0)
+                ((float *)w.entries[i].tensor.data)[kind / 2 > 3 ? 0 : 3] += 100;
+        if (kind / 2 > 2)
+            st_add(&w, "src_sentencepiece",
+                   test_get(file, kind & 1 ? "unigram_symbols.model" : "bpe_bytes.model"));
+        if (kind / 2 > 3)
+            for (i = 0; i < w.n_pairs; i++) { /* the pieces' own unknown */
+                char *at = strstr(w.pairs[i].value, "\"tgt_unk\": 3");
+                if (at) at[11] = '0';
+            }
+        m = tiny_load(&w, NULL);
+        tfm_free_safetensors(file);
+        {
+            tfm_session_options so;
+            memset(&so, 0, sizeof so);
+            so.max_source = 40, so.max_target = 12, so.attention = 1, s = NULL;
+            must(tfm_session_create(&s, m, &so, &err));
+        }
+        memset(&o, 0, sizeof o);
+        o.max_length = 6;
+        in.data = texts_of[kind / 2], in.size = strlen(in.data);
+        must(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err));
+        must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0 && !strstr(out, "<unk>"), "'%s'",
+              out);
+        wrong.data = other, wrong.size = 1; /* not the text that was translated: shorter */
+        must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0, "'%s'", out);
+        tfm_free_session(s), tfm_free_model(m);
+    }
+}
+
+static void texts(void) {
+    tfm_model *m = words_model(IDS), *bare = tiny_model(tiny_default()), *other;
+    tfm_session *s = session_of(m, 1, 1), *plain = session_of(m, 1, 0);
+    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    char room[256] = {0}, out[4096];
+    tfm_decode_options o;
+    tfm_arena arena = tfm_arena_make(room, sizeof room);
+    int32_t ids[16] = {4, 5, 99, -1}, count = -1;
+    size_t n = 0;
+    tfm_text in = {"hello", 5}, translated, bad = {NULL, 3};
+    SECTION("text");
+    ARGUMENT(tfm_tokenize(NULL, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize(m, NULL, 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, NULL, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, ids, 4, NULL, NULL, &err));
+    ARGUMENT(tfm_tokenize_target(NULL, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize_target(m, NULL, 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, NULL, 4, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 4, NULL, NULL, &err));
+    ARGUMENT(tfm_detokenize(NULL, ids, 1, TFM_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_detokenize(m, NULL, 1, TFM_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_detokenize(m, ids, 1, TFM_FORM_TEXT, NULL, 8, &n, &err));
+    ARGUMENT(tfm_detokenize(m, ids, 1, TFM_FORM_TEXT, out, 8, NULL, &err));
+    CHECK_FAILS(tfm_detokenize(m, ids, 3, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_TOKEN, "id 99");
+    CHECK_FAILS(tfm_detokenize(m, ids + 3, 1, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_TOKEN, "-1");
+    CHECK_FAILS(tfm_tokenize(bare, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
+                TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_tokenize_target(bare, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
+                TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_detokenize(bare, ids, 1, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
+    ARGUMENT(tfm_translate(s, NULL, out, sizeof out, &err));
+    ARGUMENT(tfm_translate(NULL, "a", out, sizeof out, &err));
+    ARGUMENT(tfm_translate(s, "a", NULL, sizeof out, &err));
+    ARGUMENT(tfm_translate_batch(s, NULL, &translated, 1, NULL, out, sizeof out, &err));
+    ARGUMENT(tfm_translate_batch(s, &in, NULL, 1, NULL, out, sizeof out, &err));
+    ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
+    ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
+    must(tfm_tokenize_target(m, "hello b", 7, TFM_FORM_TEXT, ids, 16, &count, &arena, &err));
+    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words need no scratch, and take some");
+    must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    CHECK(count == 0, "no text");
+    must(tfm_tokenize_target(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_detokenize(m, NULL, 0, TFM_FORM_TEXT, out, 1, &n, &err));
+    CHECK(count == 0 && n == 0 && !*out, "no tokens");
+    CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err), TFM_E_TOO_LONG,
+                "1 tokens, there is room for 0");
+    CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err),
+                TFM_E_TOO_LONG, "1 tokens, there is room for 0");
+    memset(&o, 0, sizeof o), o.beam = 9;
+    CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
+                TFM_E_TOO_LONG, "beam is 9");
+    CHECK_FAILS(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
+    must(tfm_decode(s, &src, NULL, &err)), must(tfm_decode(plain, &src, NULL, &err));
+    ARGUMENT(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 8, &n, &err));
+    ARGUMENT(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, NULL, &err));
+    ARGUMENT(tfm_get_text(s, 0, 1, NULL, TFM_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err));
+    CHECK_FAILS(tfm_get_text(plain, 0, 0, &in, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE,
+                "without attention");
+    bad.data = "\xff", bad.size = 1;
+    CHECK_FAILS(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_UTF8,
+                "source is not UTF-8 at byte 0");
+    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TOKENS, out, sizeof out, &n, &err));
+    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(m);
+    s = session_of(bare, 1, 1);
+    must(tfm_decode(s, &src, NULL, &err));
+    CHECK_FAILS(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_find_language(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
+    tfm_free_session(s), tfm_free_model(bare);
+    other = words_model(", \"start\": 1, \"end\": 2");
+    CHECK_FAILS(
+        tfm_tokenize_target(other, "hello you", 9, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
+        TFM_E_TOKEN, "has no tgt_unk");
+    tfm_free_model(other);
+    other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
+    ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    {
+        tfm_arena small = tfm_arena_make(room, 64), measuring = tfm_arena_measuring();
+        CHECK_FAILS(
+            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &small, &err),
+            TFM_E_ARENA, "");
+        must(
+            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &measuring, &err));
+        CHECK(measuring.peak > 240 && count == 0, "%d bytes of scratch", (int)measuring.peak);
+    }
+    must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
+                             &arena, &err));
+    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not read as text");
+    tfm_free_model(other);
+    other = pieces_model("unigram_symbols.model", both);
+    s = session_of(other, 1, 1);
+    ARGUMENT(tfm_tokenize(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    must(tfm_decode(s, &src, NULL, &err));
+    memset(room, 'a', sizeof room);
+    {
+        static char large[1024];
+        memset(large, 'a', sizeof large);
+        bad.data = large, bad.size = sizeof large;
+        CHECK_FAILS(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, sizeof out, &n, &err),
+                    TFM_E_ARENA, "");
+    }
+    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+    tfm_free_session(s), tfm_free_model(other);
+}
+
+static void languages(void) {
+    static const char *const arrows[] = {">>",       ">>a",  ">>fra",    ">>fra<",
+                                         ">>fra <<", ">x<<", ">> fra<<", "  \xe3\x80\x80>>fr",
+                                         ">>f<a<"};
+    static const char codes[] = IDS ", \"languages\": {\"fra\": 9, \"deu\": 10}";
+    char config[256], out[256];
+    tfm_model *m;
+    tfm_session *s;
+    int32_t ids[16], count = -1, i, id = -1;
+    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    tfm_text in = {">>xyz<< a", 9};
+    size_t n = 0;
+    SECTION("languages");
+    snprintf(config, sizeof config, "%s, \"src_language\": \"target\"", codes);
+    m = words_model(config);
+    s = session_of(m, 1, 1);
+    ARGUMENT(tfm_find_language(NULL, "fra", &id, &err));
+    ARGUMENT(tfm_find_language(m, NULL, &id, &err));
+    ARGUMENT(tfm_find_language(m, "fra", NULL, &err));
+    ARGUMENT(tfm_set_languages(NULL, "fra", "fra", &err));
+    ARGUMENT(tfm_set_languages(s, "fra", NULL, &err));
+    CHECK_FAILS(tfm_set_languages(s, "fr", "deu", &err), TFM_E_TOKEN, "'fr'; near it: fra");
+    CHECK_FAILS(tfm_set_languages(s, "fra", "de", &err), TFM_E_TOKEN, "'de'; near it: deu");
+    CHECK_FAILS(tfm_find_language(m, "0123456789012345678901234567890123456789", &id, &err),
+                TFM_E_TOKEN, "'0123456789012345678901234567890'");
+    CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE,
+                "tfm_set_languages comes first");
+    must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
+    must(tfm_translate(s, "  \t", out, sizeof out, &err));
+    CHECK(!*out, "what is blank needs none");
+    for (i = 0; i < (int32_t)(sizeof arrows / sizeof *arrows); i++) {
+        must(tfm_tokenize(m, arrows[i], strlen(arrows[i]), TFM_FORM_TEXT, ids, 16, &count, NULL,
+                          &err));
+        CHECK(count >= 1 && ids[0] == 3, "'%s' is a text about arrows", arrows[i]);
+    }
+    CHECK_FAILS(tfm_tokenize(m, ">><<a", 5, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
+                TFM_E_TOKEN, "no language ''");
+    must(tfm_set_languages(s, NULL, "fra", &err));
+    must(tfm_decode(s, &src, NULL, &err));
+    CHECK_FAILS(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err), TFM_E_TOKEN,
+                "'xyz'");
+    for (ids[0] = 9, ids[1] = 4, i = 0; i < 2; i++) {
+        must(tfm_detokenize(m, ids, 2, i ? TFM_FORM_TOKENS : TFM_FORM_TEXT, out, sizeof out, &n,
+                            &err));
+        CHECK(strcmp(out, i ? "d hello" : "hello") == 0, "'%s'", out);
+    }
+    tfm_free_session(s), tfm_free_model(m);
+    snprintf(config, sizeof config, "%s, \"src_language\": \"source\"", codes);
+    m = words_model(config), s = session_of(m, 1, 0);
+    ARGUMENT(tfm_set_languages(s, NULL, "fra", &err));
+    must(tfm_set_languages(s, "fra", NULL, &err));
+    must(tfm_translate(s, "hello", out, sizeof out, &err));
+    tfm_free_session(s), tfm_free_model(m);
+    snprintf(config, sizeof config, "%s, \"tgt_language\": \"forced\"", codes);
+    m = words_model(config), s = session_of(m, 1, 0);
+    ARGUMENT(tfm_set_languages(s, "fra", NULL, &err));
+    CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE, "");
+    must(tfm_translate(s, " ", out, sizeof out, &err));
+    must(tfm_set_languages(s, NULL, "deu", &err));
+    must(tfm_translate(s, "hello", out, sizeof out, &err));
+    tfm_free_session(s), tfm_free_model(m);
+}
+
+int main(void) {
+    layouts();
+    sessions();
+    decoding();
+    ties();
+    tensors();
+    files();
+    weights();
+    spaces();
+    unknowns();
+    texts();
+    languages();
+    return test_done("test_arguments");
+}
