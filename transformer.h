@@ -320,10 +320,12 @@
        TRANSFORMER_IMPLEMENTATION
        TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
-       TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C, 1 AVX2, 2 AVX-512; default 2.
-                                The fastest that the CPU has is chosen when the program runs
+       TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
+                                3 AVX-512, 4 with VNNI; on aarch64 1 NEON, 2 with dot product; 1
+                                WASM SIMD128 with -msimd128. Default 4. The fastest that the CPU
+                                has is chosen when the program runs
        TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
-       TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h>
+       TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h> or the like
        TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
                                 host's, if it gives some. (Systems before glibc 2.34 link with
                                 -pthread otherwise.)
@@ -368,7 +370,8 @@ extern "C" {
 /* The version that the implementation was compiled from, for instance "0.3.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Which inner loops run on this machine: "AVX-512", "AVX2 and FMA" or "plain C". */
+/* Which inner loops run on this machine: "AVX-512 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2",
+   "NEON with dot product", "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
 /* name, what it means. One table makes the enum and the texts. */
@@ -2026,14 +2029,21 @@ typedef struct tfm__kernels {
 #define TFM__PREFETCH(address) ((void)(address))
 #endif
 #if defined(__clang__)
-#define TFM__UNROLL _Pragma("unroll")
+/* "unroll" may stop halfway, and then sums stay in memory */
+#define TFM__UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define TFM__UNROLL _Pragma("GCC unroll 16")
 #else
 #define TFM__UNROLL
 #endif
-#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD) && defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD)
+#if defined(__x86_64__)
 #define TFM__X86
+#elif defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TFM__NEON
+#elif defined(__wasm_simd128__)
+#define TFM__WASM
+#endif
 #endif
 
 /* ---- plain loops ---- */
@@ -2393,14 +2403,7 @@ static int tfm__has_f16c(void) {
     return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
 }
 
-/* Four bytes as the number that they are in memory. */
-static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    return four;
-}
-
-/* ---- the operations of each instruction set ---- */
+/* ---- the operations of each instruction set: x86-64 ---- */
 
 #define TFM__V __m128
 #define TFM__VL 4
@@ -2411,8 +2414,6 @@ static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
 #define TFM__V_SET(x) _mm_set1_ps(x)
 #define TFM__V_LOAD(p) _mm_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
-#define TFM__V_LOAD_SOME(p, n) tfm__load_some_sse2(p, n)
-#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_sse2(p, v, n)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
 #define TFM__V_BF16(p)                                                                             \
     _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(),                                       \
@@ -2438,26 +2439,10 @@ static TFM__INLINE int32_t tfm__four_bytes(const unsigned char *p) {
 #define TFM__I __m128i
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
-#define TFM__I_X(p) tfm__widen_sse2(_mm_set1_epi32(tfm__four_bytes(p)))
+#define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
 
-static TFM__INLINE __m128 tfm__load_some_sse2(const float *p, int64_t n) {
-    float some[4];
-    if (n == 4) return _mm_loadu_ps(p);
-    memset(some, 0, sizeof some);
-    memcpy(some, p, (size_t)n * sizeof *some);
-    return _mm_loadu_ps(some);
-}
-static TFM__INLINE void tfm__store_some_sse2(float *p, __m128 v, int64_t n) {
-    float some[4];
-    if (n == 4) {
-        _mm_storeu_ps(p, v);
-        return;
-    }
-    _mm_storeu_ps(some, v);
-    memcpy(p, some, (size_t)n * sizeof *some);
-}
 static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
     __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
     int32_t four;
@@ -2513,7 +2498,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TFM__I_X(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(tfm__four_bytes(p)))
+#define TFM__I_X(four) _mm256_cvtepi8_epi16(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
@@ -2554,7 +2539,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I __m512i
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
-#define TFM__I_X(p) _mm512_set1_epi32(tfm__four_bytes(p))
+#define TFM__I_X(four) _mm512_set1_epi32(four)
 /* GCC 12 copies every sum from register to register around its own intrinsic */
 #define TFM__I_DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
@@ -2564,6 +2549,169 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #pragma GCC diagnostic pop
 #endif
 #endif /* TFM__X86 */
+
+/* ---- aarch64 ---- */
+
+#ifdef TFM__NEON
+#include <arm_neon.h>
+#define TFM__V float32x4_t
+#define TFM__VL 4
+#define TFM__ISA neon
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__V_SET(x) vdupq_n_f32(x)
+#define TFM__V_LOAD(p) vld1q_f32(p)
+#define TFM__V_STORE(p, v) vst1q_f32(p, v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_neon(q, v, bias)
+#define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
+#define TFM__V_BF16(p) vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vld1_u16(p)), 16))
+#define TFM__V_ADD(a, b) vaddq_f32(a, b)
+#define TFM__V_SUB(a, b) vsubq_f32(a, b)
+#define TFM__V_MUL(a, b) vmulq_f32(a, b)
+#define TFM__V_DIV(a, b) vdivq_f32(a, b)
+#define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define TFM__V_MIN(a, b) tfm__min_neon(a, b)
+#define TFM__V_MAX(a, b) tfm__max_neon(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
+#define TFM__V_ROUND(v) vrndnq_f32(v)
+#define TFM__V_EXP2(v)                                                                             \
+    vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(127)), 23))
+#define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
+#define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
+#define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
+#define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
+#define TFM__BYTE_TARGET
+#define TFM__BYTE_TILES(X) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__BYTE_SPLIT 1
+#define TFM__I int32x4_t
+#define TFM__I_ZERO vdupq_n_s32(0)
+#define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
+#define TFM__I_X(four) vdupq_n_s32(four)
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
+
+/* Its own minimum and maximum give NaN where either is. */
+static TFM__INLINE float32x4_t tfm__min_neon(float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+}
+static TFM__INLINE float32x4_t tfm__max_neon(float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+static TFM__INLINE void tfm__store_bytes_neon(unsigned char *q, float32x4_t v, int bias) {
+    int16x4_t i = vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(bias)));
+    int16x8_t w = vcombine_s16(i, i);
+    uint8x8_t bytes = bias ? vqmovun_s16(w) : vreinterpret_u8_s8(vqmovn_s16(w));
+    uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(q, &four, sizeof four);
+}
+/* x has no -128, so two products fit 16 bits. */
+static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t w) {
+    int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
+    return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
+}
+#include TRANSFORMER_FILE
+
+/* Dot products of bytes, where the compiler can be told of them, or was; tiles alone. */
+#if defined(__ARM_FEATURE_DOTPROD)
+#define TFM__NEON_DOT
+#elif !defined(__clang__) && __GNUC__ >= 8
+#define TFM__NEON_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
+#elif defined(__clang__) && __clang_major__ >= 16
+#define TFM__NEON_DOT __attribute__((target("dotprod")))
+#endif
+#ifdef TFM__NEON_DOT
+#define TFM__V float32x4_t
+#define TFM__VL 4
+#define TFM__ISA neon_dot
+#define TFM__V_SET(x) vdupq_n_f32(x)
+#define TFM__V_LOAD(p) vld1q_f32(p)
+#define TFM__V_STORE(p, v) vst1q_f32(p, v)
+#define TFM__V_ADD(a, b) vaddq_f32(a, b)
+#define TFM__V_MUL(a, b) vmulq_f32(a, b)
+#define TFM__BYTE_TARGET TFM__NEON_DOT
+#define TFM__BYTE_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__BYTE_SPLIT 1
+#define TFM__I int32x4_t
+#define TFM__I_ZERO vdupq_n_s32(0)
+#define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
+#define TFM__I_X(four) vdupq_n_s32(four)
+#define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
+#include TRANSFORMER_FILE
+
+#if defined(__linux__) && !defined(__ARM_FEATURE_DOTPROD)
+#include <sys/auxv.h>
+#elif defined(__APPLE__) && !defined(__ARM_FEATURE_DOTPROD)
+#include <sys/sysctl.h>
+#endif
+static int tfm__has_neon_dot(void) {
+#if defined(__ARM_FEATURE_DOTPROD)
+    return 1;
+#elif defined(__linux__)
+    return (getauxval(AT_HWCAP) >> 20 & 1) != 0; /* HWCAP_ASIMDDP, which old headers lack */
+#elif defined(__APPLE__)
+    int has = 0;
+    size_t size = sizeof has;
+    return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0) == 0 && has;
+#else
+    return 0;
+#endif
+}
+#endif
+#endif /* TFM__NEON */
+
+/* ---- WebAssembly, which cannot be asked when it runs ---- */
+
+#ifdef TFM__WASM
+#include <wasm_simd128.h>
+#define TFM__V v128_t
+#define TFM__VL 4
+#define TFM__ISA wasm
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__V_SET(x) wasm_f32x4_splat(x)
+#define TFM__V_LOAD(p) wasm_v128_load(p)
+#define TFM__V_STORE(p, v) wasm_v128_store(p, v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_wasm(q, v, bias)
+#define TFM__V_BF16(p) wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16)
+#define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
+#define TFM__V_SUB(a, b) wasm_f32x4_sub(a, b)
+#define TFM__V_MUL(a, b) wasm_f32x4_mul(a, b)
+#define TFM__V_DIV(a, b) wasm_f32x4_div(a, b)
+#define TFM__V_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
+#define TFM__V_MIN(a, b) wasm_f32x4_pmin(b, a) /* a < b ? a : b */
+#define TFM__V_MAX(a, b) wasm_f32x4_pmax(b, a)
+#define TFM__V_IF_LESS(a, b, x, y) wasm_v128_bitselect(x, y, wasm_f32x4_lt(a, b))
+#define TFM__V_ROUND(v) wasm_f32x4_nearest(v)
+#define TFM__V_EXP2(v)                                                                             \
+    wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(v), wasm_i32x4_splat(127)), 23)
+#define TFM__V_LOWS(a, b) wasm_i64x2_shuffle(a, b, 0, 2)
+#define TFM__V_HIGHS(a, b) wasm_i64x2_shuffle(a, b, 1, 3)
+#define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
+#define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
+#define TFM__BYTE_TARGET
+#define TFM__BYTE_TILES(X) X(1, 1)
+#define TFM__BYTE_SPLIT 2
+#define TFM__I v128_t
+#define TFM__I_ZERO wasm_i32x4_splat(0)
+#define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
+#define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
+#define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
+#define TFM__I_FLOATS(a, b, offsets)                                                               \
+    wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
+
+static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bias) {
+    v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
+    i = wasm_i32x4_add(i, wasm_i32x4_splat(bias));
+    i = wasm_i16x8_narrow_i32x4(i, i);
+    i = bias ? wasm_u8x16_narrow_i16x8(i, i) : wasm_i8x16_narrow_i16x8(i, i);
+    wasm_v128_store32_lane(q, i, 0);
+}
+#include TRANSFORMER_FILE
+#endif /* TFM__WASM */
 
 #define TFM__HAVE_KERNELS
 #endif /* the implementation goes on behind what is read once more for each set */
@@ -2669,10 +2817,17 @@ static const tfm__tiling TFM__(floats)[] = {
 
 /* ---- bytes: four of x by four of w to each sum ----
    BYTE_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: the bytes of
-   VL / BYTE_SPLIT outputs; I_X: four bytes of x for each of them; I_FLOATS: VL outputs as floats,
+   VL / BYTE_SPLIT outputs; I_X: the same four bytes of x for each; I_FLOATS: VL outputs as floats,
    of one or two vectors, less the offsets that byte_bias brings in. */
 
 #ifdef TFM__BYTE_TILES
+/* Four bytes as the number that they are in memory. */
+TFM__BYTE_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return four;
+}
+
 TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, int rows,
                                                            int panels) {
     enum { VECTORS = TFM__PER_PANEL * TFM__BYTE_SPLIT };
@@ -2703,7 +2858,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         }
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
-            TFM__I four = TFM__I_X(x + r * TFM__X_STRIDE);
+            TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
             TFM__UNROLL
             for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
         }
@@ -2741,6 +2896,27 @@ static const tfm__tiling TFM__(bytes)[] = {
 #endif /* TFM__BYTE_TILES */
 
 #ifdef TFM__LOOPS
+#ifndef TFM__V_LOAD_SOME /* wider ones have masks */
+#define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
+#define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some)(const float *p, int64_t n) {
+    float some[TFM__VL];
+    if (n == TFM__VL) return TFM__V_LOAD(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return TFM__V_LOAD(some);
+}
+TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
+    float some[TFM__VL];
+    if (n == TFM__VL) {
+        TFM__V_STORE(p, v);
+        return;
+    }
+    TFM__V_STORE(some, v);
+    memcpy(p, some, (size_t)n * sizeof *some);
+}
+#endif
+
 /* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
    the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. 2^m goes in as
    two factors, each of them a normal number; in this order of MIN and MAX, NaN stays NaN. */
@@ -3095,6 +3271,22 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         if (i == 3) return &avx512;
         if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
     }
+#endif
+#ifdef TFM__NEON
+    static const tfm__kernels neon = {"NEON", tfm__neon_floats,   tfm__neon_bytes,
+                                      0,      TFM__DOTS_OF(neon), TFM__LOOPS_OF(neon)};
+#ifdef TFM__NEON_DOT
+    static const tfm__kernels neon_dot = {"NEON with dot product", tfm__neon_floats,
+                                          tfm__neon_dot_bytes,     0,
+                                          TFM__DOTS_OF(neon),      TFM__LOOPS_OF(neon)};
+    if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
+#endif
+    if (i == 1) return &neon;
+#endif
+#ifdef TFM__WASM
+    static const tfm__kernels wasm = {"WASM SIMD128",     tfm__wasm_floats,   tfm__wasm_bytes, 0,
+                                      TFM__DOTS_OF(wasm), TFM__LOOPS_OF(wasm)};
+    if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
 #undef TFM__LOOPS_OF
@@ -10082,8 +10274,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
                             begin as zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and
-                            AVX-512; threads. tfm_get_result takes a rank, tfm_translate_batch
-                            options, tfm_tokenize a scratch arena
+                            AVX-512; threads. tfm_get_result takes a rank,
+                            tfm_translate_batch options, tfm_tokenize a scratch arena
        0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
 
    LICENCE
