@@ -324,6 +324,8 @@
                                 3 AVX-512, 4 with VNNI; on aarch64 1 NEON, 2 with dot product; 1
                                 WASM SIMD128 with -msimd128. Default 4. The fastest that the CPU
                                 has is chosen when the program runs
+       TRANSFORMER_FILE         what this file is called, "transformer.h" unless you renamed it: it
+                                includes itself once for each set of vector kernels
        TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
        TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h> or the like
        TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
