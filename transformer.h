@@ -3388,9 +3388,12 @@ static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int
                             int64_t n, int64_t K, int64_t size) {
     int64_t k, r;
     if (size == 1) {
-        for (r = 0; r < n; r++)
-            for (k = 0; k < K; k++)
-                panel[(k / 4 * TFM__LANES + r) * 4 + k % 4] = rows[r * stride + k];
+        for (k = 0; k < K; k += 4)
+            for (r = 0; r < n; r++) {
+                unsigned char *to = panel + (k / 4 * TFM__LANES + r) * 4;
+                if (k + 4 <= K) memcpy(to, rows + r * stride + k, 4);
+                else memcpy(to, rows + r * stride + k, (size_t)(K - k));
+            }
     } else if (size == 2) {
         for (k = 0; k < K; k++)
             for (r = 0; r < n; r++)
@@ -3570,13 +3573,19 @@ static void tfm__multiply(const tfm__kernels *kernels, const tfm__product *p) {
     }
 }
 
-/* y = softmax(x) in n entries; x may be y. -inf entries become 0; all -inf: all 0. */
-static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
+/* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf, all
+   become 0. */
+static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     double sum;
     if (max == -INFINITY) max = 0.0f;
     sum = kernels->exp_sum(y, x, max, n);
-    if (sum != 0) kernels->scale(y, (float)(1 / sum), n);
+    return sum != 0 ? (float)(1 / sum) : 1.0f;
+}
+
+/* y = softmax(x) */
+static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
+    kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
 
 /* >>positions =====================================================================================
@@ -4097,6 +4106,7 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
     tfm__matrix k_matrix, v_matrix;
     tfm__product p;
+    float factors[TFM__QUERIES];
     memset(&k_matrix, 0, sizeof k_matrix);
     k_matrix.dtype = TFM_F32, k_matrix.in_panels = 1;
     v_matrix = k_matrix;
@@ -4108,6 +4118,7 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
                         (const unsigned char *)(k + i * TFM__LANES * a->k_strides[2]),
                         a->k_strides[2] * (int64_t)sizeof(float),
                         tfm__min(TFM__LANES, n - i * TFM__LANES), a->K, sizeof(float));
+    kernels->scale(keys, a->scale, panels * TFM__LANES * a->K);
     /* values are added row by row: a panel is 16 columns of each */
     for (i = 0; i < value_panels; i++)
         for (s = 0; s < n; s++) {
@@ -4125,17 +4136,22 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
         tfm__multiply(kernels, &p);
         for (i = 0; i < p.M; i++) {
             float *scores = scratch + i * n;
-            kernels->scale(scores, a->scale, n);
             for (s = 0; masked && s < n; s++)
                 if (tfm__is_masked(a, b, b, h, t + i, s)) scores[s] = -INFINITY;
-            tfm__softmax_row(kernels, scores, scores, n);
-            tfm__keep_weights(a, b, h, t + i, scores, n);
+            factors[i] = tfm__exp_row(kernels, scores, scores, n);
         }
         p.x = scratch, p.x_stride = n, p.w = &v_matrix, p.N = a->W;
         p.y = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
               t * a->context_strides[2];
         p.y_stride = a->context_strides[2];
         tfm__multiply(kernels, &p);
+        /* the sums become 1 where there is least to multiply */
+        for (i = 0; i < p.M; i++) {
+            kernels->scale(p.y + i * p.y_stride, factors[i], a->W);
+            if (!a->weights) continue;
+            kernels->scale(scratch + i * n, factors[i], n);
+            tfm__keep_weights(a, b, h, t + i, scratch + i * n, n);
+        }
     }
 }
 
@@ -7830,12 +7846,31 @@ static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float *
     return TFM_OK;
 }
 
+/* The sum of n bytes as signed numbers, at most 1024 of them: eight at a time, in four sums of
+   16 bits, each byte 128 too large. */
+static int32_t tfm__sum_bytes(const unsigned char *bytes, int64_t n) {
+    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
+    uint64_t sums = 0, eight;
+    int32_t sum = 0;
+    int64_t i;
+    for (i = 0; i + 8 <= n; i += 8) {
+        memcpy(&eight, bytes + i, 8);
+        eight ^= flip;
+        sums += (eight & low) + (eight >> 8 & low);
+    }
+    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
+          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
+    for (; i < n; i++) sum += (signed char)bytes[i];
+    return sum;
+}
+
 /* Row i's offsets. */
-static void tfm__sum_bytes(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
-                           int bias, int32_t *offsets) {
+static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
+                             int bias, int32_t *offsets) {
     int64_t filled = ((rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES, k;
-    for (k = 0; k < columns; k++)
-        offsets[k / TFM__X_BYTES * filled + i] += bias * (signed char)row[k];
+    for (k = 0; k < columns; k += 1024)
+        offsets[k / TFM__X_BYTES * filled + i] +=
+            bias * tfm__sum_bytes(row + k, tfm__min(1024, columns - k));
 }
 
 /* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
@@ -7890,7 +7925,7 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
             tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
             if (!scales) continue;
             scales[i] = scale;
-            tfm__sum_bytes(temporary + r * row_bytes, i, w->rows, K, kernels->byte_bias, offsets);
+            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->byte_bias, offsets);
         }
         tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
     }
