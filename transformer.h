@@ -124,6 +124,9 @@
        A token that an option forbids keeps its share of the probability: what is forbidden does not
    make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
    Face's beam search does the same; CTranslate2 shares it out.)
+       Where it is known which tokens a sentence may need, say from a lexicon, a shortlist of these
+   saves most of the output projection (max_shortlist of the session, shortlist of each decode).
+   Each probability is then one among them: scores are a little higher than tfm_score's.
        Samples are drawn by a counter: the number behind a token depends on the seed, the sample and
    the position, and on nothing else. Give each sentence a seed of its own, or equal sentences get
    equal samples.
@@ -226,8 +229,9 @@
    per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens
    and paths, and with attention 4 * max_source * max_target; once, scratch for 512 positions or the
    longest sentence, and 29 * V for candidates; and for each thread 4 * max_source * (K + W + 40) of
-   an encoder's head. max_target is what people overestimate: the
-   default is the length at which decoding stops anyway.
+   an encoder's head. max_target is what people overestimate: the default is the length at which
+   decoding stops anyway. max_shortlist costs a row of the output projection for each id, 4 bytes an
+   id for each hypothesis, and V.
 
    A MODEL INSIDE YOUR PROGRAM. Turn the file into an array (xxd -i, C23's #embed, a linker's
    -b binary), align it to 4 bytes or more, and give it to tfm_model_load, in_place where memory is
@@ -855,6 +859,7 @@ typedef struct tfm_session_options {
     int32_t threads;                /* that share the work, the caller's counted; 0 means 1, at most
                                        64. The others sleep while there is none */
     const tfm_parallel *parallel;   /* runs the parts instead, in so many threads; copied */
+    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none */
 } tfm_session_options;
 
 /* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
@@ -914,7 +919,7 @@ typedef enum tfm_stop {
 /* All zero: greedy, the model's own end token, nothing forbidden but what its config says. Arrays
    are the caller's and are read until the last step. The probability of a token is always the
    model's softmax over all V logits, so that what tfm_score says of a hypothesis is what the search
-   said; only a repetition penalty and a prefix bias change it. */
+   said; only a repetition penalty, a prefix bias and a shortlist change it. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
     int32_t max_length; /* the end token counted; 0 means 2 * source length + prefix length + 16, at
@@ -960,6 +965,13 @@ typedef struct tfm_decode_options {
     int32_t no_repeat_ngram;              /* n: no n tokens in a row twice; 0: off */
     double repetition_penalty; /* tokens that came before: logit / r where it is positive,
                                              * r where negative; arXiv:1909.05858. 0 means 1: off */
+
+    /* Only these ids can be emitted, each given once, and logits are computed for no others: a
+       probability is then one among these, and tfm_score's differ. Give the end token, or only
+       lengths end a sentence, and what is forced. Rows of one call share it: give the union of what
+       its sentences may need. Read by tfm_start only; NULL and 0: all of the vocabulary. */
+    const int32_t *shortlist;
+    int32_t n_shortlist; /* at most the session's max_shortlist */
 
     /* Where it ends: these instead of the model's end token. */
     const int32_t *ends;
@@ -1019,7 +1031,7 @@ TFM_DEF tfm_status tfm_get_alignment(tfm_session *session, int32_t row, int32_t 
                                      int32_t *sources, tfm_error *err);
 
 /* Logits [V] of a row at the last step, of its best hypothesis then; NULL if the row did not take
-   part. A repetition penalty is in them. */
+   part. A repetition penalty is in them; what is not in the shortlist has -INFINITY. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
 /* Log-probabilities of given targets, teacher-forced: out [rows, width + 1] row-major, entry l of a
@@ -8148,6 +8160,19 @@ typedef struct tfm__candidates {
     int64_t n, capacity;
 } tfm__candidates;
 
+/* The rows of the output projection that a decode asks for, kept as the model keeps them. */
+typedef struct tfm__shortlist {
+    int32_t most, n;       /* n 0: all of the vocabulary */
+    int32_t *ids;          /* [n] */
+    unsigned char *listed; /* [V]: 1 = in the list that was checked last */
+    unsigned char *data;   /* the matrix's, with its scales and offsets */
+    float *scales;
+    int32_t *offsets;
+    float *bias;   /* [n]; NULL: none */
+    float *logits; /* [hypotheses that run, n] */
+    tfm__matrix matrix;
+} tfm__shortlist;
+
 struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
@@ -8209,6 +8234,7 @@ struct tfm_session {
     int32_t forced;        /* the first target token, likewise */
     void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
     size_t text_scratch_size;
+    tfm__shortlist shortlist;
 };
 
 /* rows * columns ids or lengths. */
@@ -8305,6 +8331,32 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
     return tfm__take_ints(arena, M, T, &s->out_ids, err);
 }
 
+/* How many scales there are for n rows: of whole panels and some more, which the last tile may
+   read. */
+static int64_t tfm__filled_rows(int64_t n) {
+    return ((n + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
+}
+
+static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_linear_weights *generator = &s->model->generator;
+    const tfm__matrix *w = tfm__kept(generator);
+    tfm__shortlist *l = &s->shortlist;
+    int64_t n = l->most, blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
+    int64_t panels = (n + TFM__LANES - 1) / TFM__LANES;
+    void *memory;
+    if (!n) return TFM_OK;
+    TFM__TRY(tfm__take_ints(arena, n, 1, &l->ids, err));
+    TFM__TRY(tfm__take_bytes(arena, s->model->config.tgt_vocab_size, 1, &memory, err));
+    l->listed = (unsigned char *)memory;
+    TFM__TRY(tfm__take_bytes(arena, panels * TFM__LANES * tfm__panel_columns(w),
+                             (size_t)tfm__element_bytes(w->dtype, 1), &memory, err));
+    l->data = (unsigned char *)memory;
+    if (w->scales) TFM__TRY(tfm__take_floats(arena, tfm__filled_rows(n), 1, &l->scales, err));
+    if (w->offsets) TFM__TRY(tfm__take_ints(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
+    if (generator->bias.data) TFM__TRY(tfm__take_floats(arena, n, 1, &l->bias, err));
+    return tfm__take_floats(arena, s->max_rows, n, &l->logits, err);
+}
+
 /* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
 static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
 #ifndef TRANSFORMER_NO_TEXT
@@ -8356,6 +8408,7 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
     s->tgt_pads = (unsigned char *)memory;
     TFM__TRY(tfm__layout_search(s, attention, arena, err));
+    TFM__TRY(tfm__layout_shortlist(s, arena, err));
     TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->text_lengths, err));
     return tfm__layout_text(s, arena, err);
@@ -8398,6 +8451,11 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          "max_source %i and max_target %i, but the model has "
                          "positions for %i",
                          (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+    if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "max_shortlist is %i, expected 0 to the target vocabulary's %i tokens",
+                         (int64_t)o.max_shortlist, (int64_t)model->config.tgt_vocab_size);
+    s->shortlist.most = o.max_shortlist;
     s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
     s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
     /* defaults stay inside what the model has; only limits that were asked for can be too long */
@@ -9232,6 +9290,85 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
     memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
 }
 
+/* ---- the shortlist ---- */
+
+/* Up to 16 rows of the model's panels to one panel, in units of some columns: all streams are read
+   at the same pace, since each panel's line holds one unit that is wanted. */
+static void tfm__copy_units(unsigned char *panel, const unsigned char *const *rows, int n,
+                            int64_t units, int64_t size) {
+    int64_t u;
+    int r;
+    if (size == 2) {
+        for (u = 0; u < units; u++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 2 * (u * TFM__LANES + r), rows[r] + 2 * u * TFM__LANES, 2);
+    } else {
+        for (u = 0; u < units; u++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 4 * (u * TFM__LANES + r), rows[r] + 4 * u * TFM__LANES, 4);
+    }
+}
+
+/* Panel i of the shortlist. */
+static void tfm__gather_panel(tfm__shortlist *l, const tfm__matrix *w, int64_t i) {
+    int64_t size = tfm__element_bytes(w->dtype, 1), columns = tfm__panel_columns(w);
+    int64_t units = size == 1 ? columns / 4 : columns, unit = size == 1 ? 4 : size;
+    int64_t bytes = TFM__LANES * columns * size;
+    int n = (int)tfm__min(TFM__LANES, l->n - i * TFM__LANES), r;
+    const unsigned char *rows[TFM__LANES];
+    for (r = 0; r < n; r++) {
+        int64_t id = l->ids[i * TFM__LANES + r];
+        rows[r] = tfm__panel(w, id / TFM__LANES, 0) + id % TFM__LANES * unit;
+    }
+    if (n < TFM__LANES) memset(l->data + i * bytes, 0, (size_t)bytes);
+    tfm__copy_units(l->data + i * bytes, rows, n, units, unit);
+}
+
+/* Gathers the rows of these ids, their scales, offsets and biases. */
+static void tfm__take_shortlist(tfm_session *s, const int32_t *ids, int32_t n) {
+    const tfm_linear_weights *generator = &s->model->generator;
+    const tfm__matrix *w = tfm__kept(generator);
+    tfm__shortlist *l = &s->shortlist;
+    int64_t i, k, filled = tfm__filled_rows(n), all = tfm__filled_rows(w->rows);
+    int64_t row = tfm__element_bytes(w->dtype, w->columns);
+    l->n = n;
+    if (!n) return;
+    TFM_PART(OUTPUT);
+    memcpy(l->ids, ids, (size_t)n * sizeof *ids);
+    l->matrix = *w;
+    l->matrix.rows = n, l->matrix.data = l->data, l->matrix.tail = NULL;
+    l->matrix.scales = l->scales, l->matrix.offsets = l->offsets;
+    for (i = 0; w->in_panels && i * TFM__LANES < n; i++) tfm__gather_panel(l, w, i);
+    for (i = 0; !w->in_panels && i < n; i++)
+        memcpy(l->data + i * row, w->data + ids[i] * row, (size_t)row);
+    if (l->scales) memset(l->scales, 0, (size_t)filled * sizeof *l->scales);
+    for (i = 0; l->scales && i < n; i++) l->scales[i] = w->scales[ids[i]];
+    for (k = 0; l->offsets && k * TFM__X_BYTES < w->columns; k++) {
+        memset(l->offsets + k * filled, 0, (size_t)filled * sizeof *l->offsets);
+        for (i = 0; i < n; i++) l->offsets[k * filled + i] = w->offsets[k * all + ids[i]];
+    }
+    for (i = 0; l->bias && i < n; i++) l->bias[i] = ((const float *)generator->bias.data)[ids[i]];
+}
+
+/* The output projection of the rows x that the shortlist asks for, the full one's to the bit (BLAS
+   aside); what is not in it gets -inf. */
+static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
+    tfm__shortlist *l = &s->shortlist;
+    int64_t V = s->model->config.tgt_vocab_size, b, i;
+    tfm__rows out = tfm__rows_make(l->logits, x->B, 1, l->n);
+    tfm_linear_weights w;
+    memset(&w, 0, sizeof w);
+    w.weight = tfm_tensor_2d(&l->matrix, TFM__KEPT, l->n, l->matrix.columns);
+    if (l->bias) w.bias = tfm_tensor_1d(l->bias, TFM_F32, l->n);
+    tfm__linear(&out, x, &w, s->work.team);
+    for (b = 0; b < x->B; b++) {
+        const float *from = l->logits + b * l->n;
+        float *to = s->logits + b * V;
+        for (i = 0; i < V; i++) to[i] = -INFINITY;
+        for (i = 0; i < l->n; i++) to[l->ids[i]] = from[i];
+    }
+}
+
 /* ---- options ---- */
 
 /* One option and what it may be. */
@@ -9276,6 +9413,33 @@ static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, i
                              (int64_t)batch->width);
         TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
                                 vocab, name, r, err));
+    }
+    return TFM_OK;
+}
+
+/* Ids of a shortlist: each in the vocabulary, and once. */
+static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_options *o,
+                                       tfm_error *err) {
+    const tfm__shortlist *l = &s->shortlist;
+    int32_t V = s->model->config.tgt_vocab_size, i;
+    if (o->n_shortlist < 0 || (o->n_shortlist > 0 && !o->shortlist))
+        return tfm__fail(err, TFM_E_ARGUMENT, "shortlist: %i ids, but none given",
+                         (int64_t)o->n_shortlist);
+    if (o->n_shortlist > l->most)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "shortlist has %i ids, the session's max_shortlist is %i",
+                         (int64_t)o->n_shortlist, (int64_t)l->most);
+    if (o->n_shortlist) memset(l->listed, 0, (size_t)V);
+    for (i = 0; i < o->n_shortlist; i++) {
+        int32_t id = o->shortlist[i];
+        if (id < 0 || id >= V)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "shortlist: position %i: id %i, the vocabulary has %i tokens",
+                             (int64_t)i, (int64_t)id, (int64_t)V);
+        if (l->listed[id])
+            return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %i: id %i is there already",
+                             (int64_t)i, (int64_t)id);
+        l->listed[id] = 1;
     }
     return TFM_OK;
 }
@@ -9343,7 +9507,22 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
         TFM__TRY(tfm__check_id_rows(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
     for (i = 0; o->first && i < rows; i++)
         if (o->first[i] != -1) TFM__TRY(tfm__check_ids(&o->first[i], 1, V, "first", i, err));
+    TFM__TRY(tfm__check_shortlist(s, o, err));
     return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
+}
+
+/* A sentence's first token and prefix are in the shortlist that was checked. */
+static tfm_status tfm__check_forced(const tfm_session *s, const tfm_decode_options *o, int32_t b,
+                                    const tfm__sentence *sentence, tfm_error *err) {
+    int32_t i;
+    for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
+        int32_t id = sentence->first;
+        if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
+        if (id >= 0 && !s->shortlist.listed[id])
+            return tfm__fail(err, TFM_E_TOKEN, "row %i: %s %i is not in the shortlist", (int64_t)b,
+                             i < 0 ? "the first token" : "the prefix's token", (int64_t)id);
+    }
+    return TFM_OK;
 }
 
 /* The cap of a sentence of that length, and room in it for what is forced. */
@@ -9385,12 +9564,16 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                          "transformer.config: 'start' is missing, so nothing can be "
                          "decoded");
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
-    for (b = 0; b < src->rows; b++) /* a source of any length: the shortest cap is the strictest */
+    for (b = 0; b < src->rows; b++) {
+        /* a source of any length: the shortest cap is the strictest */
         TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
+        TFM__TRY(tfm__check_forced(s, &o, b, &plan, err));
+    }
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, NULL);
     s->decoding = 1;
     s->decode = o;
+    tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
     s->beam = o.beam ? o.beam : 1;
     s->n_best = o.n_best ? o.n_best : 1;
     s->position = 0;
@@ -9476,7 +9659,8 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
-        tfm__linear(&logits, &x, &m->generator, s->work.team);
+        if (s->shortlist.n) tfm__shortlist_logits(s, &x);
+        else tfm__linear(&logits, &x, &m->generator, s->work.team);
         TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
@@ -10307,7 +10491,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
                             weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
                             WebAssembly, written once; the encoder's attention in tiles;
                             tfm_encode makes no keys for the decoder; mapped files; Windows
-                            threads. A tfm_model_options that a program fills in by hand must
+                            threads; a vocabulary shortlist. A tfm_model_options that a program fills in by hand must
                             begin as zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and

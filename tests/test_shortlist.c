@@ -1,0 +1,436 @@
+/* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+
+enum { START = 1, END = 2, SOURCE = 7, TARGET = 14, ROWS = 6, BEAM = 3, MOST = 120 };
+
+static const int32_t lengths[ROWS] = {7, 3, 5, 1, 7, 4};
+static int32_t ids[ROWS * SOURCE];
+static const uint64_t seeds[ROWS] = {11, 12, 13, 14, 15, 16};
+
+typedef struct kind {
+    const char *name;
+    int32_t beam, samples, alternatives;
+} kind;
+static const kind kinds[] = {
+    {"greedy", 1, 0, 0}, {"beam", BEAM, 0, 0}, {"samples", 0, BEAM, 0}, {"alternatives", 0, 0, 2}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static tfm_decode_options options_of(const kind *k) {
+    tfm_decode_options o;
+    memset(&o, 0, sizeof o);
+    o.beam = k->beam, o.samples = k->samples, o.alternatives = k->alternatives;
+    o.n_best = k->beam, o.seeds = seeds;
+    return o;
+}
+
+/* Columns that fill fours and such that do not, and more than a block of bytes; rows that fill
+   panels, fewer, many; a projection of its own, and the embedding without a bias. */
+enum { MODELS = 4 };
+static tiny model_of(int i) {
+    tiny t = tiny_default();
+    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
+    t.seed = 5 + (unsigned)i;
+    if (i == 1) t.d = 18, t.vt = 64;
+    if (i == 2) t.d = 22, t.vt = 117, t.without = "generator";
+    if (i == 3) t.d = 2102, t.vt = 90, t.encoder = t.decoder = 1;
+    return t;
+}
+
+typedef struct form {
+    const char *name;
+    tfm_weight_type weights;
+    int in_place, in_file; /* a file's panels take the place of its rows */
+} form;
+static const form forms[] = {{"F32", TFM_WEIGHTS_F32, 0, 0},
+                             {"F32 in rows", TFM_WEIGHTS_F32, 1, 0},
+                             {"F32 of a file", TFM_WEIGHTS_AS_STORED, 0, 1},
+                             {"F16", TFM_WEIGHTS_F16, 0, 0},
+                             {"BF16", TFM_WEIGHTS_BF16, 0, 0},
+                             {"I8", TFM_WEIGHTS_I8, 0, 0}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static tfm_model *load(int i, const form *f) {
+    static const char path[] = "build/test_shortlist.safetensors";
+    tfm_model_options o;
+    tfm_model *model = NULL;
+    st_writer w;
+    memset(&o, 0, sizeof o);
+    o.weights = f->weights, o.in_place = f->in_place;
+    tiny_write(&w, model_of(i));
+    tiny_raise(&w, END, 0.7f); /* the end comes now and then */
+    if (!f->in_file) return tiny_load(&w, &o);
+    if (st_write_file(&w, path)) printf("%s: cannot be written\n", path), exit(2);
+    st_free(&w);
+    must(tfm_model_load_file(&model, path, &o, &err));
+    remove(path);
+    return model;
+}
+
+static tfm_session_options limits(int32_t shortlist) {
+    tfm_session_options o;
+    memset(&o, 0, sizeof o);
+    o.max_batch = ROWS, o.max_source = SOURCE, o.max_target = TARGET, o.max_beam = BEAM;
+    o.max_shortlist = shortlist;
+    return o;
+}
+
+static tfm_session *make(const tfm_model *model, const tfm_session_options *o) {
+    tfm_session *s = NULL;
+    must(tfm_session_create(&s, model, o, &err));
+    return s;
+}
+
+/* All V ids in some order, the end token among the first n. */
+static void shuffle(int32_t *list, int32_t V, int32_t n, unsigned *seed) {
+    int32_t i, other, swap;
+    for (i = 0; i < V; i++) list[i] = i;
+    for (i = V - 1; i > 0; i--) {
+        other = (int32_t)(tiny_random(seed) % (unsigned)(i + 1)), swap = list[i];
+        list[i] = list[other], list[other] = swap;
+    }
+    for (i = n; i < V; i++)
+        if (list[i] == END) other = n / 2, list[i] = list[other], list[other] = END;
+}
+
+static int has(const int32_t *list, int32_t n, int32_t id) {
+    while (n > 0)
+        if (list[--n] == id) return 1;
+    return 0;
+}
+
+/* Everything that a row's hypotheses say, as bytes. */
+typedef struct outcome {
+    size_t n;
+    char bytes[1024];
+} outcome;
+static outcome outcome_of(tfm_session *s, int32_t row) {
+    outcome o;
+    int32_t k, n = tfm_result_count(s, row);
+    memset(&o, 0, sizeof o);
+    for (k = 0; k < n; k++) {
+        tfm_result r;
+        memset(&r, 0, sizeof r);
+        must(tfm_get_result(s, row, k, &r, &err));
+        if (r.length) memcpy(o.bytes + o.n, r.ids, (size_t)r.length * 4);
+        o.n += (size_t)r.length * 4;
+        memcpy(o.bytes + o.n, &r.score, 8), o.n += 8;
+        memcpy(o.bytes + o.n, &r.log_probability, 8), o.n += 8;
+        memcpy(o.bytes + o.n, &r.finish, sizeof r.finish), o.n += sizeof r.finish;
+    }
+    return o;
+}
+static int same_outcome(const outcome *a, const outcome *b) {
+    return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+}
+
+/* How many rows say the same after these options in these sessions. */
+static int rows_alike(tfm_session *s, const tfm_decode_options *o, tfm_session *other,
+                      const tfm_decode_options *others) {
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    int32_t b, alike = 0;
+    must(tfm_decode(s, &src, o, &err));
+    must(tfm_decode(other, &src, others, &err));
+    for (b = 0; b < ROWS; b++) {
+        outcome x = outcome_of(s, b), y = outcome_of(other, b);
+        alike += same_outcome(&x, &y);
+    }
+    return alike;
+}
+
+/* ---- the whole vocabulary ---- */
+
+static void whole(const tfm_model *model, const char *name) {
+    int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST];
+    tfm_session_options with = limits(V), without = limits(0);
+    tfm_session *s = make(model, &with), *plain = make(model, &without);
+    unsigned seed = 3;
+    int k, same = 0, other = 0, after = 0;
+    for (k = 0; k < KINDS; k++) {
+        tfm_decode_options o = options_of(&kinds[k]), all = o;
+        shuffle(list, V, V, &seed);
+        o.shortlist = list, o.n_shortlist = V;
+        same += rows_alike(s, &o, plain, &all);
+        shuffle(list, V, V / 2, &seed);
+        o.n_shortlist = V / 2;
+        other += rows_alike(s, &o, plain, &all);
+        after += rows_alike(s, &all, plain, &all);
+    }
+    CHECK(same == KINDS * ROWS && after == KINDS * ROWS && other == 0,
+          "%-24s %d rows as without, %d with half of it, %d without one after", name, same, other,
+          after);
+    tfm_free_session(s), tfm_free_session(plain);
+}
+
+/* ---- some ids ---- */
+
+/* Greedy, step by step, next to a session that forbids all others. */
+static void some(const tfm_model *model, const char *name) {
+    int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n, b, i;
+    tfm_session_options with = limits(V), without = limits(0);
+    tfm_session *s = make(model, &with), *plain = make(model, &without);
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    unsigned seed = 9;
+    int logits = 0, wrong = 0, steps = 0, tokens = 0, ended = 0, bigger = 0;
+    for (n = V - 1; n > 1; n = n * 2 / 3) {
+        tfm_decode_options o, all;
+        int32_t running = 1, others = 1;
+        memset(&o, 0, sizeof o);
+        shuffle(list, V, n, &seed);
+        all = o;
+        o.shortlist = list, o.n_shortlist = n;
+        all.forbidden = list + n, all.n_forbidden = V - n;
+        must(tfm_start(s, &src, &o, &err));
+        must(tfm_start(plain, &src, &all, &err));
+        while (running) {
+            must(tfm_step(s, &running, &err));
+            must(tfm_step(plain, &others, &err));
+            steps++, wrong += running != others;
+            for (b = 0; b < ROWS; b++) {
+                const float *x = tfm_step_logits(s, b), *y = tfm_step_logits(plain, b);
+                wrong += (x != NULL) != (y != NULL);
+                for (i = 0; x && y && i < V; i++, logits++)
+                    if (has(list, n, i)) wrong += memcmp(x + i, y + i, sizeof *x) != 0;
+                    else wrong += !(x[i] == -INFINITY && y[i] > -INFINITY);
+            }
+        }
+        for (b = 0; b < ROWS; b++) {
+            tfm_result r, full;
+            memset(&r, 0, sizeof r);
+            full = r;
+            must(tfm_get_result(s, b, 0, &r, &err));
+            must(tfm_get_result(plain, b, 0, &full, &err));
+            wrong += r.length != full.length || r.finish != full.finish;
+            for (i = 0; i < r.length && i < full.length; i++, tokens++)
+                wrong += r.ids[i] != full.ids[i] || !has(list, n, r.ids[i]);
+            ended += r.finish == TFM_ENDED;
+            bigger += r.log_probability > full.log_probability;
+        }
+    }
+    CHECK(!wrong && tokens > ROWS && bigger > ROWS,
+          "%-24s %d steps, %d logits, %d tokens, %d rows end by themselves", name, steps, logits,
+          tokens, ended);
+    tfm_free_session(s), tfm_free_session(plain);
+}
+
+/* Whatever the search, only what is in the list comes out, and alone as in the batch. */
+static void batches(const tfm_model *model, const char *name) {
+    int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n = V / 2, b, i, r;
+    tfm_session_options together = limits(n), apart = limits(V);
+    tfm_session *s, *alone;
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    unsigned seed = 21;
+    int k, same = 0, outside = 0, tokens = 0;
+    together.threads = 2;
+    s = make(model, &together), alone = make(model, &apart);
+    for (k = 0; k < KINDS; k++) {
+        tfm_decode_options o = options_of(&kinds[k]);
+        shuffle(list, V, n, &seed);
+        o.shortlist = list, o.n_shortlist = n;
+        must(tfm_decode(s, &src, &o, &err));
+        for (b = 0; b < ROWS; b++) {
+            tfm_batch one = tiny_batch(ids + b * SOURCE, NULL, 1, lengths[b]);
+            outcome x, y;
+            o.seeds = seeds + b;
+            must(tfm_decode(alone, &one, &o, &err));
+            x = outcome_of(s, b), y = outcome_of(alone, 0);
+            same += same_outcome(&x, &y);
+            for (r = 0; r < tfm_result_count(s, b); r++) {
+                tfm_result result;
+                memset(&result, 0, sizeof result);
+                must(tfm_get_result(s, b, r, &result, &err));
+                for (i = 0; i < result.length; i++, tokens++)
+                    outside += !has(list, n, result.ids[i]);
+            }
+        }
+    }
+    CHECK(same == KINDS * ROWS && !outside && tokens > 0, "%-24s %d of %d rows, %d tokens", name,
+          same, KINDS * ROWS, tokens);
+    tfm_free_session(s), tfm_free_session(alone);
+}
+
+/* ---- with other options ---- */
+
+static void others(void) {
+    static const int32_t few[] = {4, 5, 6}, five[] = {5}, prefix_ids[] = {6, 6, 4};
+    tfm_model *model = load(0, &forms[0]);
+    tfm_session_options so = limits(3);
+    tfm_session *s = make(model, &so);
+    tfm_batch src = tiny_batch(ids, lengths, 1, SOURCE),
+              prefix = tiny_batch(prefix_ids, NULL, 1, 3);
+    tfm_decode_options o;
+    tfm_result r;
+    int32_t i, n;
+    SECTION("with other options");
+    memset(&r, 0, sizeof r);
+    memset(&o, 0, sizeof o);
+    o.shortlist = few, o.n_shortlist = 3;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.finish == TFM_HIT_LENGTH && r.length == TARGET, "without the end token: %d tokens",
+          r.length);
+    o.ends = five, o.n_ends = 1, o.min_length = 2, o.forbidden = few, o.n_forbidden = 1;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    for (i = n = 0; i < r.length; i++) n += r.ids[i] == 6;
+    CHECK(n == r.length && n >= 2, "another end, a least length, a forbidden id: %d tokens", n);
+    memset(&o, 0, sizeof o);
+    o.shortlist = few, o.n_shortlist = 3, o.beam = 3, o.prefix = &prefix;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(memcmp(r.ids, prefix_ids, sizeof prefix_ids) == 0 && r.score < 0 && r.score > -INFINITY,
+          "after a prefix: %g", r.score);
+    o.prefix_bias = 0.9, o.repetition_penalty = 1.5;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.score < 0 && r.score > -INFINITY && has(few, 3, r.ids[0]), "favouring one: %g",
+          r.score);
+    memset(&o, 0, sizeof o);
+    o.shortlist = five, o.n_shortlist = 1, o.alternatives = 3, o.max_length = 4;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(tfm_result_count(s, 0) == 1 && r.length == 4 && r.score == 0,
+          "alternatives of one id: one, which is certain");
+    for (i = 0; i < 2; i++) {
+        o.alternatives = 0, o.samples = i, o.forbidden = five, o.n_forbidden = 1;
+        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_get_result(s, 0, 0, &r, &err));
+        CHECK(r.finish == TFM_STUCK && r.length == 0, "all of it forbidden: stuck");
+    }
+    tfm_free_session(s), tfm_free_model(model);
+}
+
+/* ---- memory ---- */
+
+static void memory(void) {
+    int32_t list[MOST], V, most[] = {0, 5, 32};
+    size_t bytes[3], last = 0;
+    int f, i;
+    unsigned seed = 1;
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    SECTION("one allocation, of the size that was told");
+    for (f = 0; f < FORMS; f++) {
+        tfm_model *model = load(1, &forms[f]);
+        int told = 0, calls = 0, live = 0, k;
+        V = tfm_model_config(model)->tgt_vocab_size;
+        for (i = 0; i < 3; i++) {
+            tiny_counter counter;
+            tfm_allocator allocator = tiny_counting(&counter);
+            tfm_session_options so = limits(most[i]);
+            tfm_session *s;
+            so.allocator = &allocator;
+            must(tfm_session_bytes(model, &so, &bytes[i], &err));
+            s = make(model, &so);
+            told += counter.last == bytes[i];
+            for (k = 0; k < KINDS; k++) {
+                tfm_decode_options o = options_of(&kinds[k]);
+                shuffle(list, V, most[i], &seed);
+                o.shortlist = list, o.n_shortlist = most[i];
+                must(tfm_decode(s, &src, &o, &err));
+            }
+            calls += counter.calls;
+            tfm_free_session(s);
+            live += counter.live;
+        }
+        last = bytes[2] - bytes[0];
+        CHECK(told == 3 && calls == 3 && !live && bytes[0] < bytes[1] && bytes[1] < bytes[2],
+              "%-24s %d bytes for 32 ids", forms[f].name, (int)last);
+        tfm_free_model(model);
+    }
+}
+
+/* ---- what is refused ---- */
+
+static void arguments(void) {
+    static const int32_t good[] = {9, END, 4, 7}, beyond[] = {4, 13}, below[] = {4, 5, -1};
+    static const int32_t twice[] = {4, 5, 4}, firsts[] = {-1, 5}, prefix_ids[] = {4, 7, 4, 8};
+    static const int32_t widths[] = {1, 2};
+    tfm_model *model = load(0, &forms[5]);
+    tfm_session_options so = limits(4);
+    tfm_session *s = make(model, &so), *none = NULL, *plain;
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE),
+              two = tiny_batch(ids, lengths, 2, SOURCE);
+    tfm_batch prefix = tiny_batch(prefix_ids, widths, 2, 2);
+    tfm_decode_options o;
+    int32_t running = 1, b, alike = 0;
+    size_t bytes = 0;
+    outcome expected[ROWS];
+    SECTION("arguments, and a decode that refused ones leave alone");
+    memset(&o, 0, sizeof o);
+    o.shortlist = good, o.n_shortlist = 4;
+    must(tfm_decode(s, &src, &o, &err));
+    for (b = 0; b < ROWS; b++) expected[b] = outcome_of(s, b);
+    must(tfm_start(s, &src, &o, &err));
+    must(tfm_step(s, &running, &err));
+#define REFUSED(change, status, says)                                                              \
+    do {                                                                                           \
+        memset(&o, 0, sizeof o);                                                                   \
+        o.change;                                                                                  \
+        CHECK_FAILS(tfm_start(s, &two, &o, &err), status, says);                                   \
+    } while (0)
+    REFUSED(shortlist = below; o.n_shortlist = 3, TFM_E_TOKEN, "shortlist: position 2: id -1");
+    REFUSED(shortlist = twice;
+            o.n_shortlist = 3, TFM_E_TOKEN, "shortlist: position 2: id 4 is there already");
+    REFUSED(shortlist = ids; o.n_shortlist = 5, TFM_E_TOO_LONG,
+                             "shortlist has 5 ids, the session's max_shortlist is 4");
+    REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but none given");
+    REFUSED(shortlist = good; o.n_shortlist = -1, TFM_E_ARGUMENT, "shortlist: -1 ids");
+    REFUSED(shortlist = good; o.n_shortlist = 4;
+            o.first = firsts, TFM_E_TOKEN, "row 1: the first token 5 is not in the shortlist");
+    REFUSED(shortlist = good; o.n_shortlist = 4;
+            o.prefix = &prefix, TFM_E_TOKEN, "row 1: the prefix's token 8 is not in the shortlist");
+    REFUSED(shortlist = beyond; o.n_shortlist = 2, TFM_E_TOKEN,
+                                "shortlist: position 1: id 13, the vocabulary has 13 tokens");
+#undef REFUSED
+    while (running) must(tfm_step(s, &running, &err));
+    for (b = 0; b < ROWS; b++) {
+        outcome now = outcome_of(s, b);
+        alike += same_outcome(&now, &expected[b]);
+    }
+    CHECK(alike == ROWS, "%d rows as without the refusals", alike);
+    so = limits(0);
+    plain = make(model, &so);
+    o.prefix = NULL, o.shortlist = good, o.n_shortlist = 1;
+    CHECK_FAILS(tfm_start(plain, &src, &o, &err), TFM_E_TOO_LONG,
+                "shortlist has 1 ids, the session's max_shortlist is 0");
+    so = limits(14);
+    CHECK_FAILS(tfm_session_create(&none, model, &so, &err), TFM_E_ARGUMENT,
+                "max_shortlist is 14, expected 0 to the target vocabulary's 13 tokens");
+    so = limits(-1);
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_shortlist is -1");
+    CHECK(!none && !bytes, "and nothing is made");
+    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(model);
+}
+
+int main(void) {
+    static void (*const tests[])(const tfm_model *, const char *) = {whole, some, batches};
+    static const char *const titles[] = {
+        "the whole vocabulary, shuffled: ids and scores of every search",
+        "some ids: the full projection's logits to the bit, and no others; greedy's ids",
+        "in a batch in two threads, and alone"};
+    unsigned seed = 4;
+    int i, f, t;
+    for (i = 0; i < ROWS * SOURCE; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
+    for (t = 0; t < 3; t++) {
+        SECTION(titles[t]);
+        for (i = 0; i < MODELS; i++)
+            for (f = 0; f < FORMS; f++) {
+                tfm_model *model;
+                char name[64];
+#ifdef TRANSFORMER_BLAS /* which decides by itself */
+                if (i == 3 && f < 3) continue;
+#endif
+                model = load(i, &forms[f]);
+                snprintf(name, sizeof name, "%s, %d x %d", forms[f].name,
+                         (int)tfm_model_config(model)->tgt_vocab_size,
+                         (int)tfm_model_config(model)->d_model);
+                tests[t](model, name);
+                tfm_free_model(model);
+            }
+    }
+    others();
+    memory();
+    arguments();
+    return test_done("test_shortlist");
+}
