@@ -7831,7 +7831,7 @@ static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, 
                              tfm_dtype type, unsigned char *to, float *floats, float *scale) {
     int64_t size = tfm__element_bytes(type, w->columns);
     *scale = w->scales ? w->scales[i] : 0.0f;
-    if (type == w->dtype && type != TFM_F32) {
+    if (type == w->dtype && (type != TFM_F32 || w->is_native)) {
         memcpy(to, w->data + i * size, (size_t)size);
         return;
     }
@@ -7899,8 +7899,9 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
     int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
     void *memory = NULL;
     unsigned char *to;
+    from.is_native = same && type == TFM_F32;
     if (!in_panels && same) { /* where it lies */
-        w->is_native = type == TFM_F32;
+        w->is_native = from.is_native;
         return TFM_OK;
     }
     if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));

@@ -108,6 +108,9 @@ class Work:
         from safetensors.numpy import load_file
 
         arrays = load_file(self.file)
+        for name in [name for name in arrays if name.endswith("_scale")]:  # bytes, a scale a row
+            matrix = name.removesuffix("_scale")
+            arrays[matrix] = arrays[matrix].astype(np.float32) * arrays.pop(name)[:, None]
         return {name: value.astype(np.float32) if value.dtype == np.float16 else value
                 for name, value in arrays.items()}
 
