@@ -1949,8 +1949,8 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
    of some rows by some panels runs down k with its sums in registers. Matrices that are not ours
    (tfm_linear, keys of attention) lie in rows, and a product is dot products of rows.
 
-   The vector kernels are written once, over a vector type and its operations, at the end of this
-   section. Each instruction set defines these, and includes this file once more for that part.
+   The vector kernels are written once, over a vector type and its operations. Each instruction set
+   defines these, and includes this file once more for that part (TRANSFORMER_FILE).
 
    The order of every sum depends on its length alone, so a row's result is the same in any batch.
    In panels a sum goes from k = 0 upwards; in rows, element k goes to lane k mod 16, and the lanes
