@@ -6,6 +6,7 @@
 # make test-peers    what others compute of the same weights (Python)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
+MAKEFLAGS += -j2
 CC = cc
 CFLAGS = -O2
 WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
