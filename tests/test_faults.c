@@ -220,7 +220,7 @@ static const char *const call_names[] = {"tfm_safetensors_open", "tfm_model_load
 
 static const char *path;
 static tfm_status do_call(call which, objects *o, const void *data, size_t size) {
-    tfm_model_options mo = {0};
+    tfm_model_options mo = tiny_options();
     tfm_session_options so;
     memset(&mo, 0, sizeof mo), memset(&so, 0, sizeof so);
     mo.allocator = &allocator;

@@ -114,7 +114,7 @@ static tfm_status open_text(const char *header, size_t data_size) {
 /* tfm_model_load; a model that loads is kept if there is a place for it. */
 static tfm_status load_bytes(const void *data, size_t size, tfm_model **kept) {
     tfm_model *model = NULL;
-    tfm_model_options o = {0};
+    tfm_model_options o = tiny_options();
     tfm_status status;
     memset(&o, 0, sizeof o);
     o.allocator = &allocator;

@@ -310,7 +310,7 @@ static void memory(void) {
     tfm_model *model;
     tfm_session *s;
     tfm_session_options o;
-    tfm_model_options mo = {0};
+    tfm_model_options mo = tiny_options();
     tfm_allocator model_allocator, session_allocator;
     tiny_counter model_counter, session_counter;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
@@ -579,7 +579,7 @@ static void narrow_types(void) {
         char *bytes, *shifted;
         const unsigned one = 1;
         int little = *(const unsigned char *)&one;
-        tfm_model_options in_place = {0};
+        tfm_model_options in_place = tiny_options();
         tfm_model *model;
         tfm_session *s;
         in_place.in_place = 1;

@@ -38,7 +38,7 @@ typedef struct spm_file {
 
 static tfm_model *load(spm_file f) {
     tiny t = tiny_default();
-    tfm_model_options o = {0};
+    tfm_model_options o = tiny_options();
     tfm_model *model = NULL;
     st_writer w;
     size_t size;

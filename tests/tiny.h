@@ -169,6 +169,11 @@ static void TEST_UNUSED *tiny_bytes(st_writer *w, size_t *size) {
     return kept;
 }
 
+static tfm_model_options TEST_UNUSED tiny_options(void) {
+    tfm_model_options options;
+    memset(&options, 0, sizeof options);
+    return options;
+}
 static tfm_model TEST_UNUSED *tiny_load(st_writer *w, const tfm_model_options *options) {
     size_t size;
     void *data = tiny_bytes(w, &size);
