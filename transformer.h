@@ -213,10 +213,10 @@
    most.
 
    SPEED. Plain cc -O2 is enough: the inner loops exist for SSE2, AVX2, AVX-512, VNNI, NEON, its dot
-   products and WebAssembly besides plain C, and the CPU is asked which it has; tfm_cpu_string
-   tells. One sentence at a time, decoding is reading weights: bytes make it about three times as
-   fast as F32. Batches share what is read; sentences of like length are encoded together, whatever
-   their order in the batch. tools/SPEED.md has the numbers.
+   products and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's
+   compiler); tfm_cpu_string tells. One sentence at a time, decoding is reading weights: bytes make
+   it about three times as fast as F32. Batches share what is read; sentences of like length are
+   encoded together, whatever their order in the batch. tools/SPEED.md has the numbers.
 
    DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
    alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
@@ -2249,6 +2249,7 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
 #define TFM__VNNI                                                                                  \
     __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
+
 /* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
 TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
@@ -2411,10 +2412,17 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
     for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* __builtin_cpu_supports does not know it everywhere. */
+/* __builtin_cpu_supports does not know it everywhere. Asked once: in a virtual machine that takes
+   longer than many a kernel. */
 static int tfm__has_f16c(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+    static int known; /* 0: not asked yet, 1: no, 2: yes; any thread finds the same */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!answer) {
+        unsigned a, b, c, d;
+        answer = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1) ? 2 : 1;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == 2;
 }
 
 /* ---- the operations of each instruction set: x86-64 ---- */
@@ -2732,7 +2740,7 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 
 /* ---- the vector kernels, over whatever vector is defined ----
    V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
-   give b where either is NaN. I: whole numbers, sums of bytes; see TFM__BYTES below. */
+   give b where either is NaN. I: whole numbers, sums of bytes; see the bytes below. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -2906,7 +2914,6 @@ static const tfm__tiling TFM__(bytes)[] = {
     TFM__BYTE_TILES(TFM__X)
 #undef TFM__X
 };
-
 #endif /* TFM__BYTE_TILES */
 
 #ifdef TFM__LOOPS
@@ -3167,6 +3174,7 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
         TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
 }
 #undef TFM__RUN
+
 #if TFM__VL == 4 /* wider ones have dot products of their own */
 /* Element k in lane k mod 16 of four vectors; halves onto each other until one number is left. */
 TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
@@ -3385,6 +3393,11 @@ static int64_t tfm__panel_columns(const tfm__matrix *w) {
     return w->dtype == TFM_I8 ? (w->columns + 3) / 4 * 4 : w->columns;
 }
 
+/* Scales and offsets of rows: whole panels, and some more, which the last tile may read. */
+static int64_t tfm__filled_rows(int64_t rows) {
+    return ((rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
+}
+
 /* Panel i, from its column k on (bytes: a multiple of 4). */
 static const unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
     int64_t column = tfm__element_bytes(w->dtype, TFM__LANES);
@@ -3458,6 +3471,7 @@ static float tfm__byte_factor(const tfm__kernels *kernels, const float *x, int64
 static void tfm__multiply_bytes(const tfm__kernels *kernels, const tfm__product *p) {
     signed char bytes[TFM__X_BYTES + 64];
     int64_t K = p->w->columns, m, n, k, k0;
+    TFM_COUNT(2 * p->M * p->N * K);
     for (m = 0; m < p->M; m++) {
         const float *x = p->x + m * p->x_stride;
         float *y = p->y + m * p->y_stride, scale;
@@ -3552,7 +3566,7 @@ static void tfm__multiply_panels(const tfm__kernels *kernels, const tfm__product
                 t.y = p->y + m * p->y_stride + n;
                 t.bias = p->bias && k + step >= K ? p->bias + n : NULL;
                 if (is_bytes) {
-                    int64_t filled = (panels + TFM__MOST_PANELS) * TFM__LANES;
+                    int64_t filled = tfm__filled_rows(w->rows);
                     t.w_scales = w->scales + panel * TFM__LANES;
                     t.offsets = w->offsets + k / TFM__X_BYTES * filled + panel * TFM__LANES;
                 }
@@ -3585,8 +3599,8 @@ static void tfm__multiply(const tfm__kernels *kernels, const tfm__product *p) {
     }
 }
 
-/* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf, all
-   become 0. */
+/* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf,
+   all become 0. */
 static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     double sum;
@@ -7846,7 +7860,7 @@ static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, 
    byte_bias needs likewise. */
 static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
                                    int32_t **offsets) {
-    int64_t filled = ((w->rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
+    int64_t filled = tfm__filled_rows(w->rows);
     int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
     void *memory;
     TFM__TRY(tfm__pool_take(&l->model->pool, filled, sizeof(float), &memory, l->err));
@@ -7879,7 +7893,7 @@ static int32_t tfm__sum_bytes(const unsigned char *bytes, int64_t n) {
 /* Row i's offsets. */
 static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
                              int bias, int32_t *offsets) {
-    int64_t filled = ((rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES, k;
+    int64_t filled = tfm__filled_rows(rows), k;
     for (k = 0; k < columns; k += 1024)
         offsets[k / TFM__X_BYTES * filled + i] +=
             bias * tfm__sum_bytes(row + k, tfm__min(1024, columns - k));
@@ -8330,12 +8344,6 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
         TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
     }
     return tfm__take_ints(arena, M, T, &s->out_ids, err);
-}
-
-/* How many scales there are for n rows: of whole panels and some more, which the last tile may
-   read. */
-static int64_t tfm__filled_rows(int64_t n) {
-    return ((n + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
 }
 
 static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
@@ -10492,8 +10500,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
                             weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
                             WebAssembly, written once; the encoder's attention in tiles;
                             tfm_encode makes no keys for the decoder; mapped files; Windows
-                            threads; a vocabulary shortlist. A tfm_model_options that a program fills in by hand must
-                            begin as zeros
+                            threads; a vocabulary shortlist. A tfm_model_options that a program
+                            fills in by hand must begin as zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and
                             AVX-512; threads. tfm_get_result takes a rank,
