@@ -24,19 +24,28 @@ endif
 PROGRAMS = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c)) $(patsubst tools/%.c,build/%,$(wildcard tools/*.c))
 TESTS = $(patsubst tests/%.c,build/%,$(wildcard tests/test_*.c)) build/test_units
 COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools -Itests
+LINK = $(OBJECT:%=-x none %) $(LDLIBS)
+# Programs without the implementation share one. Examples have it, as a user's program would, and tests of private parts.
+WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' examples/*.c tools/*.c tests/*.c)
+SHARING = $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(wildcard tools/*.c tests/*.c))))
 
 all: $(PROGRAMS)
 
 build/%: examples/%.c transformer.h $(wildcard examples/*.h) | build
-	$(COMPILE) $< -o $@ $(LDLIBS)
+	$(COMPILE) $< -o $@ $(LINK)
 build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
-	$(COMPILE) $< -o $@ $(LDLIBS)
+	$(COMPILE) $< -o $@ $(LINK)
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
-	$(COMPILE) $< -o $@ $(LDLIBS)
+	$(COMPILE) $< -o $@ $(LINK)
 build/decode: tests/decode.c transformer.h | build
-	$(COMPILE) $< -o $@ $(LDLIBS)
+	$(COMPILE) $< -o $@ $(LINK)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
 	$(COMPILE) tests/units/*.c -o $@ $(LDLIBS)
+$(SHARING): OBJECT = build/transformer.o
+$(SHARING): build/transformer.o
+build/transformer.o: transformer.h | build
+	printf '%s\n' '#define TRANSFORMER_IMPLEMENTATION' '#include "transformer.h"' > build/transformer.c
+	$(COMPILE) -c build/transformer.c -o $@
 build:
 	mkdir -p $@
 
@@ -80,7 +89,7 @@ COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 coverage: | build
 	rm -rf build/coverage && mkdir -p build/coverage
 	set -e; for t in $(COVERED); do \
-	gcc $(WARN) -O0 --coverage -I. -Itools -Itests tests/$$t.c -o build/coverage/$$t $(LDLIBS); \
+	gcc $(WARN) -O0 --coverage -DTRANSFORMER_IMPLEMENTATION= -I. -Itools -Itests tests/$$t.c -o build/coverage/$$t $(LDLIBS); \
 	build/coverage/$$t > build/coverage/$$t.txt || tail -n 1 build/coverage/$$t.txt; \
 	gcov -t -b -c build/coverage/$$t.gcda > build/coverage/$$t.gcov 2> /dev/null; done
 	awk -f tests/coverage.awk transformer.h build/coverage/*.gcov

@@ -734,8 +734,9 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
 /* The entry of that name, or -1. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name);
 
-/* Value of a metadata key, or NULL. */
+/* Value of a metadata key, or NULL. Key i in the order of the file, NULL past the last. */
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key);
+TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i);
 
 /* Copies entry i into out, which holds as many elements of type want: F32, F16 and BF16 to TFM_F32;
    BOOL and integers to TFM_I32 or TFM_I64 when each value fits; any type to itself.
@@ -5550,6 +5551,10 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
     for (i = 0; i < file->n_metadata; i++)
         if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
     return NULL;
+}
+
+TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i) {
+    return i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
 }
 
 /* The types that weights may have. */
@@ -10460,7 +10465,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        (void)tfm_get_result(s, row, 0, &result, NULL);
+        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
         needed = tfm__more(
             needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
@@ -10500,8 +10505,9 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
                             weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
                             WebAssembly, written once; the encoder's attention in tiles;
                             tfm_encode makes no keys for the decoder; mapped files; Windows
-                            threads; a vocabulary shortlist. A tfm_model_options that a program
-                            fills in by hand must begin as zeros
+                            threads; a vocabulary shortlist; tfm_safetensors_metadata_key. A
+                            tfm_model_options that a program fills in by hand must begin as
+                            zeros
        0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
                             alignment; SentencePiece and languages; inner loops for AVX2 and
                             AVX-512; threads. tfm_get_result takes a rank,

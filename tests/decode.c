@@ -8,7 +8,6 @@
    sequences are written alike. For each hypothesis a line: sentence, rank, score, log-probability,
    finish, number of ids and the ids; with attention=1 its attention follows in a line. score=1 asks
    for the log-probabilities of the targets tgt instead. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
 #include <stdio.h>

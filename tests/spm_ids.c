@@ -2,7 +2,6 @@
    compare_sentencepiece.py. A text is its size (4 bytes) and its bytes; a result is the number of
    ids, the ids, the size of the text that they decode to, and that text. With PASSES it says on
    standard error how many seconds each pass over the texts took for tokenizing alone. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 #include <time.h>

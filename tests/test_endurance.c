@@ -1,6 +1,5 @@
 /* What wears a program out: a session that translates sentence after sentence, a source of 4,096
    tokens, a batch of none. test_endurance [SENTENCES]: how many the session takes; 20,000. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

@@ -1,6 +1,5 @@
 /* The families of Hugging Face: what transformers computed of a small random model of each, and the
    model file that tools/convert.py made of it (tests/make_families.py writes both). */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

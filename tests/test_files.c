@@ -1,7 +1,6 @@
 /* Files that are not what they should be: the safetensors container byte by byte, the config,
    missing and extra and misshapen tensors; each refused with a message that names the culprit,
    outputs untouched, nothing leaked, also when the allocator gives out at any point. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 
@@ -197,6 +196,7 @@ static void reading(void) {
     static const unsigned char data[20] = {0xfe, 0xff, 0x39, 0x30, 0,    0,   0,
                                            0,    0,    0,    0,    0x80, 1,   0,
                                            0x00, 0x3c, 0x01, 0x80, 0x00, 0xfc};
+    static const char notes[] = "\43\0\0\0\0\0\0\0{\"__metadata__\":{\"b\":\"1\",\"a\":\"2\"}} ";
     tfm_safetensors *file = NULL;
     int64_t wide[3];
     int32_t narrow[3];
@@ -227,6 +227,15 @@ static void reading(void) {
     CHECK_FAILS(tfm_safetensors_read(file, 5, TFM_F32, f, &err), TFM_E_ARGUMENT, "no entry 5");
     CHECK(tfm_safetensors_name(file, 99) == NULL && tfm_safetensors_tensor(file, -1).data == NULL,
           "");
+    tfm_free_safetensors(file);
+    CHECK(tfm_safetensors_open(&file, notes, sizeof notes - 1, NULL, &err) == TFM_OK, "metadata");
+    CHECK(strcmp(tfm_safetensors_metadata_key(file, 0), "b") == 0 &&
+              strcmp(tfm_safetensors_metadata_key(file, 1), "a") == 0 &&
+              !tfm_safetensors_metadata_key(file, 2) && !tfm_safetensors_metadata_key(file, -1),
+          "keys in the order of the file");
+    CHECK(strcmp(tfm_safetensors_metadata(file, "a"), "2") == 0 &&
+              !tfm_safetensors_metadata(file, "c"),
+          "and their values");
     tfm_free_safetensors(file);
     CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data/no such file", NULL, &err), TFM_E_IO,
                 "no such file: cannot be opened");
@@ -407,7 +416,8 @@ static void model_files(void) {
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is [0, 20]");
     tiny_write(&w, t);
     reshape(&w, "src_embedding.weight", TFM_I32, 2, 11, 20);
-    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is I32, expected F32, F16, BF16 or I8");
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'src_embedding.weight' is I32, expected F32, F16, BF16 or I8");
     tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,

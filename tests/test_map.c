@@ -1,4 +1,4 @@
-/* Model files that are mapped, not read. */
+/* Model files that are not copied: used where the caller has them, or mapped. */
 #if !defined(_WIN32) && !defined(__wasm__)
 #define TRANSFORMER_MMAP
 #endif
@@ -7,6 +7,26 @@
 #include "tiny.h"
 
 #define TOY "tests/data/models/toy.safetensors"
+
+static void where_they_lie(void) {
+    const unsigned one = 1;
+    int little = *(const unsigned char *)&one;
+    tfm_model_options o = tiny_options();
+    tfm_model *model;
+    st_writer w;
+    size_t size;
+    char *bytes;
+    const char *generator;
+    SECTION("weights in the caller's memory");
+    o.in_place = 1;
+    tiny_write(&w, tiny_default());
+    bytes = (char *)tiny_bytes(&w, &size);
+    must(tfm_model_load(&model, bytes, size, &o, &err));
+    generator = (const char *)tfm__kept(&model->generator)->data;
+    CHECK((generator > bytes && generator < bytes + size) == little,
+          "are used where they lie, if the machine is little-endian");
+    tfm_free_model(model);
+}
 
 #if defined(TRANSFORMER_MMAP) && !defined(TRANSFORMER_NO_STDIO)
 static void same_numbers(void) {
@@ -56,6 +76,7 @@ static void faults(void) {
 #endif
 
 int main(void) {
+    where_they_lie();
 #if !defined(TRANSFORMER_MMAP) || defined(TRANSFORMER_NO_STDIO)
     printf("  skipped, this system or this build maps no files\n");
     test_skipped++;

@@ -1,6 +1,5 @@
 /* Every module against the golden data (PyTorch's numbers, tests/data/README.md says how they were
    made), and the error paths of the module functions. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "test.h"
 

@@ -1,6 +1,5 @@
 /* The search: beams, constraints, sampling, alternatives, scoring, attention, against searches
    written here without caches, heaps or batches: every hypothesis is a fresh teacher-forced pass. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

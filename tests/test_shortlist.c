@@ -1,5 +1,4 @@
 /* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

@@ -1,6 +1,5 @@
 /* Text: how it falls into tokens and comes together again, what is refused, and tfm_translate
    against the calls that it is made of. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

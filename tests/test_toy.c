@@ -1,6 +1,5 @@
 /* The translator of three sentences (document 003; tests/data/models/toy.safetensors is what "make
    toy" writes): every target token for token, alone and in a batch with pads. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

@@ -1,6 +1,5 @@
 /* The writer's conversions of weights, against arithmetic that knows nothing of bits; and the order
    of its tensors. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 

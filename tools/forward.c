@@ -1,11 +1,10 @@
 /* forward.c: runs a model's teacher-forced pass on ids from a file, for comparison with PyTorch.
 
-       cc -O2 -I. tools/forward.c -o forward -lm
+       cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/forward.c -o forward -lm
        forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]
 
    The text below says what the files hold. */
 
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <time.h>

@@ -1,9 +1,8 @@
 /* inspect.c: says what a model file holds and what running it costs.
 
-       cc -O2 -I. tools/inspect.c -o inspect -lm
+       cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/inspect.c -o inspect -lm
        inspect MODEL [--tensors] [--src N] [--tgt N] */
 
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "arithmetic.h"
 #include "write_safetensors.h" /* for the size of a tensor and the name of a scale */

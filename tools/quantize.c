@@ -1,6 +1,6 @@
 /* quantize.c: writes a model file with its matrices in another type.
 
-       cc -O2 -I. -Itools tools/quantize.c -o quantize -lm
+       cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/quantize.c -o quantize -lm
        quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32
 
    The same happens in memory where tfm_model_options ask for a type: a file that has it is smaller
@@ -10,7 +10,6 @@
 #define _XOPEN_SOURCE 700 /* stat beside -std=c99 */
 #endif
 
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <float.h>
@@ -260,6 +259,7 @@ static void print_report(const job *j, const char *path) {
 static int quantize(job *j, const char *from, const char *to) {
     tfm_error err;
     const char *fault;
+    const char *key;
     int64_t i, n;
     st_init(&j->out);
     if (tfm_safetensors_open_file(&j->in, from, NULL, &err) != TFM_OK) {
@@ -271,8 +271,8 @@ static int quantize(job *j, const char *from, const char *to) {
     n = tfm_safetensors_count(j->in);
     j->made = (void **)calloc((size_t)n + 1, 3 * sizeof *j->made);
     if (!j->made) return fail(from, "no memory");
-    for (i = 0; i < j->in->n_metadata; i++)
-        st_add_metadata(&j->out, j->in->metadata[2 * i], j->in->metadata[2 * i + 1]);
+    for (i = 0; (key = tfm_safetensors_metadata_key(j->in, i)) != NULL; i++)
+        st_add_metadata(&j->out, key, tfm_safetensors_metadata(j->in, key));
     for (i = 0; i < n; i++)
         if (!add_tensor(j, i, &err)) return 0;
     fault = st_write_file(&j->out, to);
