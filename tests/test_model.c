@@ -221,7 +221,7 @@ typedef struct outcome {
 } outcome;
 
 /* V: the size of the model's target vocabulary. */
-static void decode(tfm_session *s, int32_t V, const tfm_batch *src, outcome *out) {
+static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out) {
     int32_t running = 1, row, first = 1;
     tfm_result r;
     must(tfm_start(s, src, NULL, &err));
