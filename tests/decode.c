@@ -11,6 +11,8 @@
 #include "transformer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { ROOM = 1 << 16 };
 

@@ -25,7 +25,6 @@ static char *slurp(FILE *stream, size_t *size) {
 static tfm_model *load(const char *path) {
     FILE *stream = fopen(path, "rb");
     tfm_model *model = NULL;
-    tfm_error err;
     char *data, *at;
     size_t size, bytes;
     void *file;
@@ -59,7 +58,6 @@ static void put(const void *data, size_t size) {
 
 int main(int argc, char **argv) {
     tfm_model *model;
-    tfm_error err;
     char *in, *out = NULL;
     int32_t *ids = NULL, count = 0;
     void *memory = NULL;
