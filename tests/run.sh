@@ -1,17 +1,36 @@
-# run.sh PROGRAM|SCRIPT.sh ...: runs each test and adds up; ends with "N passed, N failed".
-# RUN, if given, stands before each program: an emulator and its options.
-# Each ends with a line "name: N passed, N failed[, N skipped]"; one that does not has crashed.
-passed=0 failed=0 skipped=0
-out=build/run.$$.txt
-trap 'rm -f "$out"' EXIT
+# run.sh PROGRAM|SCRIPT.sh ...: runs the tests, two at a time, prints what each says in their order, and
+# adds up; ends with "N passed, N failed". RUN, if given, stands before each program: an emulator and
+# its options. Each test ends with a line "name: N passed, N failed[, N skipped]"; one that does not has
+# crashed.
+passed=0 failed=0 skipped=0 number=0
+out=build/run.$$
+mkdir -p "$out"
+trap 'rm -rf "$out"' EXIT
+
+# Runs what nobody else has begun, in a folder each: its output, then its exit status.
+work() {
+    i=0
+    for test in "$@"; do
+        i=$((i + 1))
+        mkdir "$out/$i" 2> /dev/null || continue
+        case $test in
+        *.sh) sh "$test" ;;
+        *) [ -e "$test" ] || test=$test.exe; $RUN "$test" ;;
+        esac > "$out/$i/output" 2>&1
+        echo $? > "$out/$i/ended" && mv "$out/$i/ended" "$out/$i/status"
+    done
+}
+work "$@" &
+work "$@" &
+
 for test in "$@"; do
+    number=$((number + 1))
+    until [ -e "$out/$number/status" ]; do sleep 1; done
+    read -r status < "$out/$number/status"
     echo "$test"
-    case $test in
-    *.sh) sh "$test" > "$out" 2>&1; status=$? ;;
-    *) [ -e "$test" ] || test=$test.exe; $RUN "$test" > "$out" 2>&1; status=$? ;;
-    esac
-    cat "$out"
-    counts=$(tr -d '\r' < "$out" | sed -n '$s/^[a-z_]*: \([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$/\1 \2 \4/p')
+    cat "$out/$number/output"
+    counts=$(tr -d '\r' < "$out/$number/output" |
+        sed -n '$s/^[a-z_]*: \([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$/\1 \2 \4/p')
     set -- $counts
     if [ $# -lt 2 ] || { [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; }; then
         echo "FAIL $test ended with status $status"
