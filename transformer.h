@@ -2853,8 +2853,8 @@ TFM__BYTE_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) 
 
 TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, int rows,
                                                            int panels) {
-    enum { VECTORS = TFM__PER_PANEL * TFM__BYTE_SPLIT };
-    TFM__I acc[TFM__X_ROWS][TFM__MOST_PANELS * VECTORS];
+    enum { VECTORS = TFM__PER_PANEL * TFM__BYTE_SPLIT, MOST = (int)TFM__MOST_PANELS * VECTORS };
+    TFM__I acc[TFM__X_ROWS][MOST];
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
     const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
     const unsigned char *ahead = t->ahead;
@@ -2865,7 +2865,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_ZERO;
     }
     for (; x != x_end; x += 4) {
-        TFM__I w[TFM__MOST_PANELS * VECTORS];
+        TFM__I w[MOST];
         TFM__UNROLL
         for (i = 0; i < VECTORS; i++) {
             const int at = i * 4 * TFM__VL / TFM__BYTE_SPLIT;
@@ -3509,8 +3509,8 @@ static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int6
 /* A tile of which only so many columns are wanted: at the edge it has a place of its own. */
 static void tfm__run_tile(const tfm__tiling *tiling, int type, const tfm__tile *t,
                           int64_t columns) {
-    enum { WIDTH = TFM__MOST_PANELS * TFM__LANES };
-    float y[TFM__X_ROWS * WIDTH], bias[WIDTH];
+    enum { WIDTH = TFM__MOST_PANELS * TFM__LANES, MOST = (int)TFM__X_ROWS * WIDTH };
+    float y[MOST], bias[WIDTH];
     size_t bytes = (size_t)columns * sizeof *y;
     tfm__tile edge = *t;
     int r;

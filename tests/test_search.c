@@ -468,7 +468,7 @@ static void same_bits(void) {
             }
             for (b = 0; b < SENTENCES; b += sizes[z]) {
                 int32_t rows = SENTENCES - b < sizes[z] ? SENTENCES - b : sizes[z], width = 0;
-                int32_t batch_ids[SENTENCES * SOURCE], batch_lengths[SENTENCES];
+                int32_t batch_ids[(int)SENTENCES * SOURCE], batch_lengths[SENTENCES];
                 uint64_t batch_seeds[SENTENCES];
                 tfm_batch batch;
                 for (i = 0; i < rows; i++)

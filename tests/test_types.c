@@ -75,7 +75,8 @@ static void eight_bits(void) {
         if (off > worst) worst = off;
         extreme += out[i] < -127;
     }
-    CHECK(scale == 1.75f / 127 && out[500] == -127 && !extreme, "the largest is -127 times scale");
+    CHECK(scale == (float)(1.75f / 127) && out[500] == -127 && !extreme,
+          "the largest is -127 times scale");
     CHECK(worst <= 0.5001f * scale && worst > 0.4f * scale, "at most half a scale off: %g of it",
           (double)(worst / scale));
     row[0] = 127, row[1] = 2.5f, row[2] = 3.5f, row[3] = -0.5f, row[4] = -1.5f;
