@@ -1600,10 +1600,10 @@ static tfm_status tfm__check_shape(const tfm_tensor *t, const char *name, tfm_dt
 }
 
 /* Sees an F32 tensor as blocks of rows; dimensions before the last three must be contiguous. */
-static tfm_status tfm__view(const tfm_tensor *t, const char *name, tfm__rows *rows,
-                            tfm_error *err) {
+static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank, int max_rank,
+                            tfm__rows *rows, tfm_error *err) {
     int last, i;
-    TFM__TRY(tfm__check_tensor(t, name, TFM_F32, 1, TFM_MAX_RANK, err));
+    TFM__TRY(tfm__check_tensor(t, name, TFM_F32, min_rank, max_rank, err));
     last = t->rank - 1;
     rows->data = (float *)t->data;
     rows->D = t->dims[last];
@@ -1625,7 +1625,7 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, tfm__rows *ro
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, const tfm_tensor *expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, TFM_F32, expected, err));
-    return tfm__view(t, name, rows, err);
+    return tfm__view(t, name, 1, TFM_MAX_RANK, rows, err);
 }
 
 /* Row l of block b. */
@@ -1633,13 +1633,12 @@ static float *tfm__row(const tfm__rows *r, int64_t b, int64_t l) {
     return r->data + b * r->sb + l * r->sl;
 }
 
-/* to = from, same shape; rows that are the same memory are left alone. */
+/* to = from, same shape; they do not overlap. */
 static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
     int64_t b, l;
     for (b = 0; b < from->B; b++)
         for (l = 0; l < from->L; l++)
-            if (tfm__row(to, b, l) != tfm__row(from, b, l))
-                memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
+            memcpy(tfm__row(to, b, l), tfm__row(from, b, l), (size_t)from->D * sizeof(float));
 }
 
 /* ---- elements ---- */
@@ -3688,11 +3687,10 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     tfm__rows rows;
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options: none given");
-    TFM__TRY(tfm__check_tensor(out, "out", TFM_F32, 2, 3, err));
-    TFM__TRY(tfm__view(out, "out", &rows, err));
+    TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
     if ((int)options->kind < 0 || options->kind > TFM_POSITIONS_NONE)
         return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %i, no kind of positions",
-                         (int64_t)options->kind);
+                         (int64_t)(int)options->kind);
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, out of range", options->first);
     if (options->kind == TFM_POSITIONS_LEARNED) {
@@ -3750,7 +3748,7 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
                                   const tfm_norm_weights *weights, tfm_error *err) {
     tfm_norm_weights plain;
     tfm__rows from, to;
-    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     memset(&plain, 0, sizeof plain);
     if (!weights) weights = &plain;
@@ -3863,7 +3861,7 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
                               const tfm_linear_weights *weights, tfm_error *err) {
     tfm_tensor expected;
     tfm__rows from, to;
-    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
     expected = *x;
     TFM__TRY(tfm__check_linear(weights, "linear", from.D, &expected.dims[x->rank - 1], err));
@@ -3876,7 +3874,7 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     const tfm__kernels *kernels = tfm__kernels_here();
     tfm__rows from, to;
     int64_t b, l;
-    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     for (b = 0; b < from.B; b++)
         for (l = 0; l < from.L; l++)
@@ -3905,7 +3903,7 @@ static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error 
                          &w->linear2.weight, D);
     if ((int)w->activation < 0 || w->activation > TFM_GELU_SIGMOID)
         return tfm__fail(err, TFM_E_ARGUMENT, "activation is %i, no activation",
-                         (int64_t)w->activation);
+                         (int64_t)(int)w->activation);
     return TFM_OK;
 }
 
@@ -3916,7 +3914,7 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     size_t used;
     float *hidden;
     tfm_status status;
-    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     if (!weights || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
@@ -4400,7 +4398,7 @@ static tfm_status tfm__check_attention(const tfm_attention_weights *w, const cha
     return w->out.weight.data ? tfm__check_linear(&w->out, part, HW, out, err) : TFM_OK;
 }
 
-/* The attention tensor, NULL or [.., B, H, T, S], contiguous. */
+/* The attention tensor, NULL or [layers, B, H, T, S], contiguous. */
 static tfm_status tfm__check_attention_out(const tfm_tensor *t, const char *name, int64_t layers,
                                            int64_t B, int64_t H, int64_t T, int64_t S,
                                            tfm_error *err) {
@@ -4409,8 +4407,7 @@ static tfm_status tfm__check_attention_out(const tfm_tensor *t, const char *name
     int i;
     if (!t || !t->data) return TFM_OK;
     dims[0] = layers, dims[1] = B, dims[2] = H, dims[3] = T, dims[4] = S;
-    expected = layers ? tfm_tensor_make(NULL, TFM_F32, 5, dims)
-                      : tfm_tensor_make(NULL, TFM_F32, 4, dims + 1);
+    expected = tfm_tensor_make(NULL, TFM_F32, 5, dims);
     TFM__TRY(tfm__check_shape(t, name, TFM_F32, &expected, err));
     for (i = 0; i < t->rank; i++)
         if (t->dims[i] > 1 && t->strides[i] != expected.strides[i])
@@ -4432,10 +4429,8 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     size_t used;
     if (!weights || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
-    TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 3, err));
-    TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, 3, 3, err));
-    TFM__TRY(tfm__view(query, "query", &q, err));
-    TFM__TRY(tfm__view(key, "key", &k, err));
+    TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
+    TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     B = q.B, T = q.L, S = k.L;
     expected = tfm_tensor_3d(NULL, TFM_F32, B, S, k.D);
     TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
@@ -4639,7 +4634,7 @@ static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn,
     TFM__TRY(tfm__check_ffn(ffn, D, err));
     for (i = 0; i < n_norms; i++) TFM__TRY(tfm__check_norm(norms[i], names[i], D, err));
     if (order != TFM_POST_NORM && order != TFM_PRE_NORM)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)order);
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)order);
     return TFM_OK;
 }
 
@@ -4711,8 +4706,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     memset(&p, 0, sizeof p);
     if (!weights || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
-    TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
-    TFM__TRY(tfm__view(x, "x", &from, err));
+    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     TFM__TRY(tfm__check_encoder(weights, from.D, &z, err));
     for (i = 0; i < weights->n_layers; i++) {
@@ -4785,9 +4779,8 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     memset(&cross, 0, sizeof cross);
     if (!weights || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
-    TFM__TRY(tfm__check_tensor(x, "x", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     TFM__TRY(tfm__check_tensor(memory, "memory", TFM_F32, 3, 3, err));
-    TFM__TRY(tfm__view(x, "x", &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     expected = *memory;
     expected.dims[0] = from.B;
@@ -8067,7 +8060,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
 static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
         return tfm__fail(err, TFM_E_ARGUMENT, "weights is %i, no type of weights",
-                         (int64_t)o->weights);
+                         (int64_t)(int)o->weights);
     return TFM_OK;
 }
 

@@ -348,17 +348,18 @@ static void tensors(void) {
               tfm_tensor_swap(x, 0, 1).dims[0] == 2 && tfm_tensor_swap(x, 1, 0).dims[0] == 2,
           "the last dimension stays, and those that are none");
     t = tfm_tensor_1d(data, TFM_F32, 4);
-    must(tfm__view(&t, "t", &rows, &err));
+    must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
     CHECK(rows.L == 1 && rows.B == 1 && rows.D == 4, "a row");
     t = tfm_tensor_make(data, TFM_F32, 5, most);
     t.dims[0] = 2, t.dims[1] = 2, t.dims[2] = 2, t.dims[3] = 2, t.dims[4] = 4;
     t.strides[0] = 32, t.strides[1] = 16, t.strides[2] = 8, t.strides[3] = 4;
-    must(tfm__view(&t, "t", &rows, &err));
+    must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
     CHECK(rows.B == 8 && rows.L == 2 && rows.sb == 8, "five dimensions that lie side by side");
     t.strides[0] = 48;
-    CHECK_FAILS(tfm__view(&t, "t", &rows, &err), TFM_E_SHAPE, "dimension 0 must be contiguous");
+    CHECK_FAILS(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err), TFM_E_SHAPE,
+                "dimension 0 must be contiguous");
     t.dims[1] = t.dims[2] = 1;
-    must(tfm__view(&t, "t", &rows, &err));
+    must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
     CHECK(rows.B == 2 && rows.sb == 48, "or with ones between them");
     SECTION("arenas");
     arena = tfm_arena_make(data, sizeof data);

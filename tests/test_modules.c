@@ -591,6 +591,659 @@ static void no_layers(void) {
                 "layers: none");
 }
 
+/* ---- what is refused ---- */
+
+/* The arguments of the call at hand. Its outputs lie in output_memory, and are full of one byte
+   until something is written. */
+typedef tfm_status (*function)(void);
+static struct {
+    tfm_tensor *out, *attention, *cross;
+    const tfm_tensor *x, *key, *value; /* a decoder's memory is its key */
+    const void *weights;
+    const tfm_masks *masks, *cross_masks;
+    const int32_t *numbers;
+    tfm_arena *scratch;
+} given;
+static float output_memory[3][1024];
+static int n_refused;
+
+static int is_untouched(void) {
+    const unsigned char *bytes = (const unsigned char *)output_memory;
+    size_t i;
+    for (i = 0; i < sizeof output_memory && bytes[i] == 0xA5;) i++;
+    return i == sizeof output_memory;
+}
+static void start_giving(void) {
+    memset(&given, 0, sizeof given);
+    memset(output_memory, 0xA5, sizeof output_memory);
+    given.scratch = &scratch;
+    n_refused = 0;
+}
+static void give_outputs(void) { memset(output_memory, 0xA5, sizeof output_memory); }
+
+static tfm_tensor dims4(void *data, int rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3) {
+    tfm_tensor t = tfm_tensor_4d(data, TFM_F32, d0, d1, d2, d3);
+    return tfm_tensor_make(data, TFM_F32, rank, t.dims);
+}
+
+static tfm_status call_positions(void) {
+    return tfm_positions(given.out, (const tfm_position_options *)given.weights, given.numbers,
+                         &err);
+}
+static tfm_status call_norm(void) {
+    return tfm_layer_norm(given.out, given.x, (const tfm_norm_weights *)given.weights, &err);
+}
+static tfm_status call_linear(void) {
+    return tfm_linear(given.out, given.x, (const tfm_linear_weights *)given.weights, &err);
+}
+static tfm_status call_softmax(void) { return tfm_softmax(given.out, given.x, &err); }
+static tfm_status call_ffn(void) {
+    return tfm_feed_forward(given.out, given.x, (const tfm_ffn_weights *)given.weights,
+                            given.scratch, &err);
+}
+static tfm_status call_mask_ids(void) {
+    return tfm_mask_from_ids(given.out, given.numbers, 0, &err);
+}
+static tfm_status call_mask_lengths(void) {
+    return tfm_mask_from_lengths(given.out, given.numbers, &err);
+}
+static tfm_status call_mask_causal(void) { return tfm_mask_causal(given.out, &err); }
+static tfm_status call_dot_product(void) {
+    return tfm_scaled_dot_product_attention(given.out, given.attention, given.x, given.key,
+                                            given.value, 0, given.masks, given.scratch, &err);
+}
+static tfm_status call_attention(void) {
+    return tfm_multi_head_attention(given.out, given.attention,
+                                    (const tfm_attention_weights *)given.weights, given.x,
+                                    given.key, given.value, given.masks, given.scratch, &err);
+}
+static tfm_status call_encoder(void) {
+    return tfm_encoder(given.out, given.attention, (const tfm_encoder_weights *)given.weights,
+                       given.x, given.masks, given.scratch, &err);
+}
+static tfm_status call_encoder_layer(void) {
+    return tfm_encoder_layer(given.out, given.attention,
+                             (const tfm_encoder_layer_weights *)given.weights, given.x, given.masks,
+                             given.scratch, &err);
+}
+static tfm_status call_decoder(void) {
+    return tfm_decoder(given.out, given.attention, given.cross,
+                       (const tfm_decoder_weights *)given.weights, given.x, given.key, given.masks,
+                       given.cross_masks, given.scratch, &err);
+}
+static tfm_status call_decoder_layer(void) {
+    return tfm_decoder_layer(given.out, given.attention, given.cross,
+                             (const tfm_decoder_layer_weights *)given.weights, given.x, given.key,
+                             given.masks, given.cross_masks, given.scratch, &err);
+}
+
+/* The call must fail so, say that, and leave outputs and scratch as they were. */
+static void refused(function call, tfm_status expected, const char *says) {
+    tfm_status status;
+    size_t used = given.scratch ? given.scratch->used : 0;
+    err.text[0] = 0, err.status = TFM_OK;
+    status = call();
+    if (status == expected && err.status == expected && strstr(err.text, says) && is_untouched() &&
+        (!given.scratch || given.scratch->used == used))
+        test_passed++, n_refused++;
+    else
+        CHECK(0, "'%s' expected, got %s: %s%s", says, tfm_status_text(status), err.text,
+              is_untouched() ? "" : "; an output was written");
+}
+static void accepted(function call) {
+    CHECK(call() == TFM_OK, "%s", err.text);
+    give_outputs();
+}
+
+/* How a tensor is checked: it may be missing; all of its dimensions, or the last, are known. */
+enum { OPTIONAL = 1, SHAPED = 2, WIDE = 4 };
+
+/* Makes the tensor wrong in all ways that there are. */
+static void wrong_tensor(function call, tfm_tensor *t, const char *name, int how) {
+    tfm_tensor kept = *t;
+    char says[96];
+    int i;
+    snprintf(says, sizeof says, "%s is %s, expected", name, kept.dtype == TFM_F32 ? "I32" : "F64");
+    t->dtype = kept.dtype == TFM_F32 ? TFM_I32 : TFM_F64;
+    refused(call, TFM_E_DTYPE, says), *t = kept;
+    snprintf(says, sizeof says, "%s has rank 0, expected", name), t->rank = 0;
+    refused(call, TFM_E_SHAPE, says), *t = kept;
+    snprintf(says, sizeof says, "%s has rank 9, expected", name), t->rank = TFM_MAX_RANK + 1;
+    refused(call, TFM_E_SHAPE, says), *t = kept;
+    snprintf(says, sizeof says, "%s: the last stride is 2", name), t->strides[t->rank - 1] = 2;
+    refused(call, TFM_E_SHAPE, says), *t = kept;
+    snprintf(says, sizeof says, "%s has no data", name), t->data = NULL;
+    if (!(how & OPTIONAL)) refused(call, TFM_E_ARGUMENT, says);
+    *t = kept;
+    snprintf(says, sizeof says, "%s is [", name);
+    for (i = how & SHAPED ? 0 : how & WIDE ? t->rank - 1 : t->rank; i < t->rank; i++) {
+        t->dims[i]++;
+        refused(call, TFM_E_SHAPE, says), *t = kept;
+    }
+}
+/* The same of one that the call is given by its address. */
+static void wrong_argument(function call, const tfm_tensor **which, const char *name, int how) {
+    const tfm_tensor *kept = *which;
+    tfm_tensor t = *kept;
+    char says[96];
+    *which = &t;
+    wrong_tensor(call, &t, name, how);
+    *which = NULL;
+    snprintf(says, sizeof says, "%s: no tensor", name);
+    if (how & OPTIONAL) accepted(call);
+    else refused(call, TFM_E_ARGUMENT, says);
+    *which = kept;
+}
+static void wrong_output(function call, tfm_tensor *t, const char *name, int how) {
+    tfm_tensor kept = *t;
+    wrong_tensor(call, t, name, how);
+    if (how & OPTIONAL) {
+        t->data = NULL;
+        accepted(call);
+        *t = kept;
+    }
+}
+
+/* Each arena that is too small is; a measuring one tells what suffices. */
+static void small_arenas(function call) {
+    tfm_arena measure = tfm_arena_measuring(), arena;
+    size_t at;
+    given.scratch = &measure;
+    CHECK(call() == TFM_OK && is_untouched() && measure.used == 0, "%s", err.text);
+    given.scratch = &arena;
+    for (at = 0; at + 64 <= measure.peak; at += 64) {
+        arena = tfm_arena_make(scratch_memory, at);
+        refused(call, TFM_E_ARENA, "are needed");
+    }
+    arena = tfm_arena_make(scratch_memory, measure.peak);
+    CHECK(call() == TFM_OK && !is_untouched(), "");
+    give_outputs();
+    given.scratch = NULL;
+    refused(call, TFM_E_ARGUMENT, "scratch: none given");
+    given.scratch = &scratch;
+}
+
+/* ---- weights to make wrong: D 8, 2 heads of K 3 and W 5, F 7, the memory's width 6 ---- */
+
+static tfm_linear_weights linear_of(int64_t out, int64_t in, unsigned seed) {
+    tfm_linear_weights w;
+    w.weight = pattern(2, out, in, 0, seed), w.bias = pattern(1, out, 0, 0, seed + 1);
+    return w;
+}
+static tfm_norm_weights norm_of(int64_t D, unsigned seed) {
+    tfm_norm_weights w;
+    memset(&w, 0, sizeof w);
+    w.weight = pattern(1, D, 0, 0, seed), w.bias = pattern(1, D, 0, 0, seed + 1);
+    return w;
+}
+static tfm_attention_weights attention_of(int64_t memory, unsigned seed) {
+    tfm_attention_weights w;
+    memset(&w, 0, sizeof w);
+    w.n_heads = 2;
+    w.query = linear_of(6, 8, seed), w.key = linear_of(6, memory, seed + 2);
+    w.value = linear_of(10, memory, seed + 4), w.out = linear_of(8, 10, seed + 6);
+    return w;
+}
+static tfm_ffn_weights ffn_of(unsigned seed) {
+    tfm_ffn_weights w;
+    w.linear1 = linear_of(7, 8, seed), w.linear2 = linear_of(8, 7, seed + 2);
+    w.activation = TFM_RELU;
+    return w;
+}
+
+static void wrong_linear(function call, tfm_linear_weights *w, const char *name) {
+    char part[64];
+    snprintf(part, sizeof part, "%s.weight", name);
+    wrong_tensor(call, &w->weight, part, WIDE);
+    snprintf(part, sizeof part, "%s.bias", name);
+    wrong_tensor(call, &w->bias, part, SHAPED | OPTIONAL);
+}
+static void wrong_norm(function call, tfm_norm_weights *w, const char *name) {
+    tfm_norm_weights kept = *w;
+    char part[64];
+    snprintf(part, sizeof part, "%s.weight", name);
+    wrong_tensor(call, &w->weight, part, SHAPED | OPTIONAL);
+    snprintf(part, sizeof part, "%s.bias", name);
+    wrong_tensor(call, &w->bias, part, SHAPED | OPTIONAL);
+    snprintf(part, sizeof part, "%s.eps is negative or no number", name);
+    w->eps = -1e-9;
+    refused(call, TFM_E_ARGUMENT, part);
+    w->eps = (double)NAN;
+    refused(call, TFM_E_ARGUMENT, part), *w = kept;
+}
+static void wrong_ffn(function call, tfm_ffn_weights *w) {
+    tfm_ffn_weights kept = *w;
+    wrong_linear(call, &w->linear1, "linear1");
+    wrong_linear(call, &w->linear2, "linear2");
+    w->linear2.weight.dims[0]--, w->linear2.bias.dims[0]--;
+    refused(call, TFM_E_SHAPE, "linear2.weight is [7, 7], expected 8 rows"), *w = kept;
+#ifndef __cplusplus /* where such an enum is not */
+    w->activation = (tfm_activation)-1;
+    refused(call, TFM_E_ARGUMENT, "activation is -1, no activation");
+    w->activation = (tfm_activation)(TFM_GELU_SIGMOID + 1);
+    refused(call, TFM_E_ARGUMENT, "activation is 5, no activation"), *w = kept;
+#endif
+}
+static void wrong_attention(function call, tfm_attention_weights *w, const char *name) {
+    tfm_attention_weights kept = *w;
+    static const char *const parts[] = {"query", "key", "value", "out"};
+    tfm_linear_weights *linears_of[4];
+    char says[64];
+    int i;
+    linears_of[0] = &w->query, linears_of[1] = &w->key;
+    linears_of[2] = &w->value, linears_of[3] = &w->out;
+    for (i = 0; i < 4; i++) {
+        snprintf(says, sizeof says, "%s %s", name, parts[i]);
+        if (i < 3) wrong_linear(call, linears_of[i], says);
+        else wrong_tensor(call, &w->out.bias, "out.bias", SHAPED | OPTIONAL);
+    }
+    snprintf(says, sizeof says, "%s out.weight", name);
+    w->out.weight.dims[1]++;
+    refused(call, TFM_E_SHAPE, says), *w = kept;
+    snprintf(says, sizeof says, "%s: n_heads is 0, expected 1 or more", name), w->n_heads = 0;
+    refused(call, TFM_E_ARGUMENT, says), *w = kept;
+    snprintf(says, sizeof says, "%s: query projects to 6 columns, key to 4", name);
+    w->key.weight.dims[0] = w->key.bias.dims[0] = 4;
+    refused(call, TFM_E_SHAPE, says), *w = kept;
+    w->query.weight.dims[0] = w->query.bias.dims[0] = 0;
+    w->key.weight.dims[0] = w->key.bias.dims[0] = 0;
+    refused(call, TFM_E_SHAPE, "0 and 10 columns do not divide into 2 heads"), *w = kept;
+    w->value.weight.dims[0] = w->value.bias.dims[0] = 0;
+    refused(call, TFM_E_SHAPE, "6 and 0 columns do not divide into 2 heads"), *w = kept;
+    w->value.weight.dims[0] = w->value.bias.dims[0] = 9;
+    refused(call, TFM_E_SHAPE, "6 and 9 columns do not divide into 2 heads"), *w = kept;
+    w->query.weight.dims[0] = w->query.bias.dims[0] = 5;
+    w->key.weight.dims[0] = w->key.bias.dims[0] = 5;
+    refused(call, TFM_E_SHAPE, "5 and 10 columns do not divide into 2 heads"), *w = kept;
+}
+/* An attention that is added to the stream, and has no output projection. */
+static void wrong_residual(function call, tfm_attention_weights *w, const char *name) {
+    tfm_attention_weights kept = *w;
+    char says[64];
+    wrong_attention(call, w, name);
+    snprintf(says, sizeof says, "%s gives 10 columns, expected 8", name);
+    w->out.weight.data = NULL;
+    refused(call, TFM_E_SHAPE, says), *w = kept;
+}
+/* Masks of B 2, H 2. */
+static void wrong_masks(function call, const tfm_masks **which, int64_t T, int64_t S) {
+    int32_t lengths[2];
+    tfm_masks masks;
+    unsigned char hidden[2 * 2 * 5 * 5];
+    memset(&masks, 0, sizeof masks), memset(hidden, 0, sizeof hidden);
+    *which = &masks;
+    accepted(call);
+    masks.key_padding = tfm_tensor_2d(hidden, TFM_BOOL, 2, S);
+    accepted(call), wrong_tensor(call, &masks.key_padding, "key_padding", SHAPED | OPTIONAL);
+    memset(&masks, 0, sizeof masks);
+    masks.attention = tfm_tensor_2d(hidden, TFM_BOOL, T, S);
+    accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
+    masks.attention = tfm_tensor_3d(hidden, TFM_BOOL, 2, T, S);
+    accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
+    masks.attention = tfm_tensor_3d(hidden, TFM_BOOL, 4, T, S);
+    accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
+    memset(&masks, 0, sizeof masks);
+    masks.key_lengths = lengths;
+    lengths[0] = (int32_t)S, lengths[1] = 0;
+    accepted(call), lengths[1] = -1;
+    refused(call, TFM_E_ARGUMENT, "key_lengths[1] is -1, expected 0 to"), lengths[1] = 0;
+    lengths[0]++;
+    refused(call, TFM_E_ARGUMENT, "key_lengths[0] is "), lengths[0]--;
+    masks.causal = 1;
+    accepted(call);
+    *which = NULL;
+}
+
+static void wrong_positions(void) {
+    tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0), table = pattern(2, 4, 8, 0, 41), row;
+    tfm_position_options o;
+    int32_t lengths[2] = {3, 1};
+    int64_t D, i;
+    int both, same = 1;
+    start_giving();
+    memset(&o, 0, sizeof o);
+    given.out = &out, given.weights = &o, given.numbers = lengths;
+    accepted(call_positions), wrong_tensor(call_positions, &out, "out", 0);
+    given.out = NULL;
+    refused(call_positions, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+    given.weights = NULL;
+    refused(call_positions, TFM_E_ARGUMENT, "options: none given"), given.weights = &o;
+#ifndef __cplusplus
+    o.kind = (tfm_position_kind)-1;
+    refused(call_positions, TFM_E_ARGUMENT, "options.kind is -1");
+    o.kind = (tfm_position_kind)(TFM_POSITIONS_NONE + 1);
+    refused(call_positions, TFM_E_ARGUMENT, "no kind of positions");
+#endif
+    o.kind = TFM_POSITIONS_LEARNED, o.table = table;
+    accepted(call_positions), wrong_tensor(call_positions, &o.table, "options.table", WIDE);
+    o.first = 2;
+    refused(call_positions, TFM_E_TOO_LONG, "5 positions needed, options.table has 4");
+    o.first = -1;
+    refused(call_positions, TFM_E_ARGUMENT, "options.first is -1, out of range");
+    o.first = INT64_MAX - 2;
+    refused(call_positions, TFM_E_ARGUMENT, "options.first is 9223372036854775805, out");
+    CHECK(n_refused > 10, "positions: %d times refused", n_refused);
+    o.kind = TFM_POSITIONS_NONE, o.first = 0;
+    CHECK(call_positions() == TFM_OK, "");
+    for (i = 0; i < 48; i++) same &= output_memory[0][i] == 0.0f;
+    CHECK(same, "no positions: zeros");
+    /* with one frequency there is nothing between the first and the last */
+    for (D = 2; D < 4; D++)
+        for (both = 0; both < 2; both++) {
+            memset(&o, 0, sizeof o);
+            o.divisor_half = 1, o.double_angles = both, o.first = 2;
+            row = tfm_tensor_2d(output_memory[0], TFM_F32, 1, D);
+            CHECK(tfm_positions(&row, &o, NULL, &err) == TFM_OK &&
+                      fabs((double)output_memory[0][0] - sin(2.0)) < 1e-6 &&
+                      fabs((double)output_memory[0][1] - cos(2.0)) < 1e-6,
+                  "divisor D/2 - 1, %d columns", (int)D);
+        }
+}
+
+static void wrong_modules(void) {
+    tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0), x = pattern(3, 2, 3, 8, 42);
+    tfm_tensor four = dims4(x.data, 4, 2, 3, 1, 8),
+               four_out = dims4(output_memory[0], 4, 2, 3, 1, 8);
+    tfm_norm_weights norm = norm_of(8, 43);
+    tfm_linear_weights linear = linear_of(8, 8, 45);
+    tfm_ffn_weights ffn = ffn_of(47);
+    tfm_arena measure = tfm_arena_measuring();
+    const void *all[4];
+    int kind;
+    static const function calls[] = {call_norm, call_linear, call_softmax, call_ffn};
+    start_giving();
+    given.out = &out, given.x = &x;
+    all[0] = &norm, all[1] = &linear, all[2] = NULL, all[3] = &ffn;
+    for (kind = 0; kind < 4; kind++) {
+        given.weights = all[kind];
+        accepted(calls[kind]);
+        wrong_argument(calls[kind], &given.x, "x", 0);
+        wrong_output(calls[kind], &out, "out", SHAPED);
+        given.out = NULL;
+        refused(calls[kind], TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        if (kind == 0) wrong_norm(call_norm, &norm, "norm");
+        if (kind == 1) wrong_linear(call_linear, &linear, "linear");
+        if (kind == 3) wrong_ffn(call_ffn, &ffn), small_arenas(call_ffn);
+        given.weights = NULL;
+        if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "none given");
+        else accepted(calls[kind]); /* a norm without weights; softmax has none */
+        /* more than three dimensions are blocks of rows only where they lie evenly */
+        given.weights = all[kind], given.x = &four, given.out = &four_out;
+        four_out.strides[0] = 28;
+        refused(calls[kind], TFM_E_SHAPE, "out: dimension 0 must be contiguous");
+        four.strides[0] = 28;
+        refused(calls[kind], TFM_E_SHAPE, "x: dimension 0 must be contiguous");
+        four.strides[0] = four_out.strides[0] = 24;
+        accepted(calls[kind]), given.x = &x, given.out = &out;
+    }
+    norm = norm_of(1, 49), norm.kind = TFM_NORM_DEVIATION;
+    x = pattern(2, 3, 1, 0, 51), out = tfm_tensor_2d(output_memory[0], TFM_F32, 3, 1);
+    given.weights = &norm;
+    refused(call_norm, TFM_E_SHAPE, "norm: 1 columns cannot be normalized");
+    norm.kind = TFM_NORM_VARIANCE;
+    accepted(call_norm);
+    given.weights = NULL, x.dims[1] = out.dims[1] = 0;
+    refused(call_norm, TFM_E_SHAPE, "norm: 0 columns cannot be normalized");
+    x = tfm_tensor_3d(NULL, TFM_F32, 2, 0, 8), out = x, given.weights = &linear;
+    CHECK(call_linear() == TFM_OK && is_untouched(), "no rows: nothing to do");
+    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, INT64_MAX / 8, 8), out = x;
+    given.weights = &ffn, given.scratch = &measure;
+    refused(call_ffn, TFM_E_OVERFLOW, "overflow");
+    CHECK(n_refused > 100, "norm, linear, softmax, feed-forward: %d times refused", n_refused);
+}
+
+static void wrong_mask_helpers(void) {
+    static const function calls[] = {call_mask_ids, call_mask_lengths, call_mask_causal};
+    static const int32_t numbers[6] = {1, 2, 0, 3, 0, 0};
+    tfm_tensor mask = tfm_tensor_2d(output_memory[0], TFM_BOOL, 2, 3);
+    int i;
+    start_giving();
+    given.out = &mask;
+    for (i = 0; i < 3; i++) {
+        given.numbers = numbers;
+        accepted(calls[i]), wrong_tensor(calls[i], &mask, "mask", 0);
+        given.out = NULL;
+        refused(calls[i], TFM_E_ARGUMENT, "mask: no tensor"), given.out = &mask;
+        given.numbers = NULL;
+        if (i < 2) refused(calls[i], TFM_E_ARGUMENT, "ids or lengths: none given");
+    }
+    CHECK(n_refused > 15, "masks: %d times refused", n_refused);
+}
+
+static void wrong_unpack(void) {
+    tfm_tensor weight = pattern(2, 18, 8, 0, 53), bias = pattern(1, 18, 0, 0, 54);
+    tfm_attention_weights w, kept;
+    tfm_tensor t;
+    memset(&w, 0, sizeof w), memset(&kept, 0, sizeof kept);
+    CHECK_FAILS(tfm_attention_unpack(NULL, &weight, &bias, &err), TFM_E_ARGUMENT, "weights: none");
+    CHECK_FAILS(tfm_attention_unpack(&w, NULL, &bias, &err), TFM_E_ARGUMENT,
+                "in_proj_weight: no tensor");
+    t = weight, t.dims[0] = 17;
+    CHECK_FAILS(tfm_attention_unpack(&w, &t, &bias, &err), TFM_E_SHAPE,
+                "17 rows are not three equal parts");
+    t = bias, t.dims[0] = 17;
+    CHECK_FAILS(tfm_attention_unpack(&w, &weight, &t, &err), TFM_E_SHAPE,
+                "in_proj_bias is [17], expected [18]");
+    CHECK(memcmp(&w, &kept, sizeof w) == 0, "what is refused is not unpacked");
+    t.data = NULL;
+    CHECK(tfm_attention_unpack(&w, &weight, &t, &err) == TFM_OK && !w.value.bias.data &&
+              w.value.weight.data == (float *)weight.data + 96,
+          "a bias without data is none");
+    CHECK(tfm_attention_unpack(&w, &weight, NULL, &err) == TFM_OK && !w.query.bias.data,
+          "nor is one that is not given");
+    CHECK(tfm_attention_unpack(&w, &weight, &bias, &err) == TFM_OK &&
+              w.key.bias.data == (float *)bias.data + 6,
+          "thirds of the bias");
+}
+
+static void wrong_dot_product(void) {
+    int rank;
+    start_giving();
+    for (rank = 3; rank <= 4; rank++) {
+        int64_t H = rank == 4 ? 2 : 3;
+        tfm_tensor q, k, v, out, weights;
+        q = rank == 4 ? dims4(pattern(3, 4, 3, 5, 55).data, 4, 2, H, 3, 5)
+                      : pattern(3, 2, 3, 5, 55);
+        k = rank == 4 ? dims4(pattern(3, 4, 4, 5, 56).data, 4, 2, H, 4, 5)
+                      : pattern(3, 2, 4, 5, 56);
+        v = rank == 4 ? dims4(pattern(3, 4, 4, 6, 57).data, 4, 2, H, 4, 6)
+                      : pattern(3, 2, 4, 6, 57);
+        out = rank == 4 ? dims4(output_memory[0], 4, 2, H, 3, 6)
+                        : dims4(output_memory[0], 3, 2, 3, 6, 0);
+        weights = rank == 4 ? dims4(output_memory[1], 4, 2, H, 3, 4)
+                            : dims4(output_memory[1], 3, 2, 3, 4, 0);
+        given.x = &q, given.key = &k, given.value = &v, given.out = &out;
+        given.attention = &weights;
+        accepted(call_dot_product);
+        wrong_argument(call_dot_product, &given.x, "query", 0);
+        wrong_argument(call_dot_product, &given.key, "key", WIDE);
+        wrong_argument(call_dot_product, &given.value, "value", 0);
+        k.dims[0] = 1;
+        refused(call_dot_product, TFM_E_SHAPE, "key is [1, "), k.dims[0] = 2;
+        v.dims[0] = 1;
+        refused(call_dot_product, TFM_E_SHAPE, "value is [1, "), v.dims[0] = 2;
+        wrong_output(call_dot_product, &out, "context", SHAPED);
+        wrong_output(call_dot_product, &weights, "weights", SHAPED | OPTIONAL);
+        given.out = NULL;
+        refused(call_dot_product, TFM_E_ARGUMENT, "context: no tensor"), given.out = &out;
+        given.attention = NULL;
+        accepted(call_dot_product);
+        small_arenas(call_dot_product);
+        if (rank == 4) wrong_masks(call_dot_product, &given.masks, 3, 4);
+    }
+    CHECK(n_refused > 80, "scaled dot-product: %d times refused", n_refused);
+}
+
+static void wrong_multi_head(void) {
+    tfm_tensor q = pattern(3, 2, 3, 8, 58), k = pattern(3, 2, 4, 6, 59), v = k;
+    tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0);
+    tfm_tensor weights = dims4(output_memory[1], 4, 2, 2, 3, 4);
+    tfm_attention_weights w = attention_of(6, 60), kept = w;
+    start_giving();
+    given.out = &out, given.attention = &weights, given.weights = &w;
+    given.x = &q, given.key = &k, given.value = &v;
+    accepted(call_attention);
+    wrong_argument(call_attention, &given.x, "query", 0);
+    wrong_argument(call_attention, &given.key, "key", 0);
+    wrong_argument(call_attention, &given.value, "value", 0);
+    k.dims[0] = 1;
+    refused(call_attention, TFM_E_SHAPE, "key is [1, "), k.dims[0] = 2;
+    v.dims[1] = 3;
+    refused(call_attention, TFM_E_SHAPE, "value is [2, 3, 6], expected [2, 4, 6]"), v.dims[1] = 4;
+    wrong_output(call_attention, &out, "out", SHAPED);
+    wrong_output(call_attention, &weights, "attention", SHAPED | OPTIONAL);
+    given.attention = NULL;
+    accepted(call_attention), given.attention = &weights;
+    given.out = NULL;
+    refused(call_attention, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+    given.weights = NULL;
+    refused(call_attention, TFM_E_ARGUMENT, "weights or scratch: none given"), given.weights = &w;
+    wrong_attention(call_attention, &w, "attention");
+    wrong_masks(call_attention, &given.masks, 3, 4);
+    small_arenas(call_attention);
+    w.out.weight.data = NULL, out.dims[2] = 10, out.strides[1] = 10, out.strides[0] = 30;
+    accepted(call_attention), w = kept; /* the contexts themselves */
+    CHECK(n_refused > 100, "multi-head attention: %d times refused", n_refused);
+}
+
+/* The attention of a stack, which must be row-major. */
+static void wrong_stack_attention(function call, tfm_tensor *t, const char *name) {
+    tfm_tensor kept = *t;
+    char says[64];
+    wrong_output(call, t, name, SHAPED | OPTIONAL);
+    snprintf(says, sizeof says, "%s must be row-major", name);
+    t->strides[t->rank - 2]++;
+    refused(call, TFM_E_SHAPE, says), *t = kept;
+}
+
+static void wrong_encoders(void) {
+    tfm_tensor x = pattern(3, 2, 3, 8, 70), out = dims4(output_memory[0], 3, 2, 3, 8, 0);
+    int64_t dims[5] = {2, 2, 2, 3, 3};
+    tfm_tensor attention = tfm_tensor_make(output_memory[1], TFM_F32, 5, dims), expected;
+    tfm_encoder_layer_weights layers[2], kept;
+    tfm_encoder_weights w;
+    tfm_norm_weights norm = norm_of(8, 71);
+    tfm_arena measure = tfm_arena_measuring();
+    function call;
+    int one;
+    memset(layers, 0, sizeof layers);
+    layers[0].self_attn = attention_of(8, 72), layers[0].ffn = ffn_of(80);
+    layers[0].norm1 = norm_of(8, 84), layers[0].norm2 = norm_of(8, 86);
+    kept = layers[1] = layers[0];
+    w.layers = layers, w.n_layers = 2, w.norm = &norm;
+    start_giving();
+    given.out = &out, given.x = &x, given.attention = &attention;
+    for (one = 0; one < 2; one++) {
+        call = one ? call_encoder_layer : call_encoder;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        if (one) attention = tfm_tensor_make(output_memory[1], TFM_F32, 4, dims + 1);
+        accepted(call);
+        wrong_argument(call, &given.x, "x", 0);
+        wrong_output(call, &out, "out", SHAPED);
+        given.out = NULL;
+        refused(call, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        given.weights = NULL;
+        refused(call, TFM_E_ARGUMENT, "none given");
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        wrong_stack_attention(call, &attention, "attention");
+        given.attention = NULL;
+        accepted(call);
+        wrong_residual(call, &layers[1].self_attn, "self_attn");
+        wrong_ffn(call, &layers[1].ffn);
+        wrong_norm(call, &layers[1].norm1, "norm1");
+        wrong_norm(call, &layers[1].norm2, "norm2");
+#ifndef __cplusplus
+        layers[1].order = (tfm_norm_order)7;
+        refused(call, TFM_E_ARGUMENT, "order is 7, no order"), layers[1] = kept;
+#endif
+        wrong_masks(call, &given.masks, 3, 3);
+        small_arenas(call);
+        given.attention = &attention;
+    }
+    given.weights = &w, given.attention = NULL;
+    wrong_norm(call_encoder, &norm, "norm");
+    w.n_layers = 0, w.layers = NULL;
+    CHECK(call_encoder() == TFM_OK, "");
+    expected = test_like(x);
+    CHECK(tfm_layer_norm(&expected, &x, &norm, &err) == TFM_OK &&
+              test_difference(&expected, &out) == 0,
+          "no layers: the norm alone");
+    give_outputs();
+    w.norm = NULL, given.scratch = &measure, w.n_layers = 2, w.layers = layers;
+    /* sizes that no memory has */
+    layers[0] = kept;
+    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, (int64_t)1 << 53, 8), out = x;
+    CHECK(call_encoder() == TFM_OK, "2^53 positions: %s", err.text);
+    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, (int64_t)1 << 58, 8), out = x;
+    refused(call_encoder, TFM_E_OVERFLOW, "");
+    CHECK(n_refused > 200, "encoders: %d times refused", n_refused);
+}
+
+static void wrong_decoders(void) {
+    tfm_tensor x = pattern(3, 2, 3, 8, 90), memory = pattern(3, 2, 4, 6, 91);
+    tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0);
+    int64_t dims[5] = {2, 2, 2, 3, 3}, cross_dims[5] = {2, 2, 2, 3, 4};
+    tfm_tensor self = tfm_tensor_make(output_memory[1], TFM_F32, 5, dims);
+    tfm_tensor cross = tfm_tensor_make(output_memory[2], TFM_F32, 5, cross_dims);
+    tfm_decoder_layer_weights layers[2], kept;
+    tfm_decoder_weights w;
+    tfm_norm_weights norm = norm_of(8, 92);
+    function call;
+    int one;
+    memset(layers, 0, sizeof layers);
+    layers[0].self_attn = attention_of(8, 93), layers[0].cross_attn = attention_of(6, 101);
+    layers[0].ffn = ffn_of(109), layers[0].norm1 = norm_of(8, 113);
+    layers[0].norm2 = norm_of(8, 115), layers[0].norm3 = norm_of(8, 117);
+    kept = layers[1] = layers[0];
+    w.layers = layers, w.n_layers = 2, w.norm = &norm;
+    start_giving();
+    given.out = &out, given.x = &x, given.key = &memory;
+    given.attention = &self, given.cross = &cross;
+    for (one = 0; one < 2; one++) {
+        call = one ? call_decoder_layer : call_decoder;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        if (one) {
+            self = tfm_tensor_make(output_memory[1], TFM_F32, 4, dims + 1);
+            cross = tfm_tensor_make(output_memory[2], TFM_F32, 4, cross_dims + 1);
+        }
+        accepted(call);
+        wrong_argument(call, &given.x, "x", 0);
+        wrong_argument(call, &given.key, "memory", 0);
+        memory.dims[0] = 1;
+        refused(call, TFM_E_SHAPE, "memory is [1, 4, 6], expected [2, 4, 6]"), memory.dims[0] = 2;
+        wrong_output(call, &out, "out", SHAPED);
+        given.out = NULL;
+        refused(call, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        given.weights = NULL;
+        refused(call, TFM_E_ARGUMENT, "none given");
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        wrong_stack_attention(call, &self, "self_attention");
+        wrong_stack_attention(call, &cross, "cross_attention");
+        given.attention = given.cross = NULL;
+        accepted(call);
+        wrong_residual(call, &layers[1].self_attn, "self_attn");
+        wrong_residual(call, &layers[1].cross_attn, "cross_attn");
+        wrong_ffn(call, &layers[1].ffn);
+        wrong_norm(call, &layers[1].norm1, "norm1");
+        wrong_norm(call, &layers[1].norm2, "norm2");
+        wrong_norm(call, &layers[1].norm3, "norm3");
+#ifndef __cplusplus
+        layers[1].order = (tfm_norm_order)7;
+        refused(call, TFM_E_ARGUMENT, "order is 7, no order"), layers[1] = kept;
+#endif
+        wrong_masks(call, &given.masks, 3, 3);
+        wrong_masks(call, &given.cross_masks, 3, 4);
+        small_arenas(call);
+        given.attention = &self, given.cross = &cross;
+    }
+    given.weights = &w, given.attention = given.cross = NULL;
+    wrong_norm(call_decoder, &norm, "norm");
+    w.n_layers = 0, w.layers = NULL, w.norm = NULL;
+    CHECK(call_decoder() == TFM_OK && memcmp(output_memory[0], x.data, 48 * sizeof(float)) == 0,
+          "no layers and no norm: a copy");
+    CHECK(n_refused > 300, "decoders: %d times refused", n_refused);
+}
+
 int main(void) {
     scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
     positions();
@@ -613,5 +1266,14 @@ int main(void) {
     stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
     stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
     no_layers();
+    SECTION("what is refused");
+    wrong_positions();
+    wrong_modules();
+    wrong_mask_helpers();
+    wrong_unpack();
+    wrong_dot_product();
+    wrong_multi_head();
+    wrong_encoders();
+    wrong_decoders();
     return test_done("test_modules");
 }
