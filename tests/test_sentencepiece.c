@@ -377,6 +377,12 @@ static void wire(void) {
     begin_file();
     put_piece("<0x41>", 0, 6);
     REFUSED("piece 8: a byte, and byte_fallback is false");
+    begin_file();
+    put_piece_of("\0", 1, 0, 1);
+    REFUSED("piece 8: it has a NUL");
+    begin_file();
+    put_trainer(35, 1), put_piece_of("\0\0", 2, 0, 1);
+    REFUSED("piece 8: it has a NUL");
     for (i = 0; i < 4; i++) {
         static const char *const bad[] = {"<0x-1>", "<0xZZ>", "<0xa0>", "<0x041>"};
         begin_file();
@@ -399,7 +405,8 @@ static void wire(void) {
 typedef struct unit_row {
     unsigned at, value;
 } unit_row;
-static void put_charsmap(const unit_row *rows, int n, const char *strings, size_t size) {
+static void put_rules(unsigned spec, const unit_row *rows, int n, const char *strings,
+                      size_t size) {
     static unsigned char map[4 + 1024 + 4096];
     size_t begin = n_built;
     unsigned i, k;
@@ -412,7 +419,11 @@ static void put_charsmap(const unit_row *rows, int n, const char *strings, size_
     }
     memcpy(map + 1028, strings, size);
     put_field(2, map, 1028 + size);
-    wrap(3, begin);
+    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* the way back has rules alone */
+    wrap(spec, begin);
+}
+static void put_charsmap(const unit_row *rows, int n, const char *strings, size_t size) {
+    put_rules(3, rows, n, strings, size);
 }
 
 static void charsmaps(void) {
@@ -538,6 +549,156 @@ static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tf
     size_t size = 0;
     if (tfm_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK) return err.text;
     return text;
+}
+
+/* The ids and texts that only unusual pieces and rules give. */
+static void rare(void) {
+    /* 'b' behind 'b' for ever, and a rule at each; C3 without what makes it a character */
+    static const unit_row rules[] = {{0, 0}, {98, 98 | 1 << 8 | 98u << 10}};
+    static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
+    static const unit_row half[] = {{0, 0}, {195, 195 | 1 << 8 | 128u << 10}, {67, 0x80000000u}};
+    char text[2000], many[256];
+    static const int32_t letter = 4;
+    tfm_model *m;
+    spm_file f;
+    int32_t *ids = (int32_t *)test_memory(4 * 2000), i, count;
+    SECTION("rare pieces and rules");
+    memset(text, 'b', sizeof text), text[40] = 0;
+    begin_file(), put_charsmap(rules, 2, "a", 2);
+    m = load(plain_file(built, n_built, 8));
+    CHECK(m != NULL, "%s", err.text);
+    IDS_ARE(m, text, 7, 3); /* 32 of them, and 8 */
+    tfm_free_model(m);
+    begin_file(), put_charsmap(half, 3, "a", 2);
+    m = load(plain_file(built, n_built, 8));
+    CHECK(m != NULL, "%s", err.text);
+    IDS_ARE(m,
+            "\xc3\xa9"
+            "b",
+            7, 0, 4); /* what is left of the character is none */
+    tfm_free_model(m);
+    for (i = 0; i < 2000; i++) ids[i] = 4;
+    begin_file(), put_rules(5, rules, 2, "a", 2);
+    m = load(plain_file(built, n_built, 8));
+    CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "the way back: '%s' %s",
+          m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
+    tfm_free_model(m);
+    begin_file(), put_rules(5, ring, 2, "a", 2);
+    m = load(plain_file(built, n_built, 8));
+    CHECK(m && decodes(m, ids, 1100, (memset(text, 'b', sizeof text), text), 1100),
+          "a ring on the way back, and 1100 letters");
+    tfm_free_model(m);
+
+    begin_file(), put_trainer(3, 2);
+    for (i = 1; i <= 70; i++) {
+        memset(many, 'z', (size_t)i);
+        put_piece_of(many, (size_t)i, 0, 4);
+    }
+    m = load(plain_file(built, n_built, 78));
+    CHECK(m != NULL, "%s", err.text);
+    memset(many, 'z', 70), many[70] = 0;
+    IDS_ARE(m, many, 6, 71, 13); /* 64 of them, and 6 */
+    tfm_free_model(m);
+
+    for (i = 1; i <= 2; i++) { /* unigram, BPE */
+        size_t begin;
+        n_built = 0;
+        put_piece("<unk>", 0, 2), put_piece("a", -1, 1), put_piece("b", -1, 1);
+        put_piece(" ", -1, 1), put_piece(" a", -1, 1);
+        put_trainer(3, (uint64_t)i);
+        begin = n_built;
+        put_number(5, 0), wrap(3, begin);
+        m = load(plain_file(built, n_built, 5));
+        CHECK(m != NULL, "%s", err.text);
+        IDS_ARE(m, "a  b", 4, 3, 2); /* spaces stay spaces */
+        tfm_free_model(m);
+    }
+    begin_file(), put_trainer(3, 2), put_piece(SPACE SPACE, -0.5f, 1);
+    m = load(plain_file(built, n_built, 9));
+    CHECK(m != NULL, "%s", err.text);
+    IDS_ARE(m, "ab b", 7, 4, 6, 4); /* two marks side by side join nothing else */
+    tfm_free_model(m);
+
+    /* an unused piece comes apart into what it was merged of: here a letter that is no piece */
+    begin_file(), put_trainer(3, 2), put_piece("bq", -0.1f, 5);
+    m = load(plain_file(built, n_built, 9));
+    CHECK(m != NULL, "%s", err.text);
+    IDS_ARE(m, "bqb", 6, 4, 0, 4);
+    tfm_free_model(m);
+    /* and no deeper than a hundred times: b^105, of which b^4 stays */
+    begin_file(), put_trainer(3, 2);
+    for (i = 2; i <= 105; i++) {
+        memset(many, 'b', (size_t)i);
+        put_piece_of(many, (size_t)i, (float)i, 5);
+    }
+    m = load(plain_file(built, n_built, 112));
+    memset(many, 'b', 105), many[105] = 0;
+    count = 0;
+    CHECK(m && tokenize(m, many, 105, ids, 2000, &count) == TFM_OK && count == 103 && ids[0] == 6 &&
+              ids[1] == 10 && ids[2] == 4 && ids[102] == 4,
+          "an unused piece in an unused piece, 104 deep: %d ids %s", (int)count, err.text);
+    tfm_free_model(m);
+
+    /* bytes, and a vocabulary that has some of them */
+    begin_file();
+    put_trainer(35, 1);
+    for (i = 0; i < 256; i++)
+        snprintf(many, sizeof many, "<0x%02X>", (unsigned)i), put_piece(many, 0, 6);
+    f = plain_file(built, n_built, 7);
+    f.src_words = "<pad>\n</s>\n<unk>\n<0xC3>\n<0xA9>\nb\nzz\n";
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", "
+               "\"src_unk\": 2, \"tgt_unk\": 2, \"start\": 1, \"end\": 1, \"forced\": 2";
+    m = load(f);
+    CHECK(m != NULL, "%s", err.text);
+    IDS_ARE(m, "b\xc3\xa9", 2, 5, 3, 4);
+    IDS_ARE(m, "\xc3\xbc", 2, 3, 2);
+    if (m) {
+        static const int32_t mixed[] = {3, 6, 3, 4, 2, 4, 1, 3}, target[] = {2, 5, 3, 4};
+        static char scratch[4096];
+        tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
+        /* a byte ends where no byte follows: a word, or a token that gives no text */
+        CHECK(strcmp(text_of(m, mixed, 8, TFM_FORM_TEXT),
+                     "\xef\xbf\xbdzz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd") == 0,
+              "'%s'", text_of(m, mixed, 8, TFM_FORM_TEXT));
+        CHECK(tfm_tokenize_target(m, "b\xc3\xa9", 3, TFM_FORM_TEXT, ids, 9, &count, &arena, &err) ==
+                      TFM_OK &&
+                  count == 4 && memcmp(ids, target, sizeof target) == 0,
+              "as a target: %d ids %s", (int)count, err.text);
+    }
+    tfm_free_model(m);
+    /* languages of the source alone may lie behind the target's ids */
+    begin_file();
+    f = plain_file(built, n_built, 12);
+    f.vt = 8;
+    f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
+               "\"end\": 2, \"src_language\": \"source\", \"languages\": {\"fra\": 11}";
+    m = load(f);
+    CHECK(m && strcmp(text_of(m, &letter, 1, TFM_FORM_TEXT), "b") == 0, "%s", err.text);
+    tfm_free_model(m);
+}
+
+/* More nodes than a trie's links can name. */
+static void too_many_nodes(void) {
+    enum { PIECES = 1060, SIZE = 7990 };
+    unsigned char *bytes = (unsigned char *)malloc((size_t)PIECES * (SIZE + 32)), *at = bytes;
+    int i;
+    SECTION("a trie of over eight million nodes");
+    if (!bytes) exit(2);
+    n_built = 0, put_piece("<unk>", 0, 2);
+    memcpy(at, built, n_built), at += n_built;
+    for (i = 0; i < PIECES; i++) {
+        char first[8];
+        n_built = 0, put_varint(SIZE + 3); /* of the piece; its text is tag, two bytes and text */
+        *at++ = 1 << 3 | 2, memcpy(at, built, n_built), at += n_built;
+        n_built = 0, put_varint(SIZE);
+        *at++ = 1 << 3 | 2, memcpy(at, built, n_built), at += n_built;
+        snprintf(first, sizeof first, "%04d", i);
+        memset(at, 'x', SIZE), memcpy(at, first, 4), at += SIZE;
+    }
+    CHECK(read_file(bytes, (size_t)(at - bytes)) != TFM_OK &&
+              strstr(err.text, "pieces: more than 8388608 nodes"),
+          "%s", err.text);
+    free(bytes);
 }
 
 static void files(void) {
@@ -705,8 +866,17 @@ static void sessions(void) {
             if (m) break;
         }
         tfm_free_model(m);
-        c.fail_at = 0;
         CHECK(clean && n > 20, "loading with each of %d allocations failing", n - 1);
+        f.src_words = "<unk>\n<s>\n</s>\na\nb\nc\nd\ne\n";
+        for (n = 1;; n++) {
+            c.calls = 0, c.fail_at = n;
+            m = load(f);
+            clean &= m ? 1 : err.status == TFM_E_MEMORY && c.live == 0;
+            if (m) break;
+        }
+        tfm_free_model(m);
+        c.fail_at = 0;
+        CHECK(clean && n > 20, "  and with a vocabulary, of %d", n - 1);
     }
 }
 
@@ -947,6 +1117,8 @@ int main(void) {
     wire();
     charsmaps();
     damaged();
+    rare();
+    too_many_nodes();
     files();
     sessions();
     unknowns();
