@@ -832,6 +832,15 @@ static void weights(void) {
                   strstr(err.text, r->says),
               "%s", err.text);
     }
+    {
+        tiny t = tiny_default();
+        st_writer w;
+        t.src = "";
+        tiny_write(&w, t);
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR,
+                    "src_vocabulary has 0 lines, its embedding 11 rows");
+    }
     for (i = 0; i < 2; i++) { /* values of another width, which two tensors agree on */
         static const char *const says[] = {"which do not divide into 2 heads",
                                            "expected 2 heads of 6 and 5"};

@@ -86,7 +86,10 @@ typedef struct kind {
     const char *text, *target;
     int vs, vt;
     tfm_dtype dtype;
-    int odd; /* the file's bytes lie at an odd address */
+    int odd;    /* the file's bytes lie at an odd address */
+    int packed; /* in_proj, instead of query, key and value */
+    tfm_weight_type weights;
+    int in_place;
 } kind;
 
 #define SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
@@ -97,19 +100,31 @@ typedef struct kind {
     "<pad>\n<s>\n</s>\n<unk>\n" SPACE "hel\nlo\n" SPACE "wor\nld\n.\n" SPACE "\nx" SPACE "y\n'"    \
     "\nz\n"
 static const kind kinds[] = {
-    {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0},
-    {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 0},
+    {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED,
+     0},
+    {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 0, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
     {"characters to pieces", IDS ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
-     LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_F32, 0},
-    {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0},
-    {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 1},
-    {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_F32, 0},
-    {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_F32, 0},
+     LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_F32, 0, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
+    {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
+    {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 1, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
+    {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_F32, 0, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
+    {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_F32, 0, 0,
+     TFM_WEIGHTS_AS_STORED, 0},
     {"unigram with bytes", IDS SPM, NULL, NULL, "unigram_bytes.model", "the \xf0\x9f\x91\x8d", "a",
-     420, 420, TFM_F32, 0},
+     420, 420, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
     {"BPE with symbols and languages",
      IDS SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"", NULL, NULL,
-     "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_F32, 0},
+     "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED,
+     0},
+    {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 1, TFM_WEIGHTS_I8,
+     0},
+    {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,
+     TFM_WEIGHTS_F32, 1},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -118,7 +133,7 @@ static void *bytes_of(const kind *k, size_t *size) {
     st_writer w;
     char *bytes;
     t.config = k->config, t.src = k->src, t.tgt = k->tgt, t.vs = k->vs, t.vt = k->vt;
-    t.dtype = k->dtype;
+    t.dtype = k->dtype, t.packed = k->packed;
     tiny_write(&w, t);
     if (k->spm) {
         tfm_safetensors *file = test_open("sentencepiece.safetensors");
@@ -219,11 +234,13 @@ static const char *const call_names[] = {"tfm_safetensors_open", "tfm_model_load
                                          "tfm_session_create"};
 
 static const char *path;
+static tfm_weight_type weights; /* of the model that is loaded */
+static int in_place;
 static tfm_status do_call(call which, objects *o, const void *data, size_t size) {
     tfm_model_options mo = tiny_options();
     tfm_session_options so;
     memset(&mo, 0, sizeof mo), memset(&so, 0, sizeof so);
-    mo.allocator = &allocator;
+    mo.allocator = &allocator, mo.weights = weights, mo.in_place = in_place;
     so.max_source = 32, so.max_beam = 3, so.attention = 1;
     switch (which) {
     case OPEN: return tfm_safetensors_open(&o->file, data, size, &allocator, &err);
@@ -295,6 +312,7 @@ static void no_memory(void) {
         uint64_t expected;
         int good = 1, open, load, create;
         memset(&o, 0, sizeof o);
+        weights = kinds[i].weights, in_place = kinds[i].in_place;
         must(do_call(LOAD, &o, data, size));
         expected = outcome(&o, &kinds[i]);
         create = each_allocation(CREATE, &kinds[i], &o, data, size, expected, &good);
@@ -305,6 +323,7 @@ static void no_memory(void) {
               "%s: open %d, load %d, session %d allocations; all else none", kinds[i].name, open,
               load, create);
     }
+    weights = TFM_WEIGHTS_AS_STORED, in_place = 0;
 }
 
 static void no_memory_for_files(void) {
@@ -389,12 +408,13 @@ static void no_room(void) {
     SECTION("E3: arenas and buffers of every size that is too small");
     for (i = 1; i < N_KINDS; i++) {
         const kind *k = &kinds[i];
-        size_t size, at, length = strlen(k->text);
+        size_t size, at, length = k->text ? strlen(k->text) : 0;
         void *data = bytes_of(k, &size);
         tfm_arena arena = tfm_arena_measuring(), wide = tfm_arena_make(room, sizeof room);
         int32_t ids[64], n = 0, count, m;
         int good = 1, arenas = 0, buffers = 0;
         objects o;
+        if (!k->text) continue;
         memset(&o, 0, sizeof o);
         must(do_call(LOAD, &o, data, size)), must(do_call(CREATE, &o, NULL, 0));
         must(tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &n, &arena, &err));

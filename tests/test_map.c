@@ -1,6 +1,11 @@
 /* Model files that are not copied: used where the caller has them, or mapped. */
 #if !defined(_WIN32) && !defined(__wasm__)
 #define TRANSFORMER_MMAP
+#include <sys/stat.h>
+/* a file that says nothing about itself */
+static int no_stat;
+static int map_fstat(int file, struct stat *about) { return no_stat ? -1 : fstat(file, about); }
+#define fstat map_fstat
 #endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -69,6 +74,9 @@ static void faults(void) {
     CHECK_FAILS(tfm_model_load_file(&model, "build/none", &o, &err), TFM_E_IO, "cannot be opened");
     CHECK_FAILS(tfm_model_load_file(&model, "build/empty.safetensors", &o, &err), TFM_E_IO,
                 "cannot be mapped");
+    no_stat = 1;
+    CHECK_FAILS(tfm_model_load_file(&model, TOY, &o, &err), TFM_E_IO, "cannot be mapped");
+    no_stat = 0;
     CHECK_FAILS(tfm_model_load_file(&model, "README.md", &o, &err), TFM_E_FORMAT, "");
     CHECK(model == NULL, "no model came of it");
     remove("build/empty.safetensors");

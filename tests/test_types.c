@@ -93,6 +93,66 @@ static void eight_bits(void) {
     CHECK(st_i8_row(out, row, 2) < 0, "infinite is refused");
 }
 
+/* Every matrix of the writer in bytes with scales; with as_floats what these stand for. */
+static void to_bytes(st_writer *w, int as_floats) {
+    size_t i, n = w->n_entries;
+    for (i = 0; i < n; i++) {
+        tfm_tensor t = w->entries[i].tensor, scales;
+        int64_t row, k, K = t.dims[1];
+        int8_t *bytes;
+        char name[160];
+        if (!st_is_matrix(w->entries[i].name, &t)) continue;
+        bytes = (int8_t *)test_memory((size_t)(t.dims[0] * K));
+        scales = test_like(tfm_tensor_1d(NULL, TFM_F32, t.dims[0]));
+        for (row = 0; row < t.dims[0]; row++) {
+            float *floats = (float *)t.data + row * K, scale;
+            if (!st_row(TFM_I8, bytes + row * K, floats, K, &scale)) exit(2);
+            ((float *)scales.data)[row] = scale;
+            for (k = 0; k < K; k++) floats[k] = (float)bytes[row * K + k] * scale;
+        }
+        if (as_floats) continue;
+        w->entries[i].tensor = tfm_tensor_2d(bytes, TFM_I8, t.dims[0], K);
+        w->entries[i].bytes = st_bytes(&w->entries[i].tensor);
+        snprintf(name, sizeof name, "%s_scale", w->entries[i].name);
+        st_add(w, name, scales);
+    }
+}
+
+/* What a model file has in bytes is bytes times scales: packed projections and their parts, tables
+   that are looked up and multiplied with. */
+static void bytes_in_a_file(void) {
+    static const int32_t ids[] = {3, 4, 5, 6};
+    static const tfm_weight_type as[] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F16};
+    int kind, i;
+    SECTION("a model whose matrices are bytes");
+    for (kind = 0; kind < 3; kind++) {
+        tfm_tensor logits[4];
+        for (i = 0; i < 4; i++) {
+            tiny t = tiny_default();
+            tfm_model_options o = tiny_options();
+            tfm_batch batch = tiny_batch(ids, NULL, 1, 4);
+            tfm_model *model;
+            tfm_session *s;
+            st_writer w;
+            t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
+            tiny_write(&w, t);
+            to_bytes(&w, i == 3);
+            memset(&o, 0, sizeof o);
+            o.weights = as[i % 3];
+            model = tiny_load(&w, &o);
+            s = tiny_session(model, 1, 4, 4);
+            logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, 13));
+            must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
+            tfm_free_session(s), tfm_free_model(model);
+        }
+        CHECK(test_difference(&logits[0], &logits[3]) == 0, "as F32: the numbers of floats");
+        CHECK(test_difference(&logits[1], &logits[3]) < 0.01 &&
+                  test_difference(&logits[2], &logits[3]) < 0.001,
+              "as bytes they are %.2g off, as F16 %.2g", test_difference(&logits[1], &logits[3]),
+              test_difference(&logits[2], &logits[3]));
+    }
+}
+
 static void order(void) {
     static char zeros[64 * 64];
     static const struct {
@@ -147,6 +207,7 @@ static void names(void) {
 int main(void) {
     sixteen_bits();
     eight_bits();
+    bytes_in_a_file();
     order();
     names();
     return test_done("test_types");
