@@ -1387,7 +1387,7 @@ static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocat
    answer that with NULL. */
 static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, void **pointer,
                                 tfm_error *err) {
-    if (bytes < 0 || (uint64_t)bytes > (uint64_t)(SIZE_MAX / 2))
+    if ((uint64_t)bytes > (uint64_t)(SIZE_MAX / 2)) /* or negative */
         return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
                          bytes);
     *pointer = allocator->allocate(allocator->user, (size_t)bytes);
@@ -1462,8 +1462,8 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
     bytes -= bytes % TFM__ALIGN;
-    if (!tfm__add((int64_t)arena->used, bytes, &used) || used > INT64_MAX - TFM__ALIGN ||
-        (uint64_t)used > (uint64_t)(SIZE_MAX / 2))
+    if (!tfm__add((int64_t)arena->used, bytes, &used) ||
+        (uint64_t)used > (uint64_t)(SIZE_MAX / 2 - TFM__ALIGN))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
                          bytes);
     if ((size_t)used > arena->size)

@@ -121,6 +121,8 @@ static const kind kinds[] = {
      IDS SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"", NULL, NULL,
      "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED,
      0},
+    {"BPE with unused pieces", IDS SPM, NULL, NULL, "bpe_unused.model", "the end", "a b", 260, 260,
+     TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
     {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 1, TFM_WEIGHTS_I8,
      0},
     {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,

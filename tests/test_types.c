@@ -123,11 +123,12 @@ static void to_bytes(st_writer *w, int as_floats) {
 static void bytes_in_a_file(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const tfm_weight_type as[] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F16};
+    static const char path[] = "build/test_types.safetensors";
     int kind, i;
     SECTION("a model whose matrices are bytes");
     for (kind = 0; kind < 3; kind++) {
-        tfm_tensor logits[4];
-        for (i = 0; i < 4; i++) {
+        tfm_tensor logits[5];
+        for (i = 0; i < 5; i++) {
             tiny t = tiny_default();
             tfm_model_options o = tiny_options();
             tfm_batch batch = tiny_batch(ids, NULL, 1, 4);
@@ -135,17 +136,29 @@ static void bytes_in_a_file(void) {
             tfm_session *s;
             st_writer w;
             t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
+            if (kind == 1) t.d = 22, t.ff = 26; /* which no fours fill */
             tiny_write(&w, t);
             to_bytes(&w, i == 3);
             memset(&o, 0, sizeof o);
-            o.weights = as[i % 3];
-            model = tiny_load(&w, &o);
+            o.weights = as[i % 4 % 3];
+            if (i < 4) {
+                model = tiny_load(&w, &o);
+            } else {
+                const char *fault = st_write_file(&w, path);
+                if (fault) printf("%s\n", fault), exit(2);
+                st_free(&w);
+                o.weights = TFM_WEIGHTS_AS_STORED;
+                must(tfm_model_load_file(&model, path, &o, &err));
+                remove(path);
+            }
             s = tiny_session(model, 1, 4, 4);
             logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, 13));
             must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
             tfm_free_session(s), tfm_free_model(model);
         }
         CHECK(test_difference(&logits[0], &logits[3]) == 0, "as F32: the numbers of floats");
+        CHECK(test_difference(&logits[4], &logits[1]) == 0,
+              "from a file, whose rows become panels where they fill them: the same");
         CHECK(test_difference(&logits[1], &logits[3]) < 0.01 &&
                   test_difference(&logits[2], &logits[3]) < 0.001,
               "as bytes they are %.2g off, as F16 %.2g", test_difference(&logits[1], &logits[3]),
