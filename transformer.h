@@ -9968,10 +9968,11 @@ TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, c
    translate into. *id stays as it is where there is none. */
 static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
                                      int32_t *id, tfm_error *err) {
-    const char *at = *text, *end = *text + *size, *code;
+    const char *at = *text, *end, *code;
     uint32_t character = 0;
     int n;
-    if (c->src_language != TFM_LANGUAGE_TARGET) return TFM_OK;
+    if (c->src_language != TFM_LANGUAGE_TARGET || !*size) return TFM_OK; /* no text may be NULL */
+    end = at + *size;
     while (at < end &&
            (n = tfm__utf8_next(at, (size_t)(end - at), &character), tfm__is_space(character)))
         at += n;

@@ -1131,6 +1131,8 @@ static void languages(void) {
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "what is blank needs none");
+    must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    CHECK(count == 0, "nor does no text");
     for (i = 0; i < (int32_t)(sizeof arrows / sizeof *arrows); i++) {
         must(tfm_tokenize(m, arrows[i], strlen(arrows[i]), TFM_FORM_TEXT, ids, 16, &count, NULL,
                           &err));
