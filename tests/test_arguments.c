@@ -584,7 +584,7 @@ static void tensors(void) {
 #define TFM_X(name, text) good &= strcmp(tfm_status_text(name), text) == 0;
     TFM_STATUS_TABLE(TFM_X)
 #undef TFM_X
-    CHECK(good, "all statuses");
+    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0, "all statuses, and the version");
 #ifndef __cplusplus
     CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
               strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
