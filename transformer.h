@@ -8467,7 +8467,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
-    (void)tfm_arena_take(arena, 1, sizeof *s, &memory, NULL); /* there is room for this one */
+    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
     return tfm__layout_session(s, o.attention, arena, err);
 }
 
@@ -9684,7 +9684,7 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
     TFM__TRY(tfm_start(session, src, options, err));
-    do (void)tfm_step(session, &running, NULL); /* cannot fail: tfm_start did not */
+    do TFM__TRY(tfm_step(session, &running, err));
     while (running);
     return TFM_OK;
 }
@@ -10452,10 +10452,9 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
-    memset(&result, 0, sizeof result);
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        (void)tfm_get_result(s, row, 0, &result, NULL); /* there is one for each row */
+        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
         needed = tfm__more(
             needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
