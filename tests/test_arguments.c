@@ -234,7 +234,7 @@ static void sessions(void) {
 
 /* Workers that cannot be started: those that were are stopped, and there is no session. */
 static void workers(void) {
-#ifdef FAILING_THREADS
+#if defined(FAILING_THREADS) && defined(TFM__THREADS)
     static const char *const says[] = {
         "no mutex or condition variable", "no mutex or condition variable",
         "thread 2 of 4 cannot be started", "thread 3 of 4 cannot be started",
@@ -563,8 +563,8 @@ static void tensors(void) {
         CHECK_FAILS(tfm__allocate(&pool.allocator, -1, &memory, &err), TFM_E_OVERFLOW, "");
     }
     {
-        static const float odd[] = {(float)NAN, -(float)INFINITY, 65519.0f, 65520.0f,
-                                    -1e9f,      (float)INFINITY,  1.0f};
+        const float odd[] = {(float)NAN, -(float)INFINITY, 65519.0f, 65520.0f,
+                             -1e9f,      (float)INFINITY,  1.0f};
         static const uint16_t f16[] = {0x7E00, 0xFC00, 0x7BFF, 0x7C00, 0xFC00, 0x7C00, 0x3C00};
         static const uint16_t bf16[] = {0x7FC0, 0xFF80, 0x4780, 0x4780, 0xCE6E, 0x7F80, 0x3F80};
         uint16_t out[7];
