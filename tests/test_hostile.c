@@ -16,7 +16,7 @@
    C11   shapes() here; test_files model_files    M3    special_ids() here; test_files model_files
    C12   shapes() here; test_files container      M4    numbers_of_weights() here; test_model
    C13   addresses() here; test_model             M5    bad_ids() here; test_model limits
-   C14   test_faults reading                      M6    shapes() here: no quantized weights yet
+   C14   test_faults reading                      M6    scales_of_bytes(), shapes() here
    C15   addresses() here                         E1-E4 test_faults
    T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
    T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
@@ -287,7 +287,7 @@ static void shapes(void) {
         while (type == 2 && w.n_entries) free(w.entries[--w.n_entries].name);
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "is missing");
     }
-    SECTION("C12, M6: element types");
+    SECTION("C12: element types");
     t = tiny_default();
     for (type = 0; type < TFM_DTYPE_COUNT; type++)
         for (i = 0; i < 3; i++) {
@@ -729,51 +729,112 @@ static void special_ids(void) {
     CHECK(wrong == 0, "a list of ids, and an offset");
 }
 
-/* Every kind of search over weights that are no numbers ends, with ids in range. */
-static void numbers_of_weights(void) {
-    const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
+/* Every kind of search ends, with ids in range, whatever the numbers. Frees the model. */
+static int searches_end(tfm_model *model, int *runs) {
     static const int32_t ids[] = {3, 4, 5};
     tfm_batch src = tiny_batch(ids, NULL, 1, 3);
-    int v, search, good = 1, runs = 0;
+    int32_t V = tfm_model_config(model)->tgt_vocab_size;
+    tfm_session *s = NULL;
+    tfm_session_options so;
+    double scores[4];
+    int search, good = 1;
+    memset(&so, 0, sizeof so);
+    so.max_source = 4, so.max_beam = 4, so.attention = 1;
+    must(tfm_session_create(&s, model, &so, &err));
+    for (search = 0; search < 6; search++, ++*runs) {
+        tfm_decode_options o;
+        tfm_result r;
+        int32_t rank, k;
+        memset(&o, 0, sizeof o);
+        if (search == 1 || search == 4) o.beam = 4, o.n_best = 4;
+        if (search == 2) o.samples = 4, o.top_p = 0.5, o.top_k = 5;
+        if (search == 3) o.alternatives = 4;
+        if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_SURE;
+        if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
+        must(tfm_decode(s, &src, &o, &err));
+        for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
+            must(tfm_get_result(s, 0, rank, &r, &err));
+            good &= r.finish != TFM_RUNNING && r.length <= 24;
+            for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < V;
+        }
+    }
+    must(tfm_score(s, &src, &src, scores, &err));
+    tfm_free_session(s), tfm_free_model(model);
+    return good;
+}
+
+static void numbers_of_weights(void) {
+    const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
+    int v, good = 1, runs = 0;
     SECTION("M4: weights that are no numbers");
     for (v = 0; v < 7; v++) {
-        tiny t = tiny_default();
         st_writer w;
-        tfm_model *model;
-        tfm_session *s = NULL;
-        tfm_session_options so;
         size_t i;
         int64_t k;
-        double scores[4];
-        tiny_write(&w, t);
+        tiny_write(&w, tiny_default());
         for (i = 0; i < w.n_entries; i++)
             for (k = (int64_t)i % 7; k < test_count(&w.entries[i].tensor); k += 7)
                 ((float *)w.entries[i].tensor.data)[k] = values[v];
-        model = tiny_load(&w, NULL);
-        memset(&so, 0, sizeof so);
-        so.max_source = 4, so.max_beam = 4, so.attention = 1;
-        must(tfm_session_create(&s, model, &so, &err));
-        for (search = 0; search < 6; search++, runs++) {
-            tfm_decode_options o;
-            tfm_result r;
-            int32_t rank;
-            memset(&o, 0, sizeof o);
-            if (search == 1 || search == 4) o.beam = 4, o.n_best = 4;
-            if (search == 2) o.samples = 4, o.top_p = 0.5, o.top_k = 5;
-            if (search == 3) o.alternatives = 4;
-            if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_SURE;
-            if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
-            must(tfm_decode(s, &src, &o, &err));
-            for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
-                must(tfm_get_result(s, 0, rank, &r, &err));
-                good &= r.finish != TFM_RUNNING && r.length <= 24;
-                for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < t.vt;
-            }
-        }
-        must(tfm_score(s, &src, &src, scores, &err));
-        tfm_free_session(s), tfm_free_model(model);
+        good &= searches_end(tiny_load(&w, NULL), &runs);
     }
     CHECK(good, "%d searches end, with ids in range", runs);
+}
+
+/* Matrices of bytes and their scales. */
+static void scales_of_bytes(void) {
+    const float values[] = {0, NAN, INFINITY, -INFINITY, -0.5f, 3.4e38f, 1e-42f};
+    static const tfm_weight_type as[] = {TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F32, TFM_WEIGHTS_F16,
+                                         TFM_WEIGHTS_BF16};
+    static const char name[] = "encoder.layers.0.linear1.weight_scale";
+    static const int32_t ids[] = {3, 4, 5};
+    static float numbers[64];
+    tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
+    tfm_tensor wrong[5], logits[2];
+    int i, v, good = 1, runs = 0;
+    SECTION("M6: scales");
+    wrong[0] = tfm_tensor_1d(numbers, TFM_F32, 23), wrong[1] = tfm_tensor_1d(numbers, TFM_F32, 25);
+    wrong[2] = tfm_tensor_2d(numbers, TFM_F32, 24, 1),
+    wrong[3] = tfm_tensor_1d(numbers, TFM_I32, 24);
+    wrong[4] = tfm_tensor_1d(numbers, TFM_F32, 0);
+    for (i = 0; i < 5; i++) {
+        st_writer w;
+        st_entry *e;
+        tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+        e = entry(&w, name);
+        e->tensor = wrong[i], e->bytes = st_bytes(&wrong[i]);
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is ");
+    }
+    for (v = 0; v < 7; v++)
+        for (i = 0; i < 4; i++) {
+            tfm_model_options o = tiny_options();
+            st_writer w;
+            size_t k;
+            tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+            for (k = 0; k < w.n_entries; k++)
+                if (strstr(w.entries[k].name, "_scale"))
+                    ((float *)w.entries[k].tensor.data)[k % 3] = values[v];
+            o.weights = as[i];
+            good &= searches_end(tiny_load(&w, &o), &runs);
+        }
+    CHECK(good, "0, infinite, negative or no number: %d searches end, with ids in range", runs);
+    for (i = 0; i < 2; i++) {
+        tfm_model_options o = tiny_options();
+        tfm_model *model;
+        tfm_session *s;
+        st_writer w;
+        size_t k;
+        tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+        for (k = 0; k < w.n_entries; k++)
+            if (w.entries[k].tensor.dtype == TFM_I8)
+                memset(w.entries[k].tensor.data, 0x80, (size_t)w.entries[k].bytes / 2);
+        o.weights = as[i];
+        model = tiny_load(&w, &o), s = tiny_session(model, 1, 3, 3);
+        logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 13));
+        must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
+        tfm_free_session(s), tfm_free_model(model);
+    }
+    CHECK(test_difference(&logits[0], &logits[1]) < 0.05, "bytes of -128: %.2g off those as floats",
+          test_difference(&logits[0], &logits[1]));
 }
 
 /* Ids and counts that are out of range, in every call that takes some. */
@@ -1143,6 +1204,7 @@ int main(int argc, char **argv) {
     many_layers();
     special_ids();
     numbers_of_weights();
+    scales_of_bytes();
     bad_ids();
     equal_ids();
     texts();

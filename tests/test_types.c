@@ -94,31 +94,6 @@ static void eight_bits(void) {
     CHECK(st_i8_row(out, row, 2) < 0, "infinite is refused");
 }
 
-/* Every matrix of the writer in bytes with scales; with as_floats what these stand for. */
-static void to_bytes(st_writer *w, int as_floats) {
-    size_t i, n = w->n_entries;
-    for (i = 0; i < n; i++) {
-        tfm_tensor t = w->entries[i].tensor, scales;
-        int64_t row, k, K = t.dims[1];
-        int8_t *bytes;
-        char name[160];
-        if (!st_is_matrix(w->entries[i].name, &t)) continue;
-        bytes = (int8_t *)test_memory((size_t)(t.dims[0] * K));
-        scales = test_like(tfm_tensor_1d(NULL, TFM_F32, t.dims[0]));
-        for (row = 0; row < t.dims[0]; row++) {
-            float *floats = (float *)t.data + row * K, scale;
-            if (!st_row(TFM_I8, bytes + row * K, floats, K, &scale)) exit(2);
-            ((float *)scales.data)[row] = scale;
-            for (k = 0; k < K; k++) floats[k] = (float)bytes[row * K + k] * scale;
-        }
-        if (as_floats) continue;
-        w->entries[i].tensor = tfm_tensor_2d(bytes, TFM_I8, t.dims[0], K);
-        w->entries[i].bytes = st_bytes(&w->entries[i].tensor);
-        snprintf(name, sizeof name, "%s_scale", w->entries[i].name);
-        st_add(w, name, scales);
-    }
-}
-
 /* What a model file has in bytes is bytes times scales: packed projections and their parts, tables
    that are looked up and multiplied with. */
 static void bytes_in_a_file(void) {
@@ -139,7 +114,7 @@ static void bytes_in_a_file(void) {
             t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
             if (kind == 1) t.d = 22, t.ff = 26; /* which no fours fill */
             tiny_write(&w, t);
-            to_bytes(&w, i == 3);
+            tiny_to_bytes(&w, i == 3);
             memset(&o, 0, sizeof o);
             o.weights = as[i % 4 % 3];
             if (i < 4) {
