@@ -792,7 +792,7 @@ static tfm_ffn_weights ffn_of(unsigned seed) {
 }
 
 static void wrong_linear(function call, tfm_linear_weights *w, const char *name) {
-    char part[64];
+    char part[128];
     snprintf(part, sizeof part, "%s.weight", name);
     wrong_tensor(call, &w->weight, part, WIDE);
     snprintf(part, sizeof part, "%s.bias", name);
@@ -800,7 +800,7 @@ static void wrong_linear(function call, tfm_linear_weights *w, const char *name)
 }
 static void wrong_norm(function call, tfm_norm_weights *w, const char *name) {
     tfm_norm_weights kept = *w;
-    char part[64];
+    char part[128];
     snprintf(part, sizeof part, "%s.weight", name);
     wrong_tensor(call, &w->weight, part, SHAPED | OPTIONAL);
     snprintf(part, sizeof part, "%s.bias", name);
