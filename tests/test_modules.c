@@ -1036,6 +1036,24 @@ static void wrong_unpack(void) {
           "thirds of the bias");
 }
 
+/* What both functions of attention are given: key, value and outputs must fit the query. */
+static void wrong_fit(function call, tfm_tensor *key, int how, tfm_tensor *out, const char *name,
+                      tfm_tensor *weights, const char *weights_name) {
+    char says[64];
+    accepted(call);
+    wrong_argument(call, &given.x, "query", 0);
+    wrong_argument(call, &given.key, "key", how);
+    wrong_argument(call, &given.value, "value", 0);
+    key->dims[0] = 1;
+    refused(call, TFM_E_SHAPE, "key is [1, "), key->dims[0] = 2;
+    wrong_output(call, out, name, SHAPED);
+    wrong_output(call, weights, weights_name, SHAPED | OPTIONAL);
+    given.attention = NULL;
+    accepted(call), given.attention = weights;
+    snprintf(says, sizeof says, "%s: no tensor", name), given.out = NULL;
+    refused(call, TFM_E_ARGUMENT, says), given.out = out;
+}
+
 static void wrong_dot_product(void) {
     int rank;
     start_giving();
@@ -1054,20 +1072,10 @@ static void wrong_dot_product(void) {
                             : dims4(output_memory[1], 3, 2, 3, 4, 0);
         given.x = &q, given.key = &k, given.value = &v, given.out = &out;
         given.attention = &weights;
-        accepted(call_dot_product);
-        wrong_argument(call_dot_product, &given.x, "query", 0);
-        wrong_argument(call_dot_product, &given.key, "key", WIDE);
-        wrong_argument(call_dot_product, &given.value, "value", 0);
-        k.dims[0] = 1;
-        refused(call_dot_product, TFM_E_SHAPE, "key is [1, "), k.dims[0] = 2;
+        wrong_fit(call_dot_product, &k, WIDE, &out, "context", &weights, "weights");
         v.dims[0] = 1;
         refused(call_dot_product, TFM_E_SHAPE, "value is [1, "), v.dims[0] = 2;
-        wrong_output(call_dot_product, &out, "context", SHAPED);
-        wrong_output(call_dot_product, &weights, "weights", SHAPED | OPTIONAL);
-        given.out = NULL;
-        refused(call_dot_product, TFM_E_ARGUMENT, "context: no tensor"), given.out = &out;
         given.attention = NULL;
-        accepted(call_dot_product);
         small_arenas(call_dot_product);
         if (rank == 4) wrong_masks(call_dot_product, &given.masks, 3, 4);
     }
@@ -1082,20 +1090,9 @@ static void wrong_multi_head(void) {
     start_giving();
     given.out = &out, given.attention = &weights, given.weights = &w;
     given.x = &q, given.key = &k, given.value = &v;
-    accepted(call_attention);
-    wrong_argument(call_attention, &given.x, "query", 0);
-    wrong_argument(call_attention, &given.key, "key", 0);
-    wrong_argument(call_attention, &given.value, "value", 0);
-    k.dims[0] = 1;
-    refused(call_attention, TFM_E_SHAPE, "key is [1, "), k.dims[0] = 2;
+    wrong_fit(call_attention, &k, 0, &out, "out", &weights, "attention");
     v.dims[1] = 3;
     refused(call_attention, TFM_E_SHAPE, "value is [2, 3, 6], expected [2, 4, 6]"), v.dims[1] = 4;
-    wrong_output(call_attention, &out, "out", SHAPED);
-    wrong_output(call_attention, &weights, "attention", SHAPED | OPTIONAL);
-    given.attention = NULL;
-    accepted(call_attention), given.attention = &weights;
-    given.out = NULL;
-    refused(call_attention, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
     given.weights = NULL;
     refused(call_attention, TFM_E_ARGUMENT, "weights or scratch: none given"), given.weights = &w;
     wrong_attention(call_attention, &w, "attention");
