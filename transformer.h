@@ -1,4 +1,4 @@
-/* transformer.h - v0.3.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+/* transformer.h - v0.4.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
    of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
@@ -28,8 +28,8 @@
        } else {
            ... err.text says what went wrong, and where
        }
-       tfm_free_session(session);
-       tfm_free_model(model);
+       tfm_session_free(session);
+       tfm_model_free(model);
 
    CONTENTS (search for the tag)
 
@@ -99,7 +99,7 @@
        while (running && !the_user_has_had_enough)
            if (tfm_step(session, &running, &err) != TFM_OK) ...
        for (row = 0; row < rows; row++)
-           tfm_get_result(session, row, 0, &result, &err);     ids, length, score, why it ended
+           tfm_result_get(session, row, 0, &result, &err);     ids, length, score, why it ended
 
    tfm_decode is all of that in one call. While a row runs, its results are the hypotheses so far:
    what a program shows while it translates.
@@ -113,7 +113,7 @@
                                                options.length_penalty = 1;
        tfm_decode(session, &src, &options, &err);
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
-           tfm_get_result(session, row, rank, &result, &err);
+           tfm_result_get(session, row, rank, &result, &err);
 
    Beam 1 is greedy, to the bit. At each step the best 2 * beam continuations are looked at; those
    among the best beam that end are results, and the best beam that do not end go on. That and the
@@ -133,7 +133,7 @@
        An interactive translator gives what the user accepted as prefix and asks for alternatives;
    one that wants the machine to follow a draft loosely sets prefix_bias.
        Attention is kept by sessions that were made for it, from the last layer or another one; from
-   it come alignments, the coverage penalty, and source words for unknown tokens (tfm_get_text).
+   it come alignments, the coverage penalty, and source words for unknown tokens (tfm_result_text).
 
    ATTENTION ALONE, on tensors of your own (examples/modules.c goes on from here):
 
@@ -161,7 +161,7 @@
    text, at worst times the longest piece.
 
    LANGUAGES. A model of several has a token for each; its file lists them by code.
-   tfm_set_languages(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
+   tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
    NLLB want src_language "source" and tgt_language "forced" in the config, Marian src_language
    "target": there ">>fra<< Good morning." chooses for one text. A code that the model has not is an
    error, which names the nearest.
@@ -369,11 +369,11 @@ extern "C" {
    ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
-#define TFM_VERSION_MINOR 3
+#define TFM_VERSION_MINOR 4
 #define TFM_VERSION_PATCH 0
-#define TFM_VERSION "0.3.0"
+#define TFM_VERSION "0.4.0"
 
-/* The version that the implementation was compiled from, for instance "0.3.0". */
+/* The version that the implementation was compiled from, for instance "0.4.0". */
 TFM_DEF const char *tfm_version(void);
 
 /* Which inner loops run on this machine: "AVX-512 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2",
@@ -722,7 +722,7 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
-TFM_DEF void tfm_free_safetensors(tfm_safetensors *file);
+TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 
 /* How many tensors; entry i in the order of the data, its name and its tensor. The tensor's data
    are the bytes of the file: little-endian and perhaps not aligned, so read them with
@@ -829,7 +829,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif
-TFM_DEF void tfm_free_model(tfm_model *model); /* NULL is fine; free its sessions first */
+TFM_DEF void tfm_model_free(tfm_model *model); /* NULL is fine; free its sessions first */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* >>api-session ===================================================================================
@@ -870,7 +870,7 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
                                      size_t *bytes, tfm_error *err);
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err);
-TFM_DEF void tfm_free_session(tfm_session *session);
+TFM_DEF void tfm_session_free(tfm_session *session);
 
 /* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count;
    NULL: all. The model's pad id is a pad wherever it stands. Ids past a length are never read. */
@@ -880,13 +880,13 @@ typedef struct tfm_batch {
     int32_t rows, width;
 } tfm_batch;
 
-/* Runs the encoder alone, for those who want sentence representations. Then tfm_memory is
+/* Runs the encoder alone, for those who want sentence representations. Then tfm_encoder_output is
    [B, S, D], the session's, until its next call; positions past a sentence's length hold numbers
    without meaning.
    TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, an empty or
    all-pad row), each naming row and position. */
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
-TFM_DEF tfm_tensor tfm_memory(const tfm_session *session);
+TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. Attention tensors are the caller's, row-major; data NULL: not wanted. */
 typedef struct tfm_forward_options {
@@ -1017,19 +1017,19 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
 
 /* Hypothesis rank of a row: 0 is the best one (of samples and alternatives: the first). */
-TFM_DEF tfm_status tfm_get_result(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
 /* For each target token of a hypothesis the weights of the source tokens: out is [length, S], F32,
    S the length of the row's source, pads within it counted. TFM_E_STATE if the session was made
    without attention. */
-TFM_DEF tfm_status tfm_get_attention(tfm_session *session, int32_t row, int32_t rank,
-                                     tfm_tensor *out, tfm_error *err);
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+                                        tfm_tensor *out, tfm_error *err);
 
 /* The source position that each target token attends to most, start and end token and pads left
    out: sources [length]. -1 where there is none. */
-TFM_DEF tfm_status tfm_get_alignment(tfm_session *session, int32_t row, int32_t rank,
-                                     int32_t *sources, tfm_error *err);
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                        int32_t *sources, tfm_error *err);
 
 /* Logits [V] of a row at the last step, of its best hypothesis then; NULL if the row did not take
    part. A repetition penalty is in them; what is not in the shortlist has -INFINITY. */
@@ -1057,7 +1057,7 @@ typedef enum tfm_text_form {
    capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. SentencePiece
    needs scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
    with a measuring arena before; for words and characters scratch may be NULL.
-   No language token is added, but that of ">>code<<" before a text (tfm_set_languages).
+   No language token is added, but that of ">>code<<" before a text (tfm_languages_set).
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
    TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
@@ -1086,7 +1086,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
 /* The token id of a language, for programs that put it among ids by themselves. TFM_E_TOKEN: no
    such code, with the nearest. */
-TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
                                      tfm_error *err);
 
 /* For models of several languages (config: languages): from now on the session's texts are in
@@ -1095,7 +1095,7 @@ TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, i
    for itself, by ">>code<<" before it. tfm_translate needs this call where the model does
    (TFM_E_STATE); tfm_start forces the target's token, and leaves sources as they are.
    TFM_E_TOKEN: no such code, with the nearest; TFM_E_ARGUMENT: a code is missing. */
-TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
 typedef struct tfm_text {
@@ -1110,12 +1110,12 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* Hypothesis rank of a row as text, terminated; errors as tfm_get_result and tfm_detokenize.
+/* Hypothesis rank of a row as text, terminated; errors as tfm_result_get and tfm_detokenize.
    source, if not NULL, is the row's text: then each unknown token (tgt_unk) is written as the
    source token that it attends to most, which needs a session with attention (TFM_E_STATE). */
-TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
-                                const tfm_text *source, tfm_text_form form, char *text,
-                                size_t capacity, size_t *size, tfm_error *err);
+TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
+                                   const tfm_text *source, tfm_text_form form, char *text,
+                                   size_t capacity, size_t *size, tfm_error *err);
 #endif /* TRANSFORMER_NO_TEXT */
 
 #ifdef __cplusplus
@@ -1732,7 +1732,7 @@ typedef struct tfm__team {
 } tfm__team;
 
 /* task(context, 0) to task(context, parts - 1). team may be NULL. */
-static void tfm__share(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
+static void tfm__parallel_for(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
     int32_t part;
     if (team && team->n > 1 && parts > 1)
         team->parallel.run(team->parallel.user, task, context, parts);
@@ -1968,7 +1968,7 @@ typedef struct tfm__matrix {
     int64_t rows, columns;
     const unsigned char *data;
     const unsigned char *tail; /* the last panel where it is not full: filled up with zeros */
-    /* I8: what a byte is multiplied by, and for kernels that add byte_bias to x, that bias times
+    /* I8: what a byte is multiplied by, and for kernels that add zero_point to x, that bias times
        the sums of w's bytes over each block of TFM__X_BYTES columns. Filled up to whole panels. */
     const float *scales;
     const int32_t *offsets;
@@ -2011,7 +2011,7 @@ enum {
 typedef struct tfm__kernels {
     const char *name;
     const tfm__tiling *floats, *bytes; /* from many rows to one; NULL: no panels */
-    int byte_bias;                     /* what the tiles of bytes want added to x's */
+    int zero_point;                    /* what the tiles of bytes want added to x's */
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
     /* sums[j] = x . w[j] */
@@ -2025,11 +2025,11 @@ typedef struct tfm__kernels {
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
     /* the largest of n numbers, or of their sizes; NaN passed over; -inf or 0 if there is none */
     float (*largest)(const float *x, int64_t n);
-    float (*largest_size)(const float *x, int64_t n);
+    float (*absmax)(const float *x, int64_t n);
     void (*scale)(float *x, float factor, int64_t n);
     void (*add)(float *x, const float *y, int64_t n); /* x += y: the residual connection */
     /* q[i] = x[i] * factor + bias, rounded to even; q has room for 63 bytes more */
-    void (*to_bytes)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
+    void (*quantize)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
     void (*activate)(float *x, int64_t n, tfm_activation activation);
     void (*norm)(float *y, const float *x, int64_t n, const tfm_norm_weights *w);
 } tfm__kernels;
@@ -2155,7 +2155,7 @@ static float tfm__plain_largest(const float *x, int64_t n) {
     return max;
 }
 
-static float tfm__plain_largest_size(const float *x, int64_t n) {
+static float tfm__plain_absmax(const float *x, int64_t n) {
     float max = 0;
     int64_t i;
     for (i = 0; i < n; i++)
@@ -2173,7 +2173,7 @@ static void tfm__plain_add(float *x, const float *y, int64_t n) {
     for (i = 0; i < n; i++) x[i] += y[i];
 }
 
-static void tfm__plain_to_bytes(unsigned char *q, const float *x, float factor, int bias,
+static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, int bias,
                                 int64_t n) {
     int64_t i;
     for (i = 0; i < n; i++) {
@@ -2455,9 +2455,9 @@ static int tfm__has_f16c(void) {
 #define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
 #define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
 #define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
-#define TFM__BYTE_TARGET
-#define TFM__BYTE_TILES(X) X(1, 1)
-#define TFM__BYTE_SPLIT 2
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(1, 1)
+#define TFM__INT8_SPLIT 2
 #define TFM__I __m128i
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
@@ -2514,9 +2514,9 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__V_EXP2(v)                                                                             \
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
-#define TFM__BYTE_TARGET TFM__AVX2
-#define TFM__BYTE_TILES(X) X(2, 1) X(1, 2)
-#define TFM__BYTE_SPLIT 2
+#define TFM__INT8_TARGET TFM__AVX2
+#define TFM__INT8_TILES(X) X(2, 1) X(1, 2)
+#define TFM__INT8_SPLIT 2
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
@@ -2555,9 +2555,9 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
 #define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
 #define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define TFM__BYTE_TARGET TFM__VNNI
-#define TFM__BYTE_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
-#define TFM__BYTE_SPLIT 1
+#define TFM__INT8_TARGET TFM__VNNI
+#define TFM__INT8_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__INT8_SPLIT 1
 #define TFM__I __m512i
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
@@ -2603,9 +2603,9 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
 #define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
 #define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
-#define TFM__BYTE_TARGET
-#define TFM__BYTE_TILES(X) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__BYTE_SPLIT 1
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
@@ -2652,9 +2652,9 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #define TFM__V_STORE(p, v) vst1q_f32(p, v)
 #define TFM__V_ADD(a, b) vaddq_f32(a, b)
 #define TFM__V_MUL(a, b) vmulq_f32(a, b)
-#define TFM__BYTE_TARGET TFM__NEON_DOT
-#define TFM__BYTE_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__BYTE_SPLIT 1
+#define TFM__INT8_TARGET TFM__NEON_DOT
+#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
@@ -2714,9 +2714,9 @@ static int tfm__has_neon_dot(void) {
 #define TFM__V_HIGHS(a, b) wasm_i64x2_shuffle(a, b, 1, 3)
 #define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
 #define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
-#define TFM__BYTE_TARGET
-#define TFM__BYTE_TILES(X) X(1, 1)
-#define TFM__BYTE_SPLIT 2
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(1, 1)
+#define TFM__INT8_SPLIT 2
 #define TFM__I v128_t
 #define TFM__I_ZERO wasm_i32x4_splat(0)
 #define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
@@ -2838,21 +2838,21 @@ static const tfm__tiling TFM__(floats)[] = {
 #endif /* TFM__FLOAT_TILES */
 
 /* ---- bytes: four of x by four of w to each sum ----
-   BYTE_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: the bytes of
-   VL / BYTE_SPLIT outputs; I_X: the same four bytes of x for each; I_FLOATS: VL outputs as floats,
-   of one or two vectors, less the offsets that byte_bias brings in. */
+   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: the bytes of
+   VL / INT8_SPLIT outputs; I_X: the same four bytes of x for each; I_FLOATS: VL outputs as floats,
+   of one or two vectors, less the offsets that zero_point brings in. */
 
-#ifdef TFM__BYTE_TILES
+#ifdef TFM__INT8_TILES
 /* Four bytes as the number that they are in memory. */
-TFM__BYTE_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
+TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
     return four;
 }
 
-TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, int rows,
-                                                           int panels) {
-    enum { VECTORS = TFM__PER_PANEL * TFM__BYTE_SPLIT, MOST = (int)TFM__MOST_PANELS * VECTORS };
+TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
+                                                          int panels) {
+    enum { VECTORS = TFM__PER_PANEL * TFM__INT8_SPLIT, MOST = (int)TFM__MOST_PANELS * VECTORS };
     TFM__I acc[TFM__X_ROWS][MOST];
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
     const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
@@ -2867,7 +2867,7 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         TFM__I w[MOST];
         TFM__UNROLL
         for (i = 0; i < VECTORS; i++) {
-            const int at = i * 4 * TFM__VL / TFM__BYTE_SPLIT;
+            const int at = i * 4 * TFM__VL / TFM__INT8_SPLIT;
             w[i] = TFM__I_LOAD(w0 + at);
             if (panels > 1) w[VECTORS + i] = TFM__I_LOAD(w1 + at);
             if (panels > 2) w[2 * VECTORS + i] = TFM__I_LOAD(w2 + at);
@@ -2893,8 +2893,8 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
             float *y = t->y + r * t->y_stride + i * TFM__VL;
-            TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__BYTE_SPLIT],
-                                     acc[r][i * TFM__BYTE_SPLIT + TFM__BYTE_SPLIT - 1],
+            TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__INT8_SPLIT],
+                                     acc[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
                                      t->offsets + i * TFM__VL);
             v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
             if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
@@ -2904,17 +2904,17 @@ TFM__BYTE_TARGET static TFM__INLINE void TFM__(tile_bytes)(const tfm__tile *t, i
 }
 
 #define TFM__X(rows, panels)                                                                       \
-    TFM__BYTE_TARGET static void TFM__(tile_bytes_##rows)(const tfm__tile *t) {                    \
-        TFM__(tile_bytes)(t, rows, panels);                                                        \
+    TFM__INT8_TARGET static void TFM__(tile_int8_##rows)(const tfm__tile *t) {                     \
+        TFM__(tile_int8)(t, rows, panels);                                                         \
     }
-TFM__BYTE_TILES(TFM__X)
+TFM__INT8_TILES(TFM__X)
 #undef TFM__X
-static const tfm__tiling TFM__(bytes)[] = {
-#define TFM__X(rows, panels) {rows, panels, {TFM__(tile_bytes_##rows), NULL, NULL}},
-    TFM__BYTE_TILES(TFM__X)
+static const tfm__tiling TFM__(int8)[] = {
+#define TFM__X(rows, panels) {rows, panels, {TFM__(tile_int8_##rows), NULL, NULL}},
+    TFM__INT8_TILES(TFM__X)
 #undef TFM__X
 };
-#endif /* TFM__BYTE_TILES */
+#endif /* TFM__INT8_TILES */
 
 #ifdef TFM__LOOPS
 #ifndef TFM__V_LOAD_SOME /* wider ones have masks */
@@ -3027,7 +3027,7 @@ TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
     return lanes[0] > rest ? lanes[0] : rest;
 }
 
-TFM__TARGET static float TFM__(largest_size)(const float *x, int64_t n) {
+TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
     TFM__V max = TFM__V_SET(0.0f);
     float lanes[TFM__VL], rest;
     int64_t i;
@@ -3037,7 +3037,7 @@ TFM__TARGET static float TFM__(largest_size)(const float *x, int64_t n) {
         max = TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), v), max);
     }
     TFM__V_STORE(lanes, max);
-    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_largest_size(x + i, n - i);
+    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_absmax(x + i, n - i);
     return lanes[0] > rest ? lanes[0] : rest;
 }
 
@@ -3055,7 +3055,7 @@ TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
     tfm__plain_add(x + i, y + i, n - i);
 }
 
-TFM__TARGET static void TFM__(to_bytes)(unsigned char *q, const float *x, float factor, int bias,
+TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
                                         int64_t n) {
     const TFM__V f = TFM__V_SET(factor);
     int64_t i;
@@ -3223,9 +3223,9 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 #undef TFM__PASTED
 #undef TFM__PER_PANEL
 #undef TFM__FLOAT_TILES
-#undef TFM__BYTE_TILES
+#undef TFM__INT8_TILES
 #undef TFM__LOOPS
-#undef TFM__BYTE_TARGET
+#undef TFM__INT8_TARGET
 #undef TFM__V_LOWS
 #undef TFM__V_HIGHS
 #undef TFM__V_EVENS
@@ -3256,7 +3256,7 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 #undef TFM__I_X
 #undef TFM__I_DOT
 #undef TFM__I_FLOATS
-#undef TFM__BYTE_SPLIT
+#undef TFM__INT8_SPLIT
 #endif /* TFM__ISA */
 
 #if defined(TFM__HAVE_KERNELS) && !defined(TFM__IMPLEMENTED_REST)
@@ -3268,21 +3268,21 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 enum { TFM__KERNEL_SETS = 5 };
 static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__LOOPS_OF(isa)                                                                         \
-    tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                         \
-        tfm__##isa##_largest_size, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_to_bytes,    \
-        tfm__##isa##_activate, tfm__##isa##_norm
+    tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax,    \
+        tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize, tfm__##isa##_activate,        \
+        tfm__##isa##_norm
 #define TFM__DOTS_OF(isa) tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4
     static const tfm__kernels plain = {"plain C",           NULL, NULL, 0, TFM__DOTS_OF(plain),
                                        TFM__LOOPS_OF(plain)};
 #ifdef TFM__X86
-    static const tfm__kernels sse2 = {"SSE2", tfm__sse2_floats,   tfm__sse2_bytes,
+    static const tfm__kernels sse2 = {"SSE2", tfm__sse2_floats,   tfm__sse2_int8,
                                       0,      TFM__DOTS_OF(sse2), TFM__LOOPS_OF(sse2)};
-    static const tfm__kernels avx2 = {"AVX2 and FMA",     tfm__avx2_floats,   tfm__avx2_bytes, 0,
+    static const tfm__kernels avx2 = {"AVX2 and FMA",     tfm__avx2_floats,   tfm__avx2_int8, 0,
                                       TFM__DOTS_OF(avx2), TFM__LOOPS_OF(avx2)};
-    static const tfm__kernels avx512 = {"AVX-512", tfm__avx512_floats,   tfm__avx2_bytes,
+    static const tfm__kernels avx512 = {"AVX-512", tfm__avx512_floats,   tfm__avx2_int8,
                                         0,         TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
     static const tfm__kernels vnni = {"AVX-512 with VNNI",  tfm__avx512_floats,
-                                      tfm__avx512_bytes,    128,
+                                      tfm__avx512_int8,     128,
                                       TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -3295,18 +3295,18 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     }
 #endif
 #ifdef TFM__NEON
-    static const tfm__kernels neon = {"NEON", tfm__neon_floats,   tfm__neon_bytes,
+    static const tfm__kernels neon = {"NEON", tfm__neon_floats,   tfm__neon_int8,
                                       0,      TFM__DOTS_OF(neon), TFM__LOOPS_OF(neon)};
 #ifdef TFM__NEON_DOT
     static const tfm__kernels neon_dot = {"NEON with dot product", tfm__neon_floats,
-                                          tfm__neon_dot_bytes,     0,
+                                          tfm__neon_dot_int8,      0,
                                           TFM__DOTS_OF(neon),      TFM__LOOPS_OF(neon)};
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    static const tfm__kernels wasm = {"WASM SIMD128",     tfm__wasm_floats,   tfm__wasm_bytes, 0,
+    static const tfm__kernels wasm = {"WASM SIMD128",     tfm__wasm_floats,   tfm__wasm_int8, 0,
                                       TFM__DOTS_OF(wasm), TFM__LOOPS_OF(wasm)};
     if (i == 1) return &wasm;
 #endif
@@ -3460,25 +3460,25 @@ typedef struct tfm__product {
 } tfm__product;
 
 /* What a row's numbers are multiplied by to become bytes; the sizes of its scale are kept. */
-static float tfm__byte_factor(const tfm__kernels *kernels, const float *x, int64_t K,
+static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64_t K,
                               float *scale) {
-    float largest = kernels->largest_size(x, K);
+    float largest = kernels->absmax(x, K);
     *scale = largest / 127.0f;
     return largest > 0 ? 127.0f / largest : 0.0f;
 }
 
 /* Bytes in rows, in blocks of columns as the tiles take them: what the tiles of bytes compute. */
-static void tfm__multiply_bytes(const tfm__kernels *kernels, const tfm__product *p) {
+static void tfm__multiply_int8(const tfm__kernels *kernels, const tfm__product *p) {
     signed char bytes[TFM__X_BYTES + 64];
     int64_t K = p->w->columns, m, n, k, k0;
     TFM_COUNT(2 * p->M * p->N * K);
     for (m = 0; m < p->M; m++) {
         const float *x = p->x + m * p->x_stride;
         float *y = p->y + m * p->y_stride, scale;
-        float factor = tfm__byte_factor(kernels, x, K, &scale);
+        float factor = tfm__int8_factor(kernels, x, K, &scale);
         for (k0 = 0; k0 < K; k0 += TFM__X_BYTES) {
             int64_t count = tfm__min(TFM__X_BYTES, K - k0);
-            kernels->to_bytes((unsigned char *)bytes, x + k0, factor, 0, count);
+            kernels->quantize((unsigned char *)bytes, x + k0, factor, 0, count);
             for (n = 0; n < p->N; n++) {
                 const signed char *w = (const signed char *)p->w->data + (p->first + n) * K + k0;
                 int32_t sum = 0;
@@ -3500,7 +3500,7 @@ static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int6
         const float *x = p->x + (m + r) * p->x_stride + k;
         float *to = block + r * (TFM__X_STRIDE / 4);
         if (factors)
-            kernels->to_bytes((unsigned char *)to, x, factors[r], kernels->byte_bias, count);
+            kernels->quantize((unsigned char *)to, x, factors[r], kernels->zero_point, count);
         else memcpy(to, x, (size_t)count * sizeof *x);
     }
 }
@@ -3587,7 +3587,7 @@ static void tfm__multiply(const tfm__kernels *kernels, const tfm__product *p) {
         int64_t m1 = tfm__min(p->M, m + TFM__X_CHUNK);
         float factors[TFM__X_CHUNK], scales[TFM__X_CHUNK];
         for (i = m; w->dtype == TFM_I8 && i < m1; i++)
-            factors[i - m] = tfm__byte_factor(kernels, p->x + i * p->x_stride, K, &scales[i - m]);
+            factors[i - m] = tfm__int8_factor(kernels, p->x + i * p->x_stride, K, &scales[i - m]);
         for (n = 0; n < p->N; n += wide) {
             int64_t n1 = tfm__min(p->N, n + wide);
             tfm__multiply_panels(kernels, p, m, m1, n, n1, w->dtype == TFM_I8 ? factors : NULL,
@@ -3785,7 +3785,7 @@ static void tfm__linear_rows(const tfm__kernels *kernels, const tfm__product *p,
         return;
     }
     if (p->w) rows = (const float *)(const void *)p->w->data, stride = p->w->columns;
-    if (p->w && p->w->dtype == TFM_I8) tfm__multiply_bytes(kernels, p);
+    if (p->w && p->w->dtype == TFM_I8) tfm__multiply_int8(kernels, p);
     else
         tfm__matmul(kernels, p->y, p->y_stride, p->x, p->x_stride, p->M, rows + p->first * stride,
                     stride, p->N, w->weight.dims[1], p->bias);
@@ -3826,7 +3826,7 @@ static void tfm__linears(const tfm__linear_job *jobs, int n, const tfm__team *te
             all.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
     }
 #endif
-    tfm__share(team, tfm__linear_part, &all, (int32_t)(n * all.parts));
+    tfm__parallel_for(team, tfm__linear_part, &all, (int32_t)(n * all.parts));
 }
 
 static tfm__linear_job tfm__linear_of(const tfm__rows *out, const tfm__rows *x,
@@ -4209,7 +4209,7 @@ static void tfm__attend(const tfm__attention *a, float *scratch, const tfm__team
     job.size = a->in_tiles ? tfm__tile_scratch(a->S, a->K, a->W) : a->S;
     if (team && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
         job.parts = tfm__min(team->n, a->B * a->H);
-    tfm__share(team, tfm__attend_part, &job, (int32_t)job.parts);
+    tfm__parallel_for(team, tfm__attend_part, &job, (int32_t)job.parts);
 }
 
 /* 1/sqrt(K) unless the caller has a scale of its own. */
@@ -5415,7 +5415,7 @@ static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, con
     memset(f, 0, sizeof *f);
     f->pool = *pool;
     status = tfm__open(f, (const unsigned char *)data, size, err);
-    if (status != TFM_OK) tfm_free_safetensors(f);
+    if (status != TFM_OK) tfm_safetensors_free(f);
     else *file = f;
     return status;
 }
@@ -5491,7 +5491,7 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
 }
 #endif
 
-TFM_DEF void tfm_free_safetensors(tfm_safetensors *file) {
+TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
     if (file) {
         tfm__pool pool = file->pool; /* file itself lies in it */
         tfm__pool_free(&pool);
@@ -7846,13 +7846,13 @@ static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, 
     }
     tfm__matrix_row(w, i, floats);
     if (type == TFM_I8)
-        kernels->to_bytes(to, floats, tfm__byte_factor(kernels, floats, w->columns, scale), 0,
+        kernels->quantize(to, floats, tfm__int8_factor(kernels, floats, w->columns, scale), 0,
                           w->columns);
     else tfm__narrow(to, floats, type, w->columns);
 }
 
 /* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
-   byte_bias needs likewise. */
+   zero_point needs likewise. */
 static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
                                    int32_t **offsets) {
     int64_t filled = tfm__filled_rows(w->rows);
@@ -7869,7 +7869,7 @@ static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float *
 
 /* The sum of n bytes as signed numbers, at most 1024 of them: eight at a time, in four sums of
    16 bits, each byte 128 too large. */
-static int32_t tfm__sum_bytes(const unsigned char *bytes, int64_t n) {
+static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
     const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
     uint64_t sums = 0, eight;
     int32_t sum = 0;
@@ -7891,12 +7891,12 @@ static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, 
     int64_t filled = tfm__filled_rows(rows), k;
     for (k = 0; k < columns; k += 1024)
         offsets[k / TFM__X_BYTES * filled + i] +=
-            bias * tfm__sum_bytes(row + k, tfm__min(1024, columns - k));
+            bias * tfm__sum_int8(row + k, tfm__min(1024, columns - k));
 }
 
 /* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
-static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
-                                      unsigned char *temporary) {
+static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
+                                   unsigned char *temporary) {
     int in_panels;
     tfm__matrix from = *w;
     tfm_tensor raw = tfm_tensor_2d((void *)(uintptr_t)w->data, w->dtype, w->rows, w->columns);
@@ -7947,7 +7947,8 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
             tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
             if (!scales) continue;
             scales[i] = scale;
-            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->byte_bias, offsets);
+            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->zero_point,
+                             offsets);
         }
         tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
     }
@@ -7957,7 +7958,7 @@ static tfm_status tfm__arrange_matrix(tfm__loader *l, const tfm__kernels *kernel
 }
 
 /* All that are multiplied with. */
-static tfm_status tfm__arrange_matrices(tfm__loader *l) {
+static tfm_status tfm__pack_matrices(tfm__loader *l) {
     const tfm__kernels *kernels = tfm__kernels_here();
     tfm__matrix *w;
     int64_t columns = 0;
@@ -7967,7 +7968,7 @@ static tfm_status tfm__arrange_matrices(tfm__loader *l) {
     TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
                             &temporary, l->err));
     for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) TFM__TRY(tfm__arrange_matrix(l, kernels, w, (unsigned char *)temporary));
+        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, (unsigned char *)temporary));
     return TFM_OK;
 }
 
@@ -8014,7 +8015,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__check_config(l, values));
     TFM__TRY(tfm__load_encoder(l));
     TFM__TRY(tfm__load_decoder(l));
-    return tfm__arrange_matrices(l);
+    return tfm__pack_matrices(l);
 }
 
 /* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
@@ -8044,7 +8045,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
     }
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     if (status == TFM_OK) {
         *model = m;
     } else {
@@ -8112,7 +8113,7 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 }
 #endif
 
-TFM_DEF void tfm_free_model(tfm_model *model) {
+TFM_DEF void tfm_model_free(tfm_model *model) {
     if (model) {
         tfm__pool pool = model->pool; /* the model itself lies in it */
 #ifdef TRANSFORMER_MMAP
@@ -8136,7 +8137,7 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
    ============================================================================================== */
 
 enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
-enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_set_languages is yet to come */
+enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
 enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
 
 /* One hypothesis: the end of a path through the forest of tokens. */
@@ -8531,7 +8532,7 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     return TFM_OK;
 }
 
-TFM_DEF void tfm_free_session(tfm_session *session) {
+TFM_DEF void tfm_session_free(tfm_session *session) {
     if (!session) return;
 #ifdef TFM__THREADS
     if (session->workers.n) tfm__stop_workers(&session->workers);
@@ -8714,7 +8715,7 @@ TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_er
     return TFM_OK;
 }
 
-TFM_DEF tfm_tensor tfm_memory(const tfm_session *session) {
+TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
     return tfm_tensor_3d(session->B ? session->memory : NULL, TFM_F32, session->B, session->S,
                          session->model->config.d_model);
 }
@@ -9723,12 +9724,12 @@ static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, cons
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_get_result(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
                                   tfm_result *result, tfm_error *err) {
     tfm__leaf leaf;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result: no place for it");
-    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_get_result", &leaf, err));
+    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_result_get", &leaf, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__walk_tokens(session, &leaf, ids);
     result->ids = ids, result->length = leaf.length;
@@ -9747,13 +9748,13 @@ static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank,
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_get_attention(tfm_session *session, int32_t row, int32_t rank,
-                                     tfm_tensor *out, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+                                        tfm_tensor *out, tfm_error *err) {
     tfm__leaf leaf;
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_get_attention", &leaf, err));
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &leaf, err));
     expected = tfm_tensor_2d(NULL, TFM_F32, leaf.length, session->src_lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < leaf.length; t++)
@@ -9762,13 +9763,13 @@ TFM_DEF tfm_status tfm_get_attention(tfm_session *session, int32_t row, int32_t 
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_get_alignment(tfm_session *session, int32_t row, int32_t rank,
-                                     int32_t *sources, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                        int32_t *sources, tfm_error *err) {
     const tfm_config *c;
     tfm__leaf leaf;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources: no place for them");
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_get_alignment", &leaf, err));
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &leaf, err));
     c = &session->model->config;
     for (t = 0; t < leaf.length; t++) {
         const float *weights = tfm__attention_row(session, t, session->history[t]);
@@ -9940,14 +9941,14 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
                      nearest[0], nearest[1], nearest[2]);
 }
 
-TFM_DEF tfm_status tfm_find_language(const tfm_model *model, const char *code, int32_t *id,
+TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
                                      tfm_error *err) {
     if (!model || !code || !id)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_find_language: a pointer is NULL");
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_language_find: a pointer is NULL");
     return tfm__find_language(&model->config, code, strlen(code), id, err);
 }
 
-TFM_DEF tfm_status tfm_set_languages(tfm_session *session, const char *source, const char *target,
+TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err) {
     const tfm_config *c;
     int32_t from = -1, into = -1;
@@ -9987,7 +9988,7 @@ static tfm_status tfm__take_language(const tfm_config *c, const char **text, siz
 
 static tfm_status tfm__no_language(tfm_error *err) {
     return tfm__fail(err, TFM_E_STATE,
-                     "the model knows several languages: tfm_set_languages comes first");
+                     "the model knows several languages: tfm_languages_set comes first");
 }
 
 /* The ids before a text: the language's and src_start, at most 2. */
@@ -10379,18 +10380,18 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_get_text(tfm_session *session, int32_t row, int32_t rank,
-                                const tfm_text *source, tfm_text_form form, char *text,
-                                size_t capacity, size_t *size, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
+                                   const tfm_text *source, tfm_text_form form, char *text,
+                                   size_t capacity, size_t *size, tfm_error *err) {
     tfm_result result;
     tfm__unknowns unknowns;
-    if (!text || !size) return tfm__fail(err, TFM_E_ARGUMENT, "tfm_get_text: a pointer is NULL");
-    TFM__TRY(tfm_get_result(session, row, rank, &result, err));
+    if (!text || !size) return tfm__fail(err, TFM_E_ARGUMENT, "tfm_result_text: a pointer is NULL");
+    TFM__TRY(tfm_result_get(session, row, rank, &result, err));
     if (!session->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
-        TFM__TRY(tfm_get_alignment(session, row, rank, session->paths, err));
+        TFM__TRY(tfm_result_alignment(session, row, rank, session->paths, err));
         unknowns.ids = result.ids, unknowns.positions = session->paths; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, result.length, form,
@@ -10454,7 +10455,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     /* all sizes before the first byte: a buffer that is too small stays as it was */
     for (row = 0; row < batch.rows; row++) {
-        TFM__TRY(tfm_get_result(s, row, 0, &result, err));
+        TFM__TRY(tfm_result_get(s, row, 0, &result, err));
         needed = tfm__more(
             needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
     }
@@ -10466,8 +10467,8 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         size_t size = 0;
         row = s->text_rows[i];
         if (row >= 0) /* a text without a token was not in the batch; there is room */
-            (void)tfm_get_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
-                               NULL);
+            (void)tfm_result_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
+                                  NULL);
         buffer[at + size] = 0;
         out[i].data = buffer + at, out[i].size = size;
         at += size + 1;
@@ -10490,6 +10491,17 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
    REVISION HISTORY
 
+       0.4.0  (not yet)     names go noun first, then verb. What was, and what is:
+                                tfm_free_model          tfm_model_free
+                                tfm_free_session        tfm_session_free
+                                tfm_free_safetensors    tfm_safetensors_free
+                                tfm_get_result          tfm_result_get
+                                tfm_get_attention       tfm_result_attention
+                                tfm_get_alignment       tfm_result_alignment
+                                tfm_get_text            tfm_result_text
+                                tfm_memory              tfm_encoder_output
+                                tfm_find_language       tfm_language_find
+                                tfm_set_languages       tfm_languages_set
        0.3.0  (2026-11-21)  matrices in panels, as F32, F16, BF16 or bytes (tfm_model_options's
                             weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
                             WebAssembly, written once; the encoder's attention in tiles;

@@ -14,7 +14,7 @@ int main(void) {
              tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
     if (ok) puts(text);
     else fprintf(stderr, "%s\n", err.text);
-    tfm_free_session(session);
-    tfm_free_model(model);
+    tfm_session_free(session);
+    tfm_model_free(model);
     return ok ? 0 : 1;
 }

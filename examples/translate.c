@@ -474,10 +474,10 @@ static tfm_status find_languages(translator *t, tfm_error *err) {
     tfm_status status = TFM_OK;
     int32_t id;
     t->language = -1;
-    if (t->opt.from) status = tfm_find_language(t->model, t->opt.from, &id, err);
-    if (status == TFM_OK && t->opt.to) status = tfm_find_language(t->model, t->opt.to, &id, err);
+    if (t->opt.from) status = tfm_language_find(t->model, t->opt.from, &id, err);
+    if (status == TFM_OK && t->opt.to) status = tfm_language_find(t->model, t->opt.to, &id, err);
     if (status == TFM_OK && c->src_language && first)
-        status = tfm_find_language(t->model, first, &t->language, err);
+        status = tfm_language_find(t->model, first, &t->language, err);
     return status;
 }
 
@@ -561,7 +561,7 @@ static int fit_session(translator *t, int32_t rows, int32_t source, int32_t targ
     if (source <= t->made.source && target <= t->made.target && rows <= t->made.rows &&
         t->attention == t->made.attention)
         return 1;
-    tfm_free_session(t->session);
+    tfm_session_free(t->session);
     t->session = NULL, memset(&t->made, 0, sizeof t->made);
     s.source = round_length(source, 64), s.target = round_length(target, 0);
     s.rows = rows_at(t, source, target), s.attention = t->attention;
@@ -570,7 +570,7 @@ static int fit_session(translator *t, int32_t rows, int32_t source, int32_t targ
     if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
     t->made = s;
     if (!t->opt.from && !t->opt.to) return 1;
-    return tfm_set_languages(t->session, t->opt.from, t->opt.to, err) == TFM_OK;
+    return tfm_languages_set(t->session, t->opt.from, t->opt.to, err) == TFM_OK;
 }
 
 /* ---- a picture of the attention ------------------------------------------------------------- */
@@ -652,7 +652,7 @@ static void draw_attention(translator *t, line *l, const tfm_result *result) {
     if (down.n && across.n <= MOST_DRAWN && down.n <= MOST_DRAWN) {
         weights = (float *)grow(NULL, (size_t)across.n * (size_t)down.n * sizeof *weights);
         tensor = tfm_tensor_2d(weights, TFM_F32, down.n, across.n);
-        if (tfm_get_attention(t->session, 0, 0, &tensor, &err) == TFM_OK)
+        if (tfm_result_attention(t->session, 0, 0, &tensor, &err) == TFM_OK)
             write_heat_map(t->picture, weights, down.text.data, down.n, across.text.data, across.n);
     } else {
         name_line(l);
@@ -682,7 +682,7 @@ static tfm_status append_alignment(translator *t, line *l, int32_t row, int32_t 
     const char *before = "\t";
     tfm_status status;
     for (sources.n = 0; sources.n <= length;) push(&sources, 0);
-    status = tfm_get_alignment(t->session, row, rank, sources.data, err);
+    status = tfm_result_alignment(t->session, row, rank, sources.data, err);
     if (status != TFM_OK) return status;
     if (!length) append(&l->out, "\t", 1);
     for (i = 0; i < length; i++) {
@@ -700,7 +700,7 @@ static tfm_status append_alignment(translator *t, line *l, int32_t row, int32_t 
 static tfm_status append_hypothesis(translator *t, line *l, int32_t row, int32_t rank,
                                     tfm_result *result, tfm_error *err) {
     size_t room = 256, size = 0;
-    tfm_status status = tfm_get_result(t->session, row, rank, result, err);
+    tfm_status status = tfm_result_get(t->session, row, rank, result, err);
     if (status != TFM_OK) return status;
     if (rank) append(&l->out, "\n", 1);
     append_columns(t, l, result->score);
@@ -960,7 +960,7 @@ int main(int argc, char **argv) {
     }
     if (find_languages(&t, &err) != TFM_OK) {
         fprintf(stderr, "translate: %s\n", err.text);
-        tfm_free_model(t.model);
+        tfm_model_free(t.model);
         return EXIT_USAGE;
     }
     check_against_model(&t);
@@ -996,7 +996,7 @@ int main(int argc, char **argv) {
     }
     free(w.lines), free(w.order), free(t.scratch.data);
     if (beside) fclose(beside);
-    tfm_free_session(t.session);
-    tfm_free_model(t.model);
+    tfm_session_free(t.session);
+    tfm_model_free(t.model);
     return status;
 }

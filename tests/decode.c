@@ -77,7 +77,8 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     INT(max_length)
     INT(min_length)
     INT(beam)
-    INT(n_best) INT(samples) INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram)
+    INT(n_best)
+    INT(samples) INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram)
         INT(attention_layer) INT(attention_head) NUMBER(length_penalty) NUMBER(coverage_penalty)
             NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
                 NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
@@ -104,14 +105,14 @@ static void print_hypothesis(tfm_session *session, int32_t row, int32_t rank, in
     int32_t i, S = src.lengths[row];
     static float weights[1 << 20];
     tfm_tensor out;
-    if (tfm_get_result(session, row, rank, &r, &err) != TFM_OK) fail(err.text);
+    if (tfm_result_get(session, row, rank, &r, &err) != TFM_OK) fail(err.text);
     printf("%d %d %.17g %.17g %d %d", (int)row, (int)rank, r.score, r.log_probability,
            (int)r.finish, (int)r.length);
     for (i = 0; i < r.length; i++) printf(" %d", (int)r.ids[i]);
     printf("\n");
     if (!attention) return;
     out = tfm_tensor_2d(weights, TFM_F32, r.length, S);
-    if (tfm_get_attention(session, row, rank, &out, &err) != TFM_OK) fail(err.text);
+    if (tfm_result_attention(session, row, rank, &out, &err) != TFM_OK) fail(err.text);
     for (i = 0; i < r.length * S; i++) printf("%.9g ", (double)weights[i]);
     printf("\n");
 }
@@ -160,8 +161,8 @@ int main(int argc, char **argv) {
         }
         printf("\n");
         fflush(stdout);
-        tfm_free_session(session);
+        tfm_session_free(session);
     }
-    tfm_free_model(model);
+    tfm_model_free(model);
     return 0;
 }

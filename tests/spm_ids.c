@@ -99,6 +99,6 @@ int main(int argc, char **argv) {
         if (pass) fprintf(stderr, "%.6f\n", seconds() - begin);
     }
     free(in), free(out), free(ids), free(memory);
-    tfm_free_model(model);
+    tfm_model_free(model);
     return 0;
 }

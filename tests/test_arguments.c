@@ -67,7 +67,7 @@ static tfm_model *pieces_model(const char *name, const char *config) {
     tiny_write(&w, t);
     st_add(&w, "src_sentencepiece", test_get(file, name));
     m = tiny_load(&w, NULL);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     return m;
 }
 static tfm_session *session_of(const tfm_model *m, int32_t beam, int attention) {
@@ -131,7 +131,7 @@ static void layouts(void) {
             broken = *m, broken.decoder.layers = &d, broken.decoder.n_layers = 1;
             CHECK(tfm__layout_session(&s, 0, &arena, &err) != TFM_OK, "%s", err.text);
         }
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
 }
 
@@ -176,7 +176,7 @@ static void sessions(void) {
         CHECK_FAILS(tfm_session_bytes(pieces, &o, &bytes, &err), TFM_E_OVERFLOW,
                     sizeof(size_t) > 4 ? "after normalization, at most 1073741823"
                                        : "more than this machine can address");
-        tfm_free_model(pieces);
+        tfm_model_free(pieces);
     }
     t.config = ", \"positions\": \"learned\"", t.src_positions = 20;
     few = tiny_model(t);
@@ -190,18 +190,18 @@ static void sessions(void) {
     CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
     CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'end' is missing");
     CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
-    tfm_free_session(s), tfm_free_model(few);
+    tfm_session_free(s), tfm_model_free(few);
     t = tiny_default(), t.config = ", \"end\": 2";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
     CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'start' is missing");
-    tfm_free_session(s), tfm_free_model(bare);
+    tfm_session_free(s), tfm_model_free(bare);
     t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
     must(tfm_decode(s, &src, NULL, &err)), must(tfm_score(s, &src, &src, scores, &err));
     CHECK(1, "a model without a start token, whose first embedding is zero");
-    tfm_free_session(s), tfm_free_model(bare);
+    tfm_session_free(s), tfm_model_free(bare);
     SECTION("encode, forward, score");
     s = session_of(m, 1, 0);
     none = tiny_batch(NULL, NULL, 1, 3);
@@ -229,7 +229,7 @@ static void sessions(void) {
     ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
     ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
     CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "without a place for the message");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 /* Workers that cannot be started: those that were are stopped, and there is no session. */
@@ -256,7 +256,7 @@ static void workers(void) {
     threads.calls = threads.fail_at = 0;
     must(tfm_session_create(&s, m, &o, &err));
     CHECK(threads.calls == 5 && threads.live == 5, "then they do");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
     CHECK(count.live == 0 && threads.live == 0, "and end");
 #endif
 }
@@ -280,9 +280,9 @@ static void decoding(void) {
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
               !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
           "nothing before tfm_start");
-    CHECK_FAILS(tfm_get_result(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_get_attention(s, 0, 0, &out, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_get_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "tfm_start comes first");
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "");
     ARGUMENT(tfm_start(NULL, &src, NULL, &err));
     ARGUMENT(tfm_start(s, NULL, NULL, &err));
@@ -294,14 +294,14 @@ static void decoding(void) {
     CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 && !tfm_step_logits(s, -1) &&
               !tfm_step_logits(s, 1),
           "no rows but those of the batch");
-    ARGUMENT(tfm_get_result(NULL, 0, 0, &r, &err));
-    ARGUMENT(tfm_get_result(s, -1, 0, &r, &err));
-    ARGUMENT(tfm_get_result(s, 1, 0, &r, &err));
-    ARGUMENT(tfm_get_result(s, 0, -1, &r, &err));
-    ARGUMENT(tfm_get_result(s, 0, 1, &r, &err));
-    ARGUMENT(tfm_get_result(s, 0, 0, NULL, &err));
-    ARGUMENT(tfm_get_alignment(s, 0, 0, NULL, &err));
-    ARGUMENT(tfm_get_attention(s, 0, 0, NULL, &err));
+    ARGUMENT(tfm_result_get(NULL, 0, 0, &r, &err));
+    ARGUMENT(tfm_result_get(s, -1, 0, &r, &err));
+    ARGUMENT(tfm_result_get(s, 1, 0, &r, &err));
+    ARGUMENT(tfm_result_get(s, 0, -1, &r, &err));
+    ARGUMENT(tfm_result_get(s, 0, 1, &r, &err));
+    ARGUMENT(tfm_result_get(s, 0, 0, NULL, &err));
+    ARGUMENT(tfm_result_alignment(s, 0, 0, NULL, &err));
+    ARGUMENT(tfm_result_attention(s, 0, 0, NULL, &err));
 #define REFUSED(session, change)                                                                   \
     do {                                                                                           \
         memset(&o, 0, sizeof o);                                                                   \
@@ -323,12 +323,12 @@ static void decoding(void) {
         if (i == 1) o.alternatives = 2;
         if (i == 2) o.beam = 3, o.n_best = 3, o.stop = TFM_STOP_SURE;
         must(tfm_start(s, &src, &o, &err));
-        must(tfm_get_result(s, 0, 0, &r, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
         good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_RUNNING;
         do {
             must(tfm_step(s, &running, &err));
             for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
-                must(tfm_get_result(s, 0, rank, &r, &err));
+                must(tfm_result_get(s, 0, rank, &r, &err));
                 /* a beam shows what goes on as long as something does */
                 good &= i != 2 || (r.finish == TFM_RUNNING) == (running > 0);
             }
@@ -351,8 +351,8 @@ static void decoding(void) {
         must(tfm_decode(s, i & 1 ? &padded : &src, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
             int32_t k;
-            must(tfm_get_result(s, 0, rank, &r, &err));
-            must(tfm_get_alignment(s, 0, rank, sources, &err));
+            must(tfm_result_get(s, 0, rank, &r, &err));
+            must(tfm_result_alignment(s, 0, rank, sources, &err));
             for (k = 0; k < r.length; k++) {
                 good &= r.ids[k] >= 0 && r.ids[k] < 11 && !(i == 4 && r.ids[k] == 3);
                 good &= !((i == 2 || i == 3) && (r.ids[k] == 3 || r.ids[k] == 4));
@@ -362,10 +362,10 @@ static void decoding(void) {
         }
     }
     CHECK(good, "lower bounds with ends, pads inside, samples without, nothing first");
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     out = tfm_tensor_2d(room, TFM_F32, r.length, 3);
-    must(tfm_get_attention(s, 0, 0, &out, &err));
-    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(m);
+    must(tfm_result_attention(s, 0, 0, &out, &err));
+    tfm_session_free(s), tfm_session_free(plain), tfm_model_free(m);
 }
 
 /* All tokens are as likely: the lower id wins, and what comes from the hypothesis ahead. */
@@ -387,16 +387,16 @@ static void ties(void) {
     m = tiny_load(&w, NULL);
     s = session_of(m, 3, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_decode(s, &src, NULL, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_decode(s, &src, NULL, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     for (k = 0; k < r.length; k++) zeros &= r.ids[k] == 0;
     CHECK(zeros && r.length == 12 && r.finish == TFM_HIT_LENGTH, "greedy: id 0 %d times", r.length);
     o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_SURE;
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 && r.finish == TFM_ENDED,
           "a beam: the shortest, of the lowest ids");
-    must(tfm_get_result(s, 0, 1, &r, &err));
+    must(tfm_result_get(s, 0, 1, &r, &err));
     CHECK(r.ids[0] == 0 && r.ids[1] == 0, "behind it what goes on from the first");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 /* Without an end token, or one for unknown words, there is nothing to keep back. */
@@ -412,14 +412,14 @@ static void without_ids(void) {
     t.config = ", \"start\": 1";
     m = tiny_model(t), s = session_of(m, 2, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && r.finish == TFM_HIT_LENGTH, "%d tokens and no end", r.length);
     memcpy(ids, r.ids, sizeof ids);
     o.min_length = 5, o.no_unknown = 1;
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && memcmp(ids, r.ids, sizeof ids) == 0,
           "the same with a least length, and no unknown words");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 /* Sums whose rounding counts, and scores that are no number. */
@@ -460,7 +460,7 @@ static void numbers(void) {
         for (k = 0; k < 8; k++)
             good &= tfm__compare_candidates(&all[i], &all[k]) == (i > k) - (i < k);
     CHECK(good, "candidates by score, then hypothesis, then id");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 /* ---- tensors, arenas, files ---- */
@@ -662,7 +662,7 @@ static void files(void) {
     CHECK(number == 0x8000000000000005u && !tfm_safetensors_name(file, 1) &&
               tfm_safetensors_tensor(file, 1).rank == 0,
           "itself");
-    tfm_free_safetensors(file), file = NULL;
+    tfm_safetensors_free(file), file = NULL;
     for (i = 0; i < sizeof configs / sizeof *configs; i++) {
         tiny t = tiny_default();
         st_writer w;
@@ -680,7 +680,7 @@ static void files(void) {
         mo.allocator = &half;
         must(tfm_model_load(&model, data, n, &mo, &err));
         CHECK(model != NULL, "an allocator of zeros is malloc");
-        tfm_free_model(model), model = NULL;
+        tfm_model_free(model), model = NULL;
 #ifndef __cplusplus
         mo.weights = (tfm_weight_type)-1;
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
@@ -707,7 +707,7 @@ static void files(void) {
     ARGUMENT(tfm_model_load_file(&model, NULL, NULL, &err));
     ARGUMENT(tfm_model_load_file(&model, "x", &mo, &err));
     CHECK(!file && !model, "outputs untouched");
-    tfm_free_safetensors(NULL), tfm_free_model(NULL), tfm_free_session(NULL);
+    tfm_safetensors_free(NULL), tfm_model_free(NULL), tfm_session_free(NULL);
 }
 
 /* Every integer type, read as the two that ids have. */
@@ -748,7 +748,7 @@ static void integers(void) {
                   "%s: %d", tfm_dtype_name(types[i]), (int)wide);
         }
         CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F16, &narrow, &err), TFM_E_DTYPE, "as F16");
-        tfm_free_safetensors(file);
+        tfm_safetensors_free(file);
     }
     for (i = 0; i < 2; i++) {
         st_writer w;
@@ -766,7 +766,7 @@ static void integers(void) {
         CHECK(tfm__has_prefix(file, "x") && !tfm__has_prefix(file, "y") &&
                   !tfm__has_prefix(file, "w"),
               "prefixes of names");
-        tfm_free_safetensors(file);
+        tfm_safetensors_free(file);
     }
 }
 
@@ -882,7 +882,7 @@ static void weights(void) {
         CHECK(model->src_positions.dtype == TFM_F32 && model->config.max_positions == 9 &&
                   fabsf(((float *)model->src_positions.data)[179]) < 2,
               "learned positions of F16");
-        tfm_free_model(model), model = NULL;
+        tfm_model_free(model), model = NULL;
     }
     {
         tiny t = tiny_default();
@@ -922,7 +922,7 @@ static void spaces(void) {
         good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
     }
     CHECK(good, "16 characters and no others separate words");
-    tfm_free_model(m);
+    tfm_model_free(m);
 }
 
 /* Every target token is unknown: what stands for it is a token of the source's text, or itself. */
@@ -964,7 +964,7 @@ static void unknowns(void) {
                 if (at) at[11] = '0';
             }
         m = tiny_load(&w, NULL);
-        tfm_free_safetensors(file);
+        tfm_safetensors_free(file);
         {
             tfm_session_options so;
             memset(&so, 0, sizeof so);
@@ -975,11 +975,11 @@ static void unknowns(void) {
         o.max_length = 6;
         in.data = texts_of[kind / 2], in.size = strlen(in.data);
         must(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err));
-        must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
         CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0 && !strstr(out, "<unk>"), "'%s'",
               out);
         wrong.data = other, wrong.size = 1; /* not the text that was translated: shorter */
-        must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+        must(tfm_result_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
         CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0, "'%s'", out);
         /* a source without its end, and texts in which what is attended to lies before the first
            token or behind the last: what is unknown stays so */
@@ -987,12 +987,12 @@ static void unknowns(void) {
             tfm_batch few = tiny_batch(three, NULL, 1, i ? 3 : 1);
             char alone[1024];
             must(tfm_decode(s, &few, &o, &err));
-            must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, alone, sizeof alone, &n, &err));
+            must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, alone, sizeof alone, &n, &err));
             wrong.data = "b", wrong.size = i ? 0 : 1;
-            must(tfm_get_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+            must(tfm_result_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
             CHECK(strcmp(out, alone) == 0, "'%s', without a source '%s'", out, alone);
         }
-        tfm_free_session(s), tfm_free_model(m);
+        tfm_session_free(s), tfm_model_free(m);
     }
 }
 
@@ -1047,29 +1047,29 @@ static void texts(void) {
     memset(&o, 0, sizeof o), o.beam = 9;
     CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
                 TFM_E_TOO_LONG, "beam is 9");
-    CHECK_FAILS(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
+    CHECK_FAILS(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
     must(tfm_decode(s, &src, NULL, &err)), must(tfm_decode(plain, &src, NULL, &err));
-    ARGUMENT(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 8, &n, &err));
-    ARGUMENT(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, NULL, &err));
-    ARGUMENT(tfm_get_text(s, 0, 1, NULL, TFM_FORM_TEXT, out, 8, &n, &err));
-    ARGUMENT(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err));
-    CHECK_FAILS(tfm_get_text(plain, 0, 0, &in, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE,
+    ARGUMENT(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 8, &n, &err));
+    ARGUMENT(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, NULL, &err));
+    ARGUMENT(tfm_result_text(s, 0, 1, NULL, TFM_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_result_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err));
+    CHECK_FAILS(tfm_result_text(plain, 0, 0, &in, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE,
                 "without attention");
     bad.data = "\xff", bad.size = 1;
-    CHECK_FAILS(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_UTF8,
+    CHECK_FAILS(tfm_result_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_UTF8,
                 "source is not UTF-8 at byte 0");
-    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TOKENS, out, sizeof out, &n, &err));
-    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(m);
+    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TOKENS, out, sizeof out, &n, &err));
+    tfm_session_free(s), tfm_session_free(plain), tfm_model_free(m);
     s = session_of(bare, 1, 1);
     must(tfm_decode(s, &src, NULL, &err));
-    CHECK_FAILS(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
-    CHECK_FAILS(tfm_find_language(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
-    tfm_free_session(s), tfm_free_model(bare);
+    CHECK_FAILS(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_language_find(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
+    tfm_session_free(s), tfm_model_free(bare);
     other = words_model(", \"start\": 1, \"end\": 2");
     CHECK_FAILS(
         tfm_tokenize_target(other, "hello you", 9, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
         TFM_E_TOKEN, "has no tgt_unk");
-    tfm_free_model(other);
+    tfm_model_free(other);
     other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
     ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
     {
@@ -1084,7 +1084,7 @@ static void texts(void) {
     must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
                              &arena, &err));
     CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not read as text");
-    tfm_free_model(other);
+    tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
     s = session_of(other, 1, 1);
     ARGUMENT(tfm_tokenize(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
@@ -1095,11 +1095,11 @@ static void texts(void) {
         static char large[1024];
         memset(large, 'a', sizeof large);
         bad.data = large, bad.size = sizeof large;
-        CHECK_FAILS(tfm_get_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, sizeof out, &n, &err),
+        CHECK_FAILS(tfm_result_text(s, 0, 0, &bad, TFM_FORM_TEXT, out, sizeof out, &n, &err),
                     TFM_E_ARENA, "");
     }
-    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
-    tfm_free_session(s), tfm_free_model(other);
+    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
+    tfm_session_free(s), tfm_model_free(other);
 }
 
 static void languages(void) {
@@ -1118,17 +1118,17 @@ static void languages(void) {
     snprintf(config, sizeof config, "%s, \"src_language\": \"target\"", codes);
     m = words_model(config);
     s = session_of(m, 1, 1);
-    ARGUMENT(tfm_find_language(NULL, "fra", &id, &err));
-    ARGUMENT(tfm_find_language(m, NULL, &id, &err));
-    ARGUMENT(tfm_find_language(m, "fra", NULL, &err));
-    ARGUMENT(tfm_set_languages(NULL, "fra", "fra", &err));
-    ARGUMENT(tfm_set_languages(s, "fra", NULL, &err));
-    CHECK_FAILS(tfm_set_languages(s, "fr", "deu", &err), TFM_E_TOKEN, "'fr'; near it: fra");
-    CHECK_FAILS(tfm_set_languages(s, "fra", "de", &err), TFM_E_TOKEN, "'de'; near it: deu");
-    CHECK_FAILS(tfm_find_language(m, "0123456789012345678901234567890123456789", &id, &err),
+    ARGUMENT(tfm_language_find(NULL, "fra", &id, &err));
+    ARGUMENT(tfm_language_find(m, NULL, &id, &err));
+    ARGUMENT(tfm_language_find(m, "fra", NULL, &err));
+    ARGUMENT(tfm_languages_set(NULL, "fra", "fra", &err));
+    ARGUMENT(tfm_languages_set(s, "fra", NULL, &err));
+    CHECK_FAILS(tfm_languages_set(s, "fr", "deu", &err), TFM_E_TOKEN, "'fr'; near it: fra");
+    CHECK_FAILS(tfm_languages_set(s, "fra", "de", &err), TFM_E_TOKEN, "'de'; near it: deu");
+    CHECK_FAILS(tfm_language_find(m, "0123456789012345678901234567890123456789", &id, &err),
                 TFM_E_TOKEN, "'0123456789012345678901234567890'");
     CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE,
-                "tfm_set_languages comes first");
+                "tfm_languages_set comes first");
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "what is blank needs none");
@@ -1141,30 +1141,30 @@ static void languages(void) {
     }
     CHECK_FAILS(tfm_tokenize(m, ">><<a", 5, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
                 TFM_E_TOKEN, "no language ''");
-    must(tfm_set_languages(s, NULL, "fra", &err));
+    must(tfm_languages_set(s, NULL, "fra", &err));
     must(tfm_decode(s, &src, NULL, &err));
-    CHECK_FAILS(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err), TFM_E_TOKEN,
-                "'xyz'");
+    CHECK_FAILS(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err),
+                TFM_E_TOKEN, "'xyz'");
     for (ids[0] = 9, ids[1] = 4, i = 0; i < 2; i++) {
         must(tfm_detokenize(m, ids, 2, i ? TFM_FORM_TOKENS : TFM_FORM_TEXT, out, sizeof out, &n,
                             &err));
         CHECK(strcmp(out, i ? "d hello" : "hello") == 0, "'%s'", out);
     }
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
     snprintf(config, sizeof config, "%s, \"src_language\": \"source\"", codes);
     m = words_model(config), s = session_of(m, 1, 0);
-    ARGUMENT(tfm_set_languages(s, NULL, "fra", &err));
-    must(tfm_set_languages(s, "fra", NULL, &err));
+    ARGUMENT(tfm_languages_set(s, NULL, "fra", &err));
+    must(tfm_languages_set(s, "fra", NULL, &err));
     must(tfm_translate(s, "hello", out, sizeof out, &err));
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
     snprintf(config, sizeof config, "%s, \"tgt_language\": \"forced\"", codes);
     m = words_model(config), s = session_of(m, 1, 0);
-    ARGUMENT(tfm_set_languages(s, "fra", NULL, &err));
+    ARGUMENT(tfm_languages_set(s, "fra", NULL, &err));
     CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE, "");
     must(tfm_translate(s, " ", out, sizeof out, &err));
-    must(tfm_set_languages(s, NULL, "deu", &err));
+    must(tfm_languages_set(s, NULL, "deu", &err));
     must(tfm_translate(s, "hello", out, sizeof out, &err));
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 int main(void) {

@@ -87,8 +87,8 @@ static void many_sentences(long sentences) {
         CHECK(after <= before, "%ld pages of memory after a tenth of them, %ld at the end", before,
               after);
     else test_skipped++;
-    tfm_free_session(s);
-    tfm_free_model(model);
+    tfm_session_free(s);
+    tfm_model_free(model);
     CHECK(counter.live == 0 && model_counter.live == 0, "all of it is given back");
 }
 
@@ -121,17 +121,17 @@ static void repeated(void) {
     float *once = (float *)test_memory((size_t)(PERIOD * d) * sizeof(float)), *memory;
     double most = 0;
     must(tfm_encode(s, &src, &err));
-    memcpy(once, tfm_memory(s).data, (size_t)(PERIOD * d) * sizeof(float));
+    memcpy(once, tfm_encoder_output(s).data, (size_t)(PERIOD * d) * sizeof(float));
     src.width = TOKENS;
     must(tfm_encode(s, &src, &err));
-    memory = (float *)tfm_memory(s).data;
+    memory = (float *)tfm_encoder_output(s).data;
     for (i = 0; i < TOKENS * d; i++) {
         double difference = fabs((double)memory[i] - (double)once[i % (PERIOD * d)]);
         if (!(difference <= most)) most = difference;
     }
     CHECK(most < 1e-5, "64 tokens 64 times, without positions: %.1e from the 64", most);
-    tfm_free_session(s);
-    tfm_free_model(model);
+    tfm_session_free(s);
+    tfm_model_free(model);
 }
 
 typedef struct outcome {
@@ -146,11 +146,11 @@ static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t leng
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
     must(tfm_decode(s, src, NULL, &err));
-    must(tfm_get_result(s, row, 0, &r, &err));
+    must(tfm_result_get(s, row, 0, &r, &err));
     memcpy(out->ids, r.ids, (size_t)r.length * 4);
     out->length = r.length, out->score = r.log_probability;
     attention = tfm_tensor_2d(out->attention, TFM_F32, r.length, length);
-    must(tfm_get_attention(s, row, 0, &attention, &err));
+    must(tfm_result_attention(s, row, 0, &attention, &err));
 }
 
 static void long_source(void) {
@@ -181,9 +181,9 @@ static void long_source(void) {
     src.width = TOKENS + 1;
     CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
                 "src has 4097 tokens a row, the session takes 1 to 4096");
-    tfm_free_session(threads);
-    tfm_free_session(s);
-    tfm_free_model(model);
+    tfm_session_free(threads);
+    tfm_session_free(s);
+    tfm_model_free(model);
 }
 
 /* ---- a batch of none ---- */
@@ -204,7 +204,7 @@ static void empty_batch(void) {
     src.ids = four;
     must(tfm_start(s, &src, NULL, &err));
     must(tfm_step(s, &running, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     length = r.length, log_probability = r.log_probability;
     memcpy(before, r.ids, (size_t)length * 4);
     CHECK_FAILS(tfm_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
@@ -217,7 +217,7 @@ static void empty_batch(void) {
     CHECK_FAILS(tfm_score(s, &none, &none, scores, &err), TFM_E_ARGUMENT, "src has 0 rows");
     CHECK(data[0] == 7 && scores[0] == 7, "outputs untouched");
     memset(&r, 0, sizeof r);
-    CHECK(tfm_get_result(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&
+    CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&
               r.log_probability == log_probability &&
               memcmp(r.ids, before, (size_t)length * 4) == 0,
           "the decode in progress is as it was");
@@ -225,8 +225,8 @@ static void empty_batch(void) {
     CHECK(tfm_translate_batch(s, &text, &text, 0, NULL, out, sizeof out, &err) == TFM_OK &&
               strcmp(out, "out") == 0,
           "no texts are translated into none");
-    tfm_free_session(s);
-    tfm_free_model(model);
+    tfm_session_free(s);
+    tfm_model_free(model);
 }
 
 int main(int argc, char **argv) {

@@ -28,7 +28,7 @@ static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, cons
     while (running) must(tfm_step(s, &running, &err));
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
-        must(tfm_get_result(s, row, 0, &r, &err));
+        must(tfm_result_get(s, row, 0, &r, &err));
         for (i = 0; i < cap; i++) same &= ids[row * cap + i] == (i < r.length ? r.ids[i] : -1);
         *most = fmax(*most, fabs(r.score - (double)scores[row]));
     }
@@ -62,7 +62,7 @@ static void family(const char *name) {
 
     SECTION(name);
     must(tfm_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
-    got_memory = tfm_memory(session);
+    got_memory = tfm_encoder_output(session);
     CHECK(difference_inside(&got_memory, &memory, (int32_t *)lengths.data) <= 2e-5,
           "memory                     largest difference %.2g",
           difference_inside(&got_memory, &memory, (int32_t *)lengths.data));
@@ -84,7 +84,7 @@ static void family(const char *name) {
     }
     CHECK(same, "greedy ids of each sentence alone");
     CHECK(fabs(most - alone) <= 1e-6, "  and the same scores");
-    tfm_free_session(session), tfm_free_model(model), tfm_free_safetensors(file);
+    tfm_session_free(session), tfm_model_free(model), tfm_safetensors_free(file);
 }
 
 int main(void) {

@@ -140,7 +140,7 @@ static void *bytes_of(const kind *k, size_t *size) {
     if (k->spm) {
         tfm_safetensors *file = test_open("sentencepiece.safetensors");
         st_add(&w, "src_sentencepiece", test_get(file, k->spm));
-        tfm_free_safetensors(file);
+        tfm_safetensors_free(file);
     }
     bytes = (char *)tiny_bytes(&w, size);
     if (k->odd) {
@@ -162,7 +162,7 @@ static void see_results(tfm_session *s) {
     tfm_result r;
     int32_t i;
     for (i = 0; i < tfm_result_count(s, 0); i++) {
-        must(tfm_get_result(s, 0, i, &r, &err));
+        must(tfm_result_get(s, 0, i, &r, &err));
         see(r.ids, (size_t)r.length * 4), see(&r.score, sizeof r.score);
     }
 }
@@ -178,10 +178,10 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     see(ids, (size_t)n * 4);
     must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &size, &err));
     see(out, size);
-    if (tfm_model_config(m)->n_languages) must(tfm_set_languages(s, NULL, "fra", &err));
+    if (tfm_model_config(m)->n_languages) must(tfm_languages_set(s, NULL, "fra", &err));
     must(tfm_translate(s, k->text, out, sizeof out, &err));
     see(out, strlen(out));
-    must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
     see(out, size);
 }
 
@@ -198,15 +198,15 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     seen = 14695981039346656037u;
     fail_after(1, 1);
     must(tfm_encode(s, &src, &err));
-    see(tfm_memory(s).data, (size_t)tfm_model_config(m)->d_model * 4 * sizeof(float));
+    see(tfm_encoder_output(s).data, (size_t)tfm_model_config(m)->d_model * 4 * sizeof(float));
     must(tfm_forward(s, &src, &tgt, NULL, &t, &err));
     see(logits, (size_t)(3 * k->vt) * sizeof(float));
     memset(&o, 0, sizeof o);
     o.max_length = 12;
     must(tfm_decode(s, &src, &o, &err)), see_results(s);
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     w = tfm_tensor_2d(attention, TFM_F32, r.length, 4);
-    must(tfm_get_attention(s, 0, 0, &w, &err));
+    must(tfm_result_attention(s, 0, 0, &w, &err));
     see(attention, (size_t)r.length * 4 * sizeof(float));
     o.beam = 3, o.n_best = 2, o.length_penalty = 1;
     must(tfm_decode(s, &src, &o, &err)), see_results(s);
@@ -254,9 +254,9 @@ static tfm_status do_call(call which, objects *o, const void *data, size_t size)
 }
 /* Frees what the call made. */
 static void undo(call which, objects *o) {
-    if (which == CREATE) tfm_free_session(o->session), o->session = NULL;
-    else if (which == LOAD || which == LOAD_FILE) tfm_free_model(o->model), o->model = NULL;
-    else tfm_free_safetensors(o->file), o->file = NULL;
+    if (which == CREATE) tfm_session_free(o->session), o->session = NULL;
+    else if (which == LOAD || which == LOAD_FILE) tfm_model_free(o->model), o->model = NULL;
+    else tfm_safetensors_free(o->file), o->file = NULL;
 }
 
 /* The whole of what a model gives: a session is made, used and freed. */
@@ -439,7 +439,7 @@ static void no_room(void) {
             buffers++;
         }
         if (tfm_model_config(o.model)->n_languages)
-            must(tfm_set_languages(o.session, NULL, "fra", &err));
+            must(tfm_languages_set(o.session, NULL, "fra", &err));
         must(tfm_translate(o.session, k->text, out, sizeof out, &err));
         length = strlen(out);
         memset(copy, 'x', sizeof copy);

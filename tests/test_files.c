@@ -21,7 +21,7 @@ static tfm_status open_bytes(const char *header, size_t header_size, size_t data
     err.text[0] = 0;
     status = tfm_safetensors_open(&file, bytes, size, NULL, &err);
     if (status != TFM_OK && file) printf("output touched on failure\n"), exit(2);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     free(bytes);
     return status;
 }
@@ -181,7 +181,7 @@ static void many_tensors(void) {
               tfm_safetensors_read(file, 77777, TFM_I64, &value, &err) == TFM_OK &&
               value == 77777 % 251 && tfm_safetensors_find(file, "t100000") == -1,
           "100,000 tensors");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static void reading(void) {
@@ -227,7 +227,7 @@ static void reading(void) {
     CHECK_FAILS(tfm_safetensors_read(file, 5, TFM_F32, f, &err), TFM_E_ARGUMENT, "no entry 5");
     CHECK(tfm_safetensors_name(file, 99) == NULL && tfm_safetensors_tensor(file, -1).data == NULL,
           "");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     CHECK(tfm_safetensors_open(&file, notes, sizeof notes - 1, NULL, &err) == TFM_OK, "metadata");
     CHECK(strcmp(tfm_safetensors_metadata_key(file, 0), "b") == 0 &&
               strcmp(tfm_safetensors_metadata_key(file, 1), "a") == 0 &&
@@ -236,7 +236,7 @@ static void reading(void) {
     CHECK(strcmp(tfm_safetensors_metadata(file, "a"), "2") == 0 &&
               !tfm_safetensors_metadata(file, "c"),
           "and their values");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data/no such file", NULL, &err), TFM_E_IO,
                 "no such file: cannot be opened");
     CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data", NULL, &err), TFM_E_IO,
@@ -279,7 +279,7 @@ static tfm_status load(st_writer *w) {
     err.text[0] = 0;
     status = tfm_model_load(&model, data, size, NULL, &err);
     if (status != TFM_OK && model) printf("output touched on failure\n"), exit(2);
-    tfm_free_model(model);
+    tfm_model_free(model);
     return status;
 }
 
@@ -518,8 +518,8 @@ static void no_memory(void) {
             if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
             clean &= status == TFM_OK ||
                      (status == TFM_E_MEMORY && !session && strstr(err.text, "no memory"));
-            tfm_free_session(session);
-            tfm_free_model(model);
+            tfm_session_free(session);
+            tfm_model_free(model);
             clean &= f.live == 0;
             if (status == TFM_OK) break;
         }

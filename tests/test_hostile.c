@@ -84,7 +84,7 @@ static tfm_status open_bytes(const void *data, size_t size) {
     account.largest = 0, err.text[0] = 0;
     status = tfm_safetensors_open(&file, copy, size, &allocator, &err);
     if (status != TFM_OK) refused(size, file);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     free(copy);
     return status;
 }
@@ -122,7 +122,7 @@ static tfm_status load_bytes(const void *data, size_t size, tfm_model **kept) {
     status = tfm_model_load(&model, data, size, &o, &err);
     if (status != TFM_OK) refused(size, model);
     if (kept) *kept = model;
-    else tfm_free_model(model);
+    else tfm_model_free(model);
     return status;
 }
 static tfm_status load(st_writer *w) {
@@ -331,7 +331,7 @@ static void addresses(void) {
         must(tfm_safetensors_read(file, 1, TFM_I64, &whole, &err));
         must(tfm_safetensors_read(file, 2, TFM_F32, &f, &err));
         good &= whole == 0x0807060504030201 && f == -10.0f;
-        tfm_free_safetensors(file);
+        tfm_safetensors_free(file);
     }
     CHECK(good, "an I64 and an F32 at eight addresses");
     free(bytes);
@@ -373,7 +373,7 @@ static void many(void) {
     }
     CHECK(found && tfm_safetensors_find(file, "1000000") == -1,
           "100,000 of them are found by name");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     free(bytes);
     n_big = 0;
     put("{"), put_many("\"\":0,", 1000000), put("\"\":0}");
@@ -429,7 +429,7 @@ static void sizes(void) {
                       (char *)tfm_safetensors_tensor(file, 1).data ==
                           (char *)map + size + 5368709120,
                   "two floats behind 5 GiB");
-            tfm_free_safetensors(file), file = NULL;
+            tfm_safetensors_free(file), file = NULL;
             CHECK_FAILS(tfm_safetensors_open(&file, map, size + (size_t)data - 1, NULL, &err),
                         TFM_E_FORMAT, "'b' lies at bytes 5368709120 to 5368709128");
             munmap(map, size + (size_t)data);
@@ -610,7 +610,7 @@ static void names(void) {
         good &= tfm_safetensors_find(file, none[i]) == -1;
     }
     CHECK(good, "each is found, and nothing else");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     free(bytes);
     SECTION("J8: values that are no strings");
     for (i = 0; i < 6; i++) {
@@ -753,13 +753,13 @@ static int searches_end(tfm_model *model, int *runs) {
         if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
         must(tfm_decode(s, &src, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
-            must(tfm_get_result(s, 0, rank, &r, &err));
+            must(tfm_result_get(s, 0, rank, &r, &err));
             good &= r.finish != TFM_RUNNING && r.length <= 24;
             for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < V;
         }
     }
     must(tfm_score(s, &src, &src, scores, &err));
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
     return good;
 }
 
@@ -799,7 +799,7 @@ static void scales_of_bytes(void) {
     for (i = 0; i < 5; i++) {
         st_writer w;
         st_entry *e;
-        tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+        tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
         e = entry(&w, name);
         e->tensor = wrong[i], e->bytes = st_bytes(&wrong[i]);
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is ");
@@ -809,7 +809,7 @@ static void scales_of_bytes(void) {
             tfm_model_options o = tiny_options();
             st_writer w;
             size_t k;
-            tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+            tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
             for (k = 0; k < w.n_entries; k++)
                 if (strstr(w.entries[k].name, "_scale"))
                     ((float *)w.entries[k].tensor.data)[k % 3] = values[v];
@@ -823,7 +823,7 @@ static void scales_of_bytes(void) {
         tfm_session *s;
         st_writer w;
         size_t k;
-        tiny_write(&w, tiny_default()), tiny_to_bytes(&w, 0);
+        tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
         for (k = 0; k < w.n_entries; k++)
             if (w.entries[k].tensor.dtype == TFM_I8)
                 memset(w.entries[k].tensor.data, 0x80, (size_t)w.entries[k].bytes / 2);
@@ -831,7 +831,7 @@ static void scales_of_bytes(void) {
         model = tiny_load(&w, &o), s = tiny_session(model, 1, 3, 3);
         logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 13));
         must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(test_difference(&logits[0], &logits[1]) < 0.05, "bytes of -128: %.2g off those as floats",
           test_difference(&logits[0], &logits[1]));
@@ -901,7 +901,7 @@ static void bad_ids(void) {
     for (i = touched = 0; i < 39; i++) touched += logits[i] != 7;
     for (i = 0; i < 4; i++) touched += scores[i] != 7;
     CHECK(touched == 0, "outputs untouched");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- text ---- */
@@ -926,7 +926,7 @@ static void equal_ids(void) {
         out[0] = 'x';
         status = tfm_translate(s, "hello there b", out, sizeof out, &err);
         good &= status == TFM_OK && strlen(out) < sizeof out;
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(good, "256 models translate, and end");
 }
@@ -947,7 +947,7 @@ static tfm_model *text_model(int kind) {
     tiny_write(&w, t);
     if (kind >= 2) st_add(&w, "src_sentencepiece", test_get(file, models[kind]));
     model = tiny_load(&w, NULL);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     return model;
 }
 
@@ -1000,7 +1000,7 @@ static void texts(void) {
                   "a million NULs are %s", kind ? "too many characters" : "an unknown word");
             free(spaces);
         }
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
 }
 
@@ -1036,14 +1036,14 @@ static void large_texts(void) {
                                      &err) == TFM_E_TOO_LONG;
             refusals += tfm_tokenize_target(m, text, in.size, TFM_FORM_TEXT, ids, 4, &count, &arena,
                                             &err) == TFM_E_TOO_LONG;
-            refusals += tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err) ==
+            refusals += tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err) ==
                         TFM_E_TOO_LONG;
             refusals += tfm_translate_batch(s, &in, &translated, 1, NULL, out, sizeof out, &err) ==
                         TFM_E_TOO_LONG;
             if (count != -1 || n || out[0] != 'x' || translated.size != 7)
                 printf("outputs touched on failure\n"), exit(2);
         }
-        tfm_free_session(s), tfm_free_model(m);
+        tfm_session_free(s), tfm_model_free(m);
         free(text);
     }
     CHECK(refusals == 60, "%d of 60 calls say that it is too long", refusals);
@@ -1169,7 +1169,7 @@ static void changed(void) {
             if (load_bytes(copy, size, &model) == TFM_OK) {
                 tfm_session *s = tiny_session(model, 1, 8, 12);
                 (void)tfm_translate(s, "hello a world b", out, sizeof out, &err);
-                tfm_free_session(s), tfm_free_model(model);
+                tfm_session_free(s), tfm_model_free(model);
                 good++;
             } else {
                 bad++;

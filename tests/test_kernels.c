@@ -183,8 +183,8 @@ static void loops(const tfm__kernels *k) {
         for (; i < 80; i++) clean &= z[i] == 3;
         for (i = 0; i < n; i++)
             if (fabsf(x[i]) > most) most = fabsf(x[i]);
-        sizes &= k->largest_size(x, n) == most;
-        k->to_bytes(bytes, x, 127 / most, 128, n);
+        sizes &= k->absmax(x, n) == most;
+        k->quantize(bytes, x, 127 / most, 128, n);
         for (i = 0; i < n; i++) {
             float v = rintf(x[i] * (127 / most));
             rounded &= bytes[i] == (unsigned char)((int)v + 128);
@@ -271,7 +271,7 @@ static void keep(kept *m, const tfm__kernels *kernels, const float *data, tfm_we
         little[4 * i + 3] = (unsigned char)(bits >> 24);
     }
     m->matrix.data = little;
-    must(tfm__arrange_matrix(&l, kernels, &m->matrix, (unsigned char *)temporary));
+    must(tfm__pack_matrix(&l, kernels, &m->matrix, (unsigned char *)temporary));
 }
 
 /* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */
@@ -332,7 +332,7 @@ static void products(const tfm__kernels *kernels) {
                         double sum = some ? (double)some[n] : 0, size = fabs(sum), error;
                         float scale = 0, v = 0;
                         if (type == TFM_WEIGHTS_I8) {
-                            float factor = tfm__byte_factor(kernels, xm, K, &scale);
+                            float factor = tfm__int8_factor(kernels, xm, K, &scale);
                             for (k = 0; k < K; k++) xb[k] = rintf(xm[k] * factor);
                         }
                         if (type == TFM_WEIGHTS_I8) {
@@ -396,7 +396,7 @@ static void whole_model(void) {
         if (!i) expected = logits;
         CHECK(test_difference(&logits, &expected) < 1e-5, "%s: largest difference %.2g",
               tfm_cpu_string(), test_difference(&logits, &expected));
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
     kernels_wanted = wanted;
 }

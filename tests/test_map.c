@@ -30,7 +30,7 @@ static void where_they_lie(void) {
     generator = (const char *)tfm__kept(&model->generator)->data;
     CHECK((generator > bytes && generator < bytes + size) == little,
           "are used where they lie, if the machine is little-endian");
-    tfm_free_model(model);
+    tfm_model_free(model);
 }
 
 #if defined(TRANSFORMER_MMAP) && !defined(TRANSFORMER_NO_STDIO)
@@ -58,7 +58,7 @@ static void same_numbers(void) {
             if (!map && !in_place) expected = logits;
             CHECK(test_difference(&logits, &expected) < 1e-4,
                   "mapped %d, in place %d: %d allocations", map, in_place, count.calls);
-            tfm_free_session(s), tfm_free_model(model);
+            tfm_session_free(s), tfm_model_free(model);
         }
 }
 
@@ -68,7 +68,7 @@ static void faults(void) {
     FILE *empty = fopen("build/empty.safetensors", "wb");
     SECTION("files that cannot be mapped");
     must(tfm_model_load_file(&model, TOY, NULL, &err));
-    tfm_free_model(model), model = NULL; /* without options it is read */
+    tfm_model_free(model), model = NULL; /* without options it is read */
     memset(&o, 0, sizeof o);
     o.map = 1;
     if (empty) fclose(empty);

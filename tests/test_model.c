@@ -6,7 +6,7 @@
 static tfm_result result_of(tfm_session *s, int32_t row) {
     tfm_result r;
     memset(&r, 0, sizeof r);
-    must(tfm_get_result(s, row, 0, &r, &err));
+    must(tfm_result_get(s, row, 0, &r, &err));
     return r;
 }
 
@@ -41,9 +41,9 @@ static golden golden_open(const char *name, const char *tgt) {
     return g;
 }
 static void golden_close(golden *g) {
-    tfm_free_session(g->session);
-    tfm_free_model(g->model);
-    tfm_free_safetensors(g->file);
+    tfm_session_free(g->session);
+    tfm_model_free(g->model);
+    tfm_safetensors_free(g->file);
 }
 
 static void seed0(const char *name) {
@@ -58,7 +58,7 @@ static void seed0(const char *name) {
     o.not_causal = 1;
     must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
     compare("logits, pad masks only, as document 000 runs it", &got, &logits, 1e-4);
-    memory = tfm_memory(g.session), expected = test_get(g.file, "expect.memory");
+    memory = tfm_encoder_output(g.session), expected = test_get(g.file, "expect.memory");
     compare("memory", &memory, &expected, 1e-5);
     golden_close(&g);
 }
@@ -75,7 +75,7 @@ static void seed3(const char *name) {
     o.encoder_attention = test_like(enc), o.decoder_attention = test_like(dec);
     o.cross_attention = test_like(cross);
     must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
-    memory = tfm_memory(g.session);
+    memory = tfm_encoder_output(g.session);
     SECTION(name);
     compare("logits", &got, &logits, 1e-4);
     compare("memory", &memory, &expected, 1e-5);
@@ -124,7 +124,7 @@ static void groups(void) {
     }
     SECTION("groups of rows");
     CHECK(same, "90 rows in groups: each has the bits that it has alone, attention too");
-    tfm_free_session(all), tfm_free_session(one), tfm_free_model(model);
+    tfm_session_free(all), tfm_session_free(one), tfm_model_free(model);
 }
 
 /* ---- steps against the teacher-forced pass ---- */
@@ -167,7 +167,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
         for (i = 0; i < lengths[row] * V; i++)
             most = fmax(most, fabs((double)steps[row * width * V + i] -
                                    (double)((float *)logits.data)[row * width * V + i]));
-    tfm_free_session(s), tfm_free_session(f);
+    tfm_session_free(s), tfm_session_free(f);
     return most;
 }
 
@@ -207,7 +207,7 @@ static void steps(void) {
         CHECK(d <= 1e-5,
               "config %d                                             largest difference %.2g",
               (int)i, d);
-        tfm_free_model(model);
+        tfm_model_free(model);
     }
 }
 
@@ -298,7 +298,7 @@ static void batches(void) {
             }
             CHECK(same, "batches of %d, shuffled, pads by %s", sizes[z], pad ? "id" : "length");
         }
-    tfm_free_session(one), tfm_free_session(many), tfm_free_model(model);
+    tfm_session_free(one), tfm_session_free(many), tfm_model_free(model);
 }
 
 /* ---- memory ---- */
@@ -334,7 +334,7 @@ static void memory(void) {
         calls = session_counter.calls;
         must(tfm_session_create(&s, model, &o, &err));
         exact &= session_counter.calls == calls + 1 && session_counter.last == bytes;
-        tfm_free_session(s);
+        tfm_session_free(s);
     }
     CHECK(exact, "tfm_session_bytes is what one allocation takes, for 9 batch sizes");
     must(tfm_session_create(&s, model, &o, &err));
@@ -344,7 +344,7 @@ static void memory(void) {
     must(tfm_start(s, &src, NULL, &err));
     while (running) must(tfm_step(s, &running, &err));
     CHECK(session_counter.calls == calls, "no allocation after the session is made");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
     CHECK(session_counter.live == 0 && model_counter.live == 0, "all is released");
 
     o.max_batch = 2000000000, o.max_source = 1000000000, o.max_target = 1000000000,
@@ -355,8 +355,8 @@ static void memory(void) {
     session_allocator.allocate = NULL;
     o.max_batch = 1, o.max_source = 5, o.max_target = 5, o.allocator = &session_allocator;
     CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_ARGUMENT, "allocate and release");
-    tfm_free_model(model);
-    tfm_free_model(NULL), tfm_free_session(NULL), tfm_free_safetensors(NULL);
+    tfm_model_free(model);
+    tfm_model_free(NULL), tfm_session_free(NULL), tfm_safetensors_free(NULL);
 }
 
 /* ---- limits and states ---- */
@@ -377,8 +377,8 @@ static void limits(void) {
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_get_result(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK(tfm_step_logits(s, 0) == NULL && tfm_memory(s).data == NULL,
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK(tfm_step_logits(s, 0) == NULL && tfm_encoder_output(s).data == NULL,
           "nothing before the first call");
     must(tfm_start(s, &src, NULL, &err));
     while (running) must(tfm_step(s, &running, &err));
@@ -393,7 +393,7 @@ static void limits(void) {
     }
     must(tfm_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
-    CHECK_FAILS(tfm_get_result(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
+    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
     must(tfm_start(s, &src, &d, &err));
@@ -426,13 +426,13 @@ static void limits(void) {
     /* a failed call leaves the decode as it was */
     r = result_of(s, 0);
     CHECK(r.length == 3, "results survive failed calls");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 
     t.config = ", \"end\": 2";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
     CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 
     t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
     t.src_positions = 12;
@@ -443,7 +443,7 @@ static void limits(void) {
     o.max_source = 11;
     CHECK_FAILS(tfm_session_create(&s, model, &o, &err), TFM_E_TOO_LONG,
                 "the model has positions for 10");
-    tfm_free_model(model);
+    tfm_model_free(model);
 }
 
 /* A source that is refused in the middle of a decode changes nothing of it, pad masks neither. */
@@ -468,7 +468,7 @@ static void failed_start(void) {
     }
     CHECK(memcmp(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float)) == 0,
           "a refused source leaves the running decode as it was");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* A final norm that has only a bias is a norm. */
@@ -488,10 +488,10 @@ static void bias_only_norm(void) {
         model = tiny_load(&w, NULL);
         s = tiny_session(model, 1, 3, 3);
         must(tfm_encode(s, &src, &err));
-        memory_out = tfm_memory(s);
+        memory_out = tfm_encoder_output(s);
         if (!k) must(tfm_layer_norm(&expected, &memory_out, NULL, &err));
         else compare("a final norm that has only a bias", &memory_out, &expected, 1e-6);
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
 }
 
@@ -521,7 +521,7 @@ static void broken_numbers(void) {
         r = result_of(s, 0);
         for (k = 0; k < r.length; k++) ok &= r.ids[k] >= 0 && r.ids[k] < t.vt;
         ok &= r.finish != TFM_RUNNING && r.length <= 22;
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(ok, "weights of NaN, infinity, denormals: decoding ends, ids are in range");
 }
@@ -545,7 +545,7 @@ static void narrow_types(void) {
         model = tiny_model(t);
         s = tiny_session(model, 2, 3, 3);
         must(tfm_forward(s, &src, &src, NULL, &a, &err));
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
         tiny_write(&w, t); /* the same seed: the same bits */
         for (i = 0; i < w.n_entries; i++) {
             tfm_tensor *x = &w.entries[i].tensor, wide = test_like(*x);
@@ -567,7 +567,7 @@ static void narrow_types(void) {
         must(tfm_forward(s, &src, &src, NULL, &b, &err));
         same = memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
         CHECK(same, "%s weights: the bits of the same values in F32", tfm_dtype_name(types[k]));
-        tfm_free_session(s), tfm_free_model(model);
+        tfm_session_free(s), tfm_model_free(model);
     }
     {
         tiny t = tiny_default();
@@ -591,7 +591,7 @@ static void narrow_types(void) {
             s = tiny_session(model, 2, 3, 3);
             must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
-            tfm_free_session(s), tfm_free_model(model);
+            tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(same, "a file at any address gives the same bits");
     }

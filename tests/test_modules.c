@@ -33,7 +33,7 @@ static void golden_positions(const char *name, tfm_position_kind kind) {
     tail.data = (float *)tail.data + 7 * tail.strides[0];
     out = test_like(tail);
     compare("  from position 7 on", tfm_positions(&out, &o, NULL, &err), &out, &tail);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static void positions(void) {
@@ -56,7 +56,7 @@ static void positions(void) {
     o.double_angles = 1;
     compare("pe_pad_row.safetensors, zero rows for pads",
             tfm_positions(&out, &o, (int32_t *)lengths.data, &err), &out, &expected);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 
     /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula
        */
@@ -127,7 +127,7 @@ static void norms(void) {
     }
     CHECK(worst <= MODULE_LIMIT,
           "without weight and bias                       largest difference %.2g", worst);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     file = test_open("layer_norm_std.safetensors");
     expected = test_get(file, "expect.y");
     w.kind = TFM_NORM_DEVIATION;
@@ -136,7 +136,7 @@ static void norms(void) {
     w.weight.dims[0] = 47;
     CHECK_FAILS(tfm_layer_norm(&out, &x, &w, &err), TFM_E_SHAPE,
                 "norm.weight is [47], expected [48]");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static float at(const tfm_tensor *t, int64_t i) { return ((float *)t->data)[i]; }
@@ -282,7 +282,7 @@ static void scaled_dot_product(const char *name, double scale) {
     for (i = 0; i < got.dims[2]; i++) zero &= at(&got, i) == 0.0f;
     for (i = 0; i < got_weights.dims[2]; i++) zero &= at(&got_weights, i) == 0.0f;
     CHECK(status == TFM_OK && zero, "  a query with no key left gets zeros");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* [B, H, T, K] tensors: each head has the bits that it has as a [B, T, K] of its own. Heads lie
@@ -356,7 +356,7 @@ static void seed0_attention(void) {
     w.n_heads = 0;
     CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
                 TFM_E_ARGUMENT, "n_heads is 0");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* [L, B, D] tensors go in and come out by strides, not by copies. */
@@ -391,7 +391,7 @@ static void seed2_attention(const char *name) {
             tfm_multi_head_attention(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
             TFM_E_SHAPE, "attention mask is [");
     }
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static void seed4_attention(void) {
@@ -421,7 +421,7 @@ static void seed4_attention(void) {
     masks.key_padding = pads;
     status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
     compare("  with a pad mask made from ids instead", status, &out, &expected);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* Lengths and the causal flag say the same as the masks that the helpers make. */
@@ -574,7 +574,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     CHECK_FAILS(tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks,
                             &memory_masks, &scratch, &err),
                 TFM_E_SHAPE, "linear2.bias is [47], expected [48]");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* Stacks without layers to read are refused. */

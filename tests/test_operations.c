@@ -140,7 +140,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
           "the encoder in %lld bytes as BF16, %lld as I8", (long long)halves, (long long)bytes);
     read = shape_of_model(config, file);
     CHECK(memcmp(&read, m, sizeof read) == 0, "the shape is read back from the file");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static void check_forward(const model_case *c, const model_shape *m, tfm_session *session) {
@@ -224,8 +224,8 @@ static void check_model(const model_case *c) {
     check_forward(c, &m, session);
     check_lengths(c, &m, session);
     check_steps(c, &m, session);
-    tfm_free_session(session);
-    tfm_free_model(model);
+    tfm_session_free(session);
+    tfm_model_free(model);
 }
 
 static void models(void) {

@@ -248,7 +248,7 @@ static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_
         const hypothesis *e = &expected->items[k];
         tfm_result r;
         memset(&r, 0, sizeof r);
-        must(tfm_get_result(s, row, k, &r, &err));
+        must(tfm_result_get(s, row, k, &r, &err));
         if (r.length != e->length || memcmp(r.ids, e->ids, (size_t)r.length * 4) != 0 ||
             r.finish != (e->ended ? TFM_ENDED : TFM_HIT_LENGTH))
             return 0;
@@ -339,7 +339,7 @@ static void exhaustive(void) {
             must(tfm_decode(s, &src, &settings[i].o, &err));
             equal += agree(s, 0, &all, (int32_t)(all.n < 10 ? all.n : 10), &most);
             trees += all.n;
-            tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+            tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
         }
         CHECK(equal == 3 && most < 1e-5, "%-28s %d of 3 trees of %lld leaves, scores within %.1g",
               settings[i].name, equal, (long long)trees, most);
@@ -374,7 +374,7 @@ static void narrow(void) {
                     CHECK(0, "%s, beam %d, patience %g", settings[i].name, beam, patiences[z]);
                 all_equal += equal, total++;
             }
-        tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+        tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
     }
     CHECK(all_equal == total && most < 1e-5,
           "%d of %d searches (beams 1 to 20, a vocabulary of 6), scores within %.1g", all_equal,
@@ -412,14 +412,14 @@ static size_t bytes_of(tfm_session *s, int32_t row, int32_t n_src, char *bytes) 
         tfm_result r;
         tfm_tensor out;
         memset(&r, 0, sizeof r);
-        must(tfm_get_result(s, row, k, &r, &err));
+        must(tfm_result_get(s, row, k, &r, &err));
         memcpy(bytes + at, r.ids, (size_t)r.length * 4), at += (size_t)r.length * 4;
         memcpy(bytes + at, &r.score, sizeof r.score), at += sizeof r.score;
         memcpy(bytes + at, &r.log_probability, 8), at += 8;
         memcpy(bytes + at, &r.finish, sizeof r.finish), at += sizeof r.finish;
         at = (at + 3) & ~(size_t)3;
         out = tfm_tensor_2d(bytes + at, TFM_F32, r.length, n_src);
-        must(tfm_get_attention(s, row, k, &out, &err));
+        must(tfm_result_attention(s, row, k, &out, &err));
         at += (size_t)(r.length * n_src) * sizeof(float);
     }
     return at;
@@ -457,7 +457,7 @@ static void same_bits(void) {
             o.seeds = &seeds[i];
             must(tfm_decode(s, &one, &o, &err));
             n_alone[i] = bytes_of(s, 0, lengths[i], alone[i]);
-            must(tfm_get_result(s, 0, 0, &r, &err));
+            must(tfm_result_get(s, 0, 0, &r, &err));
             ends += r.finish == TFM_ENDED;
             if (r.length > most_tokens) most_tokens = r.length;
         }
@@ -491,7 +491,7 @@ static void same_bits(void) {
         CHECK(same && ends > 0 && ends < 32, "%-22s %d of 32 end by themselves, up to %d tokens",
               kinds[k].name, ends, most_tokens);
     }
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- no allocation ---- */
@@ -528,9 +528,9 @@ static void no_allocation(void) {
         }
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
           before, counter.calls - before);
-    tfm_free_session(s);
+    tfm_session_free(s);
     CHECK(counter.live == 0, "and all is given back");
-    tfm_free_model(model);
+    tfm_model_free(model);
 }
 
 /* ---- sampling ---- */
@@ -551,7 +551,7 @@ static double chi_squared(tfm_session *s, const tfm_decode_options *options, con
         for (k = 0; k < o.samples; k++) {
             tfm_result r;
             memset(&r, 0, sizeof r);
-            must(tfm_get_result(s, 0, k, &r, &err));
+            must(tfm_result_get(s, 0, k, &r, &err));
             count[r.length ? r.ids[0] : END]++;
         }
     }
@@ -629,13 +629,13 @@ static void sampling(void) {
         /* sample k is the same, however many there are */
         int32_t ids[MOST];
         tfm_batch tgt;
-        must(tfm_get_result(s, 0, k, &a, &err));
+        must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(ids, a.ids, (size_t)a.length * 4);
         tgt = tiny_batch(ids, NULL, 1, a.length);
         must(tfm_score(f, &src, &tgt, scores, &err));
         for (i = 0, sum = 0; i < a.length + (a.finish == TFM_ENDED); i++) sum += scores[i];
         same &= sum == a.log_probability && a.score == sum;
-        must(tfm_get_result(s, 0, 0, &b, &err));
+        must(tfm_result_get(s, 0, 0, &b, &err));
         differ += k && (a.length != b.length || memcmp(a.ids, b.ids, (size_t)a.length * 4) != 0);
     }
     CHECK(same, "the score of a sample is what tfm_score says");
@@ -645,9 +645,9 @@ static void sampling(void) {
     o = no_options();
     o.max_length = 12;
     must(tfm_decode(f, &src, &o, &err));
-    must(tfm_get_result(f, 0, 0, &b, &err));
+    must(tfm_result_get(f, 0, 0, &b, &err));
     for (k = 0, same = 1; k < 3; k++) {
-        must(tfm_get_result(s, 0, k, &a, &err));
+        must(tfm_result_get(s, 0, k, &a, &err));
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 a.score == b.score;
     }
@@ -660,14 +660,14 @@ static void sampling(void) {
         must(tfm_decode(s, &src, &o, &err));
         o.samples = o.top_k = 0;
         must(tfm_decode(f, &src, &o, &err));
-        must(tfm_get_result(f, 0, 0, &b, &err));
+        must(tfm_result_get(f, 0, 0, &b, &err));
         for (k = 0, same = 1; k < 3; k++) {
-            must(tfm_get_result(s, 0, k, &a, &err));
+            must(tfm_result_get(s, 0, k, &a, &err));
             same &= a.score == b.score;
         }
         CHECK(same, "  after a prefix, with a repetition penalty, too");
     }
-    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
 
 /* ---- alternatives ---- */
@@ -693,7 +693,7 @@ static void alternatives(void) {
         tfm_batch forced;
         memset(&a, 0, sizeof a);
         memset(&b, 0, sizeof b);
-        must(tfm_get_result(s, 0, k, &a, &err));
+        must(tfm_result_get(s, 0, k, &a, &err));
         id = a.length > 2 ? a.ids[2] : END;
         used |= 1 << id;
         plain_next(&p, a_prefix, 2, log_p);
@@ -710,7 +710,7 @@ static void alternatives(void) {
         forced = tiny_batch(begin, NULL, 1, tokens);
         greedy.prefix = &forced, greedy.max_length = 10;
         must(tfm_decode(f, &src, &greedy, &err));
-        must(tfm_get_result(f, 0, 0, &b, &err));
+        must(tfm_result_get(f, 0, 0, &b, &err));
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
     }
@@ -719,7 +719,7 @@ static void alternatives(void) {
     o.alternatives = 8;
     must(tfm_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 6, "8 of a vocabulary of 6 are 6");
-    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
 
 /* ---- scoring ---- */
@@ -766,18 +766,18 @@ static void scoring(void) {
             tfm_batch target;
             double sum = 0, scores[MOST + 1];
             memset(&r, 0, sizeof r);
-            must(tfm_get_result(w, 0, k, &r, &err));
+            must(tfm_result_get(w, 0, k, &r, &err));
             target = tiny_batch(r.ids, NULL, 1, r.length);
             must(tfm_score(f, &one, &target, scores, &err));
             for (i = 0; i < r.length + (r.finish == TFM_ENDED); i++) sum += scores[i];
             same &= sum == r.log_probability;
         }
         CHECK(same && k == 4, "what the search said of its hypotheses, to the bit");
-        tfm_free_session(w);
+        tfm_session_free(w);
     }
     tgt.rows = 2;
     CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_ARGUMENT, "tgt has 2 rows, src has 3");
-    tfm_free_session(s), tfm_free_session(f), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
     model = small_model(11, ", \"forced\": 4");
     s = wide_session(model, 3, 1, 5);
     tgt = tiny_batch(&targets[0][0], NULL, 1, 5), src.rows = 1;
@@ -786,7 +786,7 @@ static void scoring(void) {
     tgt.width = 4;
     must(tfm_score(s, &src, &tgt, got, &err));
     CHECK(got[0] == 0 && got[1] < 0, "a first token that the model forces scores 0");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- attention ---- */
@@ -811,10 +811,10 @@ static void attention(void) {
         must(tfm_decode(s, &src, &o, &err));
         for (k = 0; k < 3; k++) {
             plain p = plain_of(model, f, o);
-            must(tfm_get_result(s, 0, k, &r, &err));
+            must(tfm_result_get(s, 0, k, &r, &err));
             out = tfm_tensor_2d(weights, TFM_F32, r.length, 6);
-            must(tfm_get_attention(s, 0, k, &out, &err));
-            must(tfm_get_alignment(s, 0, k, pairs, &err));
+            must(tfm_result_attention(s, 0, k, &out, &err));
+            must(tfm_result_alignment(s, 0, k, pairs, &err));
             plain_pass(&p, r.ids, r.length, logits, expected);
             for (i = 0; i < r.length; i++) {
                 int32_t best = 1; /* the first and the last are the start and the end token */
@@ -833,11 +833,11 @@ static void attention(void) {
           rows, most);
     CHECK(right, "alignments are the largest weights between the start and the end token");
     out = tfm_tensor_2d(weights, TFM_F32, 1, 5);
-    CHECK_FAILS(tfm_get_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
+    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
     must(tfm_decode(without, &src, NULL, &err));
-    CHECK_FAILS(tfm_get_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
-                "tfm_get_alignment: the session was made without attention");
-    tfm_free_session(s), tfm_free_session(f), tfm_free_session(without), tfm_free_model(model);
+    CHECK_FAILS(tfm_result_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
+                "tfm_result_alignment: the session was made without attention");
+    tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
 }
 
 /* Unknown tokens as the source tokens that they attend to. */
@@ -867,19 +867,19 @@ static void unknowns(void) {
     batch = tiny_batch(ids, NULL, 1, n);
     o.min_length = 4;
     must(tfm_decode(s, &batch, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
-    must(tfm_get_alignment(s, 0, 0, pairs, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
+    must(tfm_result_alignment(s, 0, 0, pairs, &err));
     for (i = 0; i < r.length; i++) {
         if (i) strcat(expected, " ");
         strcat(expected, words[pairs[i]]);
     }
-    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     CHECK(r.length >= 4 && strcmp(text, expected) == 0 && size == strlen(text), "%s", text);
-    must(tfm_get_text(s, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     CHECK(strncmp(text, "<unk> <unk> <unk>", 17) == 0, "%s", text);
-    CHECK_FAILS(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, text, 5, &size, &err), TFM_E_TOO_SMALL,
+    CHECK_FAILS(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, 5, &size, &err), TFM_E_TOO_SMALL,
                 "the buffer has 5");
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- driving it ---- */
@@ -902,7 +902,7 @@ static void driving(void) {
             for (k = 0; k < tfm_result_count(s, row); k++) {
                 tfm_result r;
                 memset(&r, 0, sizeof r);
-                must(tfm_get_result(s, row, k, &r, &err));
+                must(tfm_result_get(s, row, k, &r, &err));
                 sane &= r.finish == TFM_RUNNING ? r.length == steps + 1 : r.length <= steps + 1;
                 sane &= r.score <= 0;
             }
@@ -920,7 +920,7 @@ static void driving(void) {
     }
     CHECK(same, "give what one call gives");
     CHECK(tfm_step(s, &running, &err) == TFM_OK && running == 0, "a step after the end");
-    tfm_free_session(s), tfm_free_session(whole), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(whole), tfm_model_free(model);
 }
 
 static void stuck(void) {
@@ -934,27 +934,27 @@ static void stuck(void) {
     SECTION("nothing left");
     o.forbidden = everything, o.n_forbidden = 6;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_STUCK && r.length == 0, "everything forbidden: stuck at once");
     o.samples = 3;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 2, &r, &err));
+    must(tfm_result_get(s, 0, 2, &r, &err));
     CHECK(r.finish == TFM_STUCK && r.length == 0, "so is every sample");
     o.samples = 0, o.alternatives = 2;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "of alternatives one is left");
     o = no_options();
     o.min_length = 18;
     must(tfm_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session has */
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length >= 18, "min_length is reached where the source is short");
     o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_STUCK && r.length == V - 1, "every token once, and no end: %d tokens",
           (int)r.length);
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 static void arguments(void) {
@@ -1021,7 +1021,7 @@ static void arguments(void) {
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam 2147483647");
     so.max_beam = -1;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam -1");
-    tfm_free_session(s), tfm_free_session(plain_session), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(plain_session), tfm_model_free(model);
 }
 
 int main(void) {

@@ -150,9 +150,9 @@ static void golden(void) {
                               (size_t)(end_of(&t[6], line) - at));
         }
         CHECK(wrong == 0, "  %d rows of ids that no text gives", (int)line);
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* ---- a model file by hand ---- */
@@ -442,7 +442,7 @@ static void charsmaps(void) {
     CHECK(m && tokenize(m, "aab", 3, ids, 64, &count) == TFM_OK && count == 4 && ids[0] == 6 &&
               ids[1] == 4 && ids[2] == 4 && ids[3] == 4,
           "aab is " SPACE " b b b: %s", m ? "" : err.text);
-    tfm_free_model(m);
+    tfm_model_free(m);
     begin_file(), put_charsmap(ring, 2, "", 1);
     ACCEPTED("a trie in a ring");
     m = load(plain_file(built, n_built, 8));
@@ -453,7 +453,7 @@ static void charsmaps(void) {
         (void)tokenize(m, text, 200000, many, 200002, &n);
         CHECK(n == 200001, "a ring and 200,000 letters: %d ids", (int)n);
     }
-    tfm_free_model(m);
+    tfm_model_free(m);
     memcpy(bad, good, sizeof bad);
     bad[1].value = 97 | 1 << 8 | 256u << 10;
     begin_file(), put_charsmap(bad, 3, "b", 2);
@@ -522,7 +522,7 @@ static void damaged(void) {
         CHECK(bad > 0, "  eight bytes at random: %d refused, %d of use", bad, good);
         good = bad = 0;
     }
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 /* ---- in a model file ---- */
@@ -568,7 +568,7 @@ static void rare(void) {
     m = load(plain_file(built, n_built, 8));
     CHECK(m != NULL, "%s", err.text);
     IDS_ARE(m, text, 7, 3); /* 32 of them, and 8 */
-    tfm_free_model(m);
+    tfm_model_free(m);
     begin_file(), put_charsmap(half, 3, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m != NULL, "%s", err.text);
@@ -576,18 +576,18 @@ static void rare(void) {
             "\xc3\xa9"
             "b",
             7, 0, 4); /* what is left of the character is none */
-    tfm_free_model(m);
+    tfm_model_free(m);
     for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, rules, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "the way back: '%s' %s",
           m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
-    tfm_free_model(m);
+    tfm_model_free(m);
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m && decodes(m, ids, 1100, (memset(text, 'b', sizeof text), text), 1100),
           "a ring on the way back, and 1100 letters");
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     begin_file(), put_trainer(3, 2);
     for (i = 1; i <= 70; i++) {
@@ -598,7 +598,7 @@ static void rare(void) {
     CHECK(m != NULL, "%s", err.text);
     memset(many, 'z', 70), many[70] = 0;
     IDS_ARE(m, many, 6, 71, 13); /* 64 of them, and 6 */
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     for (i = 1; i <= 2; i++) { /* unigram, BPE */
         size_t begin;
@@ -611,20 +611,20 @@ static void rare(void) {
         m = load(plain_file(built, n_built, 5));
         CHECK(m != NULL, "%s", err.text);
         IDS_ARE(m, "a  b", 4, 3, 2); /* spaces stay spaces */
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
     begin_file(), put_trainer(3, 2), put_piece(SPACE SPACE, -0.5f, 1);
     m = load(plain_file(built, n_built, 9));
     CHECK(m != NULL, "%s", err.text);
     IDS_ARE(m, "ab b", 7, 4, 6, 4); /* two marks side by side join nothing else */
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     /* an unused piece comes apart into what it was merged of: here a letter that is no piece */
     begin_file(), put_trainer(3, 2), put_piece("bq", -0.1f, 5);
     m = load(plain_file(built, n_built, 9));
     CHECK(m != NULL, "%s", err.text);
     IDS_ARE(m, "bqb", 6, 4, 0, 4);
-    tfm_free_model(m);
+    tfm_model_free(m);
     /* and no deeper than a hundred times: b^105, of which b^4 stays */
     begin_file(), put_trainer(3, 2);
     for (i = 2; i <= 105; i++) {
@@ -637,7 +637,7 @@ static void rare(void) {
     CHECK(m && tokenize(m, many, 105, ids, 2000, &count) == TFM_OK && count == 103 && ids[0] == 6 &&
               ids[1] == 10 && ids[2] == 4 && ids[102] == 4,
           "an unused piece in an unused piece, 104 deep: %d ids %s", (int)count, err.text);
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     /* bytes, and a vocabulary that has some of them */
     begin_file();
@@ -665,7 +665,7 @@ static void rare(void) {
                   count == 4 && memcmp(ids, target, sizeof target) == 0,
               "as a target: %d ids %s", (int)count, err.text);
     }
-    tfm_free_model(m);
+    tfm_model_free(m);
     /* languages of the source alone may lie behind the target's ids */
     begin_file();
     f = plain_file(built, n_built, 12);
@@ -674,7 +674,7 @@ static void rare(void) {
                "\"end\": 2, \"src_language\": \"source\", \"languages\": {\"fra\": 11}";
     m = load(f);
     CHECK(m && strcmp(text_of(m, &letter, 1, TFM_FORM_TEXT), "b") == 0, "%s", err.text);
-    tfm_free_model(m);
+    tfm_model_free(m);
 }
 
 /* More nodes than a trie's links can name. */
@@ -745,7 +745,7 @@ static void files(void) {
     CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TOKENS),
                  "<unk> <s> </s> a b ab " SPACE " " SPACE "a") == 0,
           "as tokens: '%s'", text_of(m, all, 10, TFM_FORM_TOKENS));
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     SECTION("pieces and vocabularies");
     f.src_words = words;
@@ -760,25 +760,25 @@ static void files(void) {
     IDS_ARE(m, "bxb", 7, 3, 9, 3, 1); /* x is unknown to the pieces, and a token */
     CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 ba az y .x") == 0,
           "tokens that are no pieces are plain: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
-    tfm_free_model(m);
+    tfm_model_free(m);
     f.config = both;
     m = load(f);
     CHECK_FAILS(tokenize(m, "bab", 3, ids, 4, &count), TFM_E_TOKEN,
                 "not in src_vocabulary, and the model has no src_unk");
-    tfm_free_model(m);
+    tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
     CHECK(!load(f) && strstr(err.text, "'tgt_text' is not sentencepiece, but"), "%s", err.text);
     f.tgt = NULL;
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
-    tfm_free_model(m);
+    tfm_model_free(m);
     f.src = NULL, f.tgt = bpe, f.tgt_words = NULL;
     f.config = ", \"tgt_text\": \"sentencepiece\"";
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 5, 3, TFM_FORM_TEXT), "ab  a") == 0,
           "words to SentencePiece %s", err.text);
-    tfm_free_model(m);
+    tfm_model_free(m);
 
     SECTION("faults of the model file");
     f.tgt = NULL;
@@ -856,8 +856,8 @@ static void sessions(void) {
         CHECK(tfm_translate(s, large, single, sizeof single, &err) == TFM_OK && !*single,
               "spaces take no room");
         CHECK(c.calls == calls, "nothing was allocated after creation");
-        tfm_free_session(s);
-        tfm_free_model(m);
+        tfm_session_free(s);
+        tfm_model_free(m);
         CHECK(c.live == 0, "all is freed");
         for (words = 0; words < 2; words++) {
             if (words) f.src_words = "<unk>\n<s>\n</s>\na\nb\nc\nd\ne\n";
@@ -866,7 +866,7 @@ static void sessions(void) {
                 m = load(f);
                 clean &= m ? 1 : err.status == TFM_E_MEMORY && c.live == 0;
             }
-            tfm_free_model(m);
+            tfm_model_free(m);
             CHECK(clean && n > 20, "loading%s with each of %d allocations failing",
                   words ? " with a vocabulary" : "", n - 2);
         }
@@ -908,13 +908,13 @@ static void unknowns(void) {
     must(tfm_tokenize(m, in.data, in.size, TFM_FORM_TEXT, ids, 32, &n, &scratch, &err));
     src.ids = ids, src.lengths = NULL, src.rows = 1, src.width = n;
     must(tfm_decode(s, &src, &d, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
-    must(tfm_get_alignment(s, 0, 0, pairs, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
+    must(tfm_result_alignment(s, 0, 0, pairs, &err));
     /* three pieces and the end token; the text begins with no space */
     for (i = 0; i < r.length; i++)
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s",
                                surfaces[pairs[i]] + (at == 0 && pairs[i] == 0));
-    must(tfm_get_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     CHECK(n == 4 && r.length >= 8 && strcmp(text, expected) == 0, "'%s', expected '%s' (%d pieces)",
           text, expected, (int)n);
     must(tfm_tokenize_target(m, "ab a", 4, TFM_FORM_TEXT, ids, 32, &i, &scratch, &err));
@@ -923,7 +923,7 @@ static void unknowns(void) {
           "target text is cut as source text, without the end");
     CHECK_FAILS(tfm_tokenize_target(m, "ab", 2, TFM_FORM_TEXT, ids, 32, &i, NULL, &err),
                 TFM_E_ARGUMENT, "need a scratch arena");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 static void languages(void) {
@@ -954,21 +954,21 @@ static void languages(void) {
     CHECK_FAILS(tokenize(m, ">><<ab", 6, ids, 16, &id), TFM_E_TOKEN, "no language ''");
     s = tiny_session(m, 2, 8, 12);
     CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
-                "tfm_set_languages comes first");
+                "tfm_languages_set comes first");
     CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank is blank");
     CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
-    CHECK_FAILS(tfm_set_languages(s, NULL, "frankish and more than thirty-one bytes", &err),
+    CHECK_FAILS(tfm_languages_set(s, NULL, "frankish and more than thirty-one bytes", &err),
                 TFM_E_TOKEN, "near it");
-    CHECK_FAILS(tfm_set_languages(s, NULL, NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
-    CHECK(tfm_set_languages(s, NULL, "fra", &err) == TFM_OK, "%s", err.text);
+    CHECK_FAILS(tfm_languages_set(s, NULL, NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_languages_set(s, NULL, "fra", &err) == TFM_OK, "%s", err.text);
     CHECK(tfm_translate(s, "ab", out, sizeof out, &err) == TFM_OK && strcmp(out, first) == 0,
           "by the call and by the text: '%s'", out);
     CHECK(s->src_lengths[0] == 4 && memcmp(s->src_ids, wanted, sizeof wanted) == 0,
           "its token comes first");
     CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 9,
           "a text's own comes before the session's");
-    CHECK(tfm_find_language(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_find_language");
-    tfm_free_session(s), tfm_free_model(m);
+    CHECK(tfm_language_find(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_language_find");
+    tfm_session_free(s), tfm_model_free(m);
 
     SECTION("languages on both sides");
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
@@ -980,20 +980,20 @@ static void languages(void) {
               strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0,
           "language tokens give no text");
     s = tiny_session(m, 1, 8, 12);
-    CHECK_FAILS(tfm_translate(s, "a", out, sizeof out, &err), TFM_E_STATE, "tfm_set_languages");
-    CHECK_FAILS(tfm_set_languages(s, NULL, "fra", &err), TFM_E_ARGUMENT, "source: the model needs");
-    CHECK_FAILS(tfm_set_languages(s, "fra", NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
-    CHECK(tfm_set_languages(s, "fra", "deu", &err) == TFM_OK &&
+    CHECK_FAILS(tfm_translate(s, "a", out, sizeof out, &err), TFM_E_STATE, "tfm_languages_set");
+    CHECK_FAILS(tfm_languages_set(s, NULL, "fra", &err), TFM_E_ARGUMENT, "source: the model needs");
+    CHECK_FAILS(tfm_languages_set(s, "fra", NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
+    CHECK(tfm_languages_set(s, "fra", "deu", &err) == TFM_OK &&
               tfm_translate(s, "a", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 8,
           "the source's token %s", err.text);
-    CHECK(tfm_get_result(s, 0, 0, &r, &err) == TFM_OK && r.length > 0 && r.ids[0] == 5,
+    CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length > 0 && r.ids[0] == 5,
           "the target's token");
     CHECK(strncmp(out, "ab", 2) != 0 || r.ids[1] == 5, "is not in the text: '%s' %s", out, unk);
     batch = tiny_batch(source, NULL, 1, 2);
     CHECK(tfm_start(s, &batch, NULL, &err) == TFM_OK && tfm_step(s, &running, &err) == TFM_OK &&
-              tfm_get_result(s, 0, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
+              tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
           "tfm_start forces it too");
-    tfm_free_session(s), tfm_free_model(m);
+    tfm_session_free(s), tfm_model_free(m);
 
     SECTION("faults of languages");
     f.config = ", \"src_language\": \"source\"";
@@ -1035,7 +1035,7 @@ static void large(void) {
         count = 0;
         (void)tokenize(m, text, 1000000, ids, 3000000, &count);
         CHECK(count > 300000, "a million of both: %d ids", (int)count);
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
     SECTION("large models");
     for (kind = 0; kind < 3; kind++) { /* what the trie makes of many pieces of few bytes */
@@ -1063,7 +1063,7 @@ static void large(void) {
         m = load(f);
         CHECK(m && c.bytes < n_built * 100, "%s: %d kB of pieces take %d kB %s", names[kind],
               (int)(n_built / 1000), (int)(c.bytes / 1000), err.text);
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
 }
 

@@ -114,7 +114,7 @@ static outcome outcome_of(tfm_session *s, int32_t row) {
     for (k = 0; k < n; k++) {
         tfm_result r;
         memset(&r, 0, sizeof r);
-        must(tfm_get_result(s, row, k, &r, &err));
+        must(tfm_result_get(s, row, k, &r, &err));
         if (r.length) memcpy(o.bytes + o.n, r.ids, (size_t)r.length * 4);
         o.n += (size_t)r.length * 4;
         memcpy(o.bytes + o.n, &r.score, 8), o.n += 8;
@@ -162,7 +162,7 @@ static void whole(const tfm_model *model, const char *name) {
     CHECK(same == RESULTS && after == RESULTS && other == 0,
           "%-24s %d rows as without, %d with half of it, %d without one after", name, same, other,
           after);
-    tfm_free_session(s), tfm_free_session(plain);
+    tfm_session_free(s), tfm_session_free(plain);
 }
 
 /* ---- some ids ---- */
@@ -201,8 +201,8 @@ static void some(const tfm_model *model, const char *name) {
             tfm_result r, full;
             memset(&r, 0, sizeof r);
             full = r;
-            must(tfm_get_result(s, b, 0, &r, &err));
-            must(tfm_get_result(plain, b, 0, &full, &err));
+            must(tfm_result_get(s, b, 0, &r, &err));
+            must(tfm_result_get(plain, b, 0, &full, &err));
             wrong += r.length != full.length || r.finish != full.finish;
             for (i = 0; i < r.length && i < full.length; i++, tokens++)
                 wrong += r.ids[i] != full.ids[i] || !has(list, n, r.ids[i]);
@@ -213,7 +213,7 @@ static void some(const tfm_model *model, const char *name) {
     CHECK(!wrong && tokens > ROWS && bigger > ROWS,
           "%-24s %d steps, %d logits, %d tokens, %d rows end by themselves", name, steps, logits,
           tokens, ended);
-    tfm_free_session(s), tfm_free_session(plain);
+    tfm_session_free(s), tfm_session_free(plain);
 }
 
 /* Whatever the search, only what is in the list comes out, and alone as in the batch. */
@@ -241,7 +241,7 @@ static void batches(const tfm_model *model, const char *name) {
             for (r = 0; r < tfm_result_count(s, b); r++) {
                 tfm_result result;
                 memset(&result, 0, sizeof result);
-                must(tfm_get_result(s, b, r, &result, &err));
+                must(tfm_result_get(s, b, r, &result, &err));
                 for (i = 0; i < result.length; i++, tokens++)
                     outside += !has(list, n, result.ids[i]);
             }
@@ -249,7 +249,7 @@ static void batches(const tfm_model *model, const char *name) {
     }
     CHECK(same == RESULTS && !outside && tokens > 0, "%-24s %d of %d rows, %d tokens", name, same,
           RESULTS, tokens);
-    tfm_free_session(s), tfm_free_session(alone);
+    tfm_session_free(s), tfm_session_free(alone);
 }
 
 /* ---- with other options ---- */
@@ -269,38 +269,38 @@ static void others(void) {
     memset(&o, 0, sizeof o);
     o.shortlist = few, o.n_shortlist = 3;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_HIT_LENGTH && r.length == TARGET, "without the end token: %d tokens",
           r.length);
     o.ends = five, o.n_ends = 1, o.min_length = 2, o.forbidden = few, o.n_forbidden = 1;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     for (i = n = 0; i < r.length; i++) n += r.ids[i] == 6;
     CHECK(n == r.length && n >= 2, "another end, a least length, a forbidden id: %d tokens", n);
     memset(&o, 0, sizeof o);
     o.shortlist = few, o.n_shortlist = 3, o.beam = 3, o.prefix = &prefix;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(memcmp(r.ids, prefix_ids, sizeof prefix_ids) == 0 && r.score < 0 && r.score > -INFINITY,
           "after a prefix: %g", r.score);
     o.prefix_bias = 0.9, o.repetition_penalty = 1.5;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.score < 0 && r.score > -INFINITY && has(few, 3, r.ids[0]), "favouring one: %g",
           r.score);
     memset(&o, 0, sizeof o);
     o.shortlist = five, o.n_shortlist = 1, o.alternatives = 3, o.max_length = 4;
     must(tfm_decode(s, &src, &o, &err));
-    must(tfm_get_result(s, 0, 0, &r, &err));
+    must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.length == 4 && r.score == 0,
           "alternatives of one id: one, which is certain");
     for (i = 0; i < 2; i++) {
         o.alternatives = 0, o.samples = i, o.forbidden = five, o.n_forbidden = 1;
         must(tfm_decode(s, &src, &o, &err));
-        must(tfm_get_result(s, 0, 0, &r, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
         CHECK(r.finish == TFM_STUCK && r.length == 0, "all of it forbidden: stuck");
     }
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- memory ---- */
@@ -332,13 +332,13 @@ static void memory(void) {
                 must(tfm_decode(s, &src, &o, &err));
             }
             calls += counter.calls;
-            tfm_free_session(s);
+            tfm_session_free(s);
             live += counter.live;
         }
         last = bytes[2] - bytes[0];
         CHECK(told == 3 && calls == 3 && !live && bytes[0] < bytes[1] && bytes[1] < bytes[2],
               "%-24s %d bytes for 32 ids", forms[f].name, (int)last);
-        tfm_free_model(model);
+        tfm_model_free(model);
     }
 }
 
@@ -402,7 +402,7 @@ static void arguments(void) {
     so = limits(-1);
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_shortlist is -1");
     CHECK(!none && !bytes, "and nothing is made");
-    tfm_free_session(s), tfm_free_session(plain), tfm_free_model(model);
+    tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
 }
 
 int main(void) {
@@ -428,7 +428,7 @@ int main(void) {
                          (int)tfm_model_config(model)->tgt_vocab_size,
                          (int)tfm_model_config(model)->d_model);
                 tests[t](model, name);
-                tfm_free_model(model);
+                tfm_model_free(model);
             }
     }
     others();

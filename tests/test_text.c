@@ -59,14 +59,14 @@ static void tokenizing(void) {
     CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
-    tfm_free_model(m);
+    tfm_model_free(m);
     m = text_model(words, "");
     IDS(m, "hello there", TFM_FORM_TEXT, "the token before byte 11 is not in src_vocabulary");
-    tfm_free_model(m);
+    tfm_model_free(m);
     m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
     IDS(m, "hello b", TFM_FORM_TEXT, "1 4 7 2");
     IDS(m, " ", TFM_FORM_TEXT, "");
-    tfm_free_model(m);
+    tfm_model_free(m);
     SECTION("characters");
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     IDS(m,
@@ -79,10 +79,10 @@ static void tokenizing(void) {
     IDS(m, "aQ\xf0\x9f\x98\x80!BC", TFM_FORM_TEXT, "6 3 3 8 8 8");
     IDS(m, "a b", TFM_FORM_TOKENS, "6 7");
     IDS(m, "<s> " SPACE " \xe5\xad\xa6", TFM_FORM_TOKENS, "1 4 5");
-    tfm_free_model(m);
+    tfm_model_free(m);
     m = text_model(words, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     IDS(m, "a b", TFM_FORM_TEXT, "6 7");
-    tfm_free_model(m);
+    tfm_model_free(m);
 }
 
 static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tfm_text_form form) {
@@ -113,11 +113,11 @@ static void detokenizing(void) {
     CHECK(strcmp(buffer, "before") == 0 && size == 99, "outputs untouched");
     CHECK(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, buffer, 6, &size, &err) == TFM_OK && size == 5,
           "exactly enough: '%s'", buffer);
-    tfm_free_model(m);
+    tfm_model_free(m);
     m = text_model(words, ", \"tgt_text\": \"words\"");
     CHECK(strcmp(text_of(m, ids + 7 - 3, 2, TFM_FORM_TEXT), ". " SPACE) == 0, "words: '%s'",
           text_of(m, ids + 4, 2, TFM_FORM_TEXT));
-    tfm_free_model(m);
+    tfm_model_free(m);
 }
 
 static void translating(void) {
@@ -147,7 +147,7 @@ static void translating(void) {
         if (count) {
             CHECK(tfm_start(one, &src, NULL, &err) == TFM_OK, "");
             while (running) CHECK(tfm_step(one, &running, &err) == TFM_OK, "");
-            CHECK(tfm_get_result(one, 0, 0, &r, &err) == TFM_OK, "");
+            CHECK(tfm_result_get(one, 0, 0, &r, &err) == TFM_OK, "");
             CHECK(tfm_detokenize(m, r.ids, r.length, TFM_FORM_TEXT, expected, sizeof expected,
                                  &size, &err) == TFM_OK,
                   "");
@@ -168,12 +168,12 @@ static void translating(void) {
                 TFM_E_TOO_LONG, "2 texts");
     CHECK(tfm_translate_batch(one, in, out, 0, NULL, buffer, sizeof buffer, &err) == TFM_OK,
           "no texts at all");
-    tfm_free_session(s), tfm_free_session(one), tfm_free_model(m);
+    tfm_session_free(s), tfm_session_free(one), tfm_model_free(m);
     m = tiny_model(tiny_default());
     one = tiny_session(m, 1, 8, 20);
     CHECK_FAILS(tfm_translate(one, "hello", single, sizeof single, &err), TFM_E_NO_TEXT,
                 "no vocabular");
-    tfm_free_session(one), tfm_free_model(m);
+    tfm_session_free(one), tfm_model_free(m);
 }
 
 /* Target text to ids. */
@@ -211,7 +211,7 @@ static void target_text(void) {
                         TFM_E_TOO_LONG, "there is room for 1");
             CHECK(n == 77, "outputs untouched");
         }
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
     {
         tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
@@ -222,7 +222,7 @@ static void target_text(void) {
                     TFM_E_UTF8, "text is not UTF-8 at byte 0");
         CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 16, &n, NULL, &err),
                     TFM_E_ARGUMENT, "need a scratch arena");
-        tfm_free_model(m);
+        tfm_model_free(m);
     }
 }
 

@@ -67,10 +67,10 @@ static void run(tfm_session *s, outcome *out) {
             tfm_result r;
             tfm_tensor attention;
             memset(&r, 0, sizeof r);
-            must(tfm_get_result(s, row, k, &r, &err));
+            must(tfm_result_get(s, row, k, &r, &err));
             attention =
                 tfm_tensor_2d(out->rows[row * 3 + k].attention, TFM_F32, r.length, lengths[row]);
-            must(tfm_get_attention(s, row, k, &attention, &err));
+            must(tfm_result_attention(s, row, k, &attention, &err));
             memcpy(out->rows[row * 3 + k].ids, r.ids, (size_t)r.length * 4);
             out->rows[row * 3 + k].length = r.length, out->rows[row * 3 + k].score = r.score;
         }
@@ -94,20 +94,20 @@ static void same_bits(const tfm_model *model) {
     SECTION("the same bits for any number of threads");
     run(s, &one);
     CHECK(one.rows[0].length > 5 && one.scores[0] < 0, "");
-    tfm_free_session(s);
+    tfm_session_free(s);
     for (i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         s = make_session(model, numbers[i], NULL);
         for (again = 0, same = 1; again < 5; again++) {
             run(s, &many);
             same &= memcmp(&one, &many, sizeof one) == 0;
         }
-        tfm_free_session(s);
+        tfm_session_free(s);
         CHECK(same, "%d threads, five times", (int)numbers[i]);
     }
     host.run = backwards, host.user = &parts;
     s = make_session(model, 4, &host);
     run(s, &many);
-    tfm_free_session(s);
+    tfm_session_free(s);
     CHECK(memcmp(&one, &many, sizeof one) == 0 && parts > 1000,
           "a host's parallel-for that goes backwards, %ld parts", (long)parts);
 }
@@ -120,7 +120,7 @@ static void lives(const tfm_model *model) {
     static outcome a, b;
     int i, same = 1;
     SECTION("starting, sleeping, stopping");
-    for (i = 0; i < 50; i++) tfm_free_session(make_session(model, 4, NULL));
+    for (i = 0; i < 50; i++) tfm_session_free(make_session(model, 4, NULL));
     CHECK(1, "50 sessions that never worked");
     for (i = 0; i < 4; i++) s[i] = make_session(model, 1 + i, NULL);
     run(s[0], &a);
@@ -128,7 +128,7 @@ static void lives(const tfm_model *model) {
         run(s[i], &b); /* while the others' threads sleep */
         same &= memcmp(&a, &b, sizeof a) == 0;
     }
-    for (i = 0; i < 4; i++) tfm_free_session(s[i]);
+    for (i = 0; i < 4; i++) tfm_session_free(s[i]);
     CHECK(same, "four sessions, one after the other, ended while idle");
     memset(&o, 0, sizeof o);
     o.threads = 65;
@@ -155,11 +155,11 @@ static void processes(const tfm_model *model) {
             int good;
             run(s, &child);
             good = memcmp(&expected, &child, sizeof child) == 0;
-            tfm_free_session(s);
+            tfm_session_free(s);
             s = make_session(model, 1 + i, NULL);
             run(s, &child);
             good &= memcmp(&expected, &child, sizeof child) == 0;
-            tfm_free_session(s);
+            tfm_session_free(s);
             _exit(good ? 0 : 1);
         }
     }
@@ -168,7 +168,7 @@ static void processes(const tfm_model *model) {
         same += pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && status == 0;
     CHECK(same == HOST_FORKS && memcmp(&expected, &child, sizeof child) == 0,
           "%d processes and their parent: the same bits", same);
-    tfm_free_session(s);
+    tfm_session_free(s);
 }
 #endif
 
@@ -190,7 +190,7 @@ static TFM__THREAD_MAIN host_thread(void *context) {
         tfm_session *s = again < 2 ? h->session : make_session(h->model, 1 + again % 3, NULL);
         run(s, &h->got);
         h->same += memcmp(h->expected, &h->got, sizeof h->got) == 0;
-        if (s != h->session) tfm_free_session(s);
+        if (s != h->session) tfm_session_free(s);
     }
     return 0;
 }
@@ -202,7 +202,7 @@ static void side_by_side(const tfm_model *model, int32_t threads) {
     tfm_session *alone = make_session(model, 1, NULL);
     int i, same = 0, n = 0;
     run(alone, &expected);
-    tfm_free_session(alone);
+    tfm_session_free(alone);
     for (i = 0; i < HOST_THREADS; i++) {
         hosts[i] = (host *)test_memory(sizeof **hosts);
         hosts[i]->model = model, hosts[i]->expected = &expected;
@@ -212,7 +212,7 @@ static void side_by_side(const tfm_model *model, int32_t threads) {
     for (i = 0; i < n; i++) tfm__thread_join(started[i]);
     for (i = 0; i < HOST_THREADS; i++) {
         same += hosts[i]->same;
-        tfm_free_session(hosts[i]->session);
+        tfm_session_free(hosts[i]->session);
     }
     CHECK(n == HOST_THREADS && same == 6 * HOST_THREADS,
           "%d threads, %d runs in sessions of %d and of 1 to 3: the same bits", n, same,
@@ -234,7 +234,7 @@ static void ended_asleep(const tfm_model *model) {
             tfm__unlock(&s->workers.mutex);
         }
         slept += asleep == 3;
-        tfm_free_session(s);
+        tfm_session_free(s);
     }
     CHECK(slept == 3, "sessions ended while all their threads wait, and while they do not");
 }
@@ -256,6 +256,6 @@ int main(void) {
     side_by_side(model, 1);
     side_by_side(model, 2);
 #endif
-    tfm_free_model(model);
+    tfm_model_free(model);
     return test_done("test_threads");
 }

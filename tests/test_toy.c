@@ -20,7 +20,7 @@ static void decode(tfm_session *s, const tfm_batch *src, int first, const char *
         tfm_result r;
         int i = first + row;
         memset(&r, 0, sizeof r);
-        CHECK(tfm_get_result(s, row, 0, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
+        CHECK(tfm_result_get(s, row, 0, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
                   r.length == target_lengths[i] &&
                   memcmp(r.ids, targets[i], (size_t)target_lengths[i] * 4) == 0,
               "%s %s: %s", texts[i][0], what, texts[i][1]);
@@ -55,7 +55,7 @@ int main(void) {
     decode(s, &src, 0, "in a batch, pads by id");
     src = tiny_batch(sources[0], lengths, 3, 5);
     decode(s, &src, 0, "in a batch, pads by length");
-    tfm_free_session(s);
-    tfm_free_model(model);
+    tfm_session_free(s);
+    tfm_model_free(model);
     return test_done("test_toy");
 }

@@ -16,7 +16,7 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK ||
         tfm_safetensors_read(file, 0, TFM_F32, &x, &err) != TFM_OK)
         CHECK(0, "%s", err.text);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     return x;
 }
 
@@ -114,7 +114,7 @@ static void bytes_in_a_file(void) {
             t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
             if (kind == 1) t.d = 22, t.ff = 26; /* which no fours fill */
             tiny_write(&w, t);
-            tiny_to_bytes(&w, i == 3);
+            tiny_quantize(&w, i == 3);
             memset(&o, 0, sizeof o);
             o.weights = as[i % 4 % 3];
             if (i < 4) {
@@ -130,7 +130,7 @@ static void bytes_in_a_file(void) {
             s = tiny_session(model, 1, 4, 4);
             logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, 13));
             must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
-            tfm_free_session(s), tfm_free_model(model);
+            tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(test_difference(&logits[0], &logits[3]) == 0, "as F32: the numbers of floats");
         CHECK(test_difference(&logits[4], &logits[1]) == 0,
@@ -175,7 +175,7 @@ static void order(void) {
     }
     CHECK(in_order, "then by the size of an element");
     CHECK(aligned, "all are aligned");
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
 }
 
 static void names(void) {

@@ -154,7 +154,7 @@ static void TEST_UNUSED tiny_raise(st_writer *w, int32_t id, float by) {
 }
 
 /* Every matrix of the writer in bytes with scales; with as_floats what these stand for. */
-static void TEST_UNUSED tiny_to_bytes(st_writer *w, int as_floats) {
+static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
     size_t i, n = w->n_entries;
     for (i = 0; i < n; i++) {
         tfm_tensor t = w->entries[i].tensor, scales;

@@ -371,7 +371,7 @@ static tfm_model_options model_options(const options *opt) {
 }
 
 static void drop_model(bench *b) {
-    tfm_free_model(b->model);
+    tfm_model_free(b->model);
     free(b->bytes);
     b->model = NULL, b->bytes = NULL, b->vocabulary = 0;
 }
@@ -387,7 +387,7 @@ static int need_model(bench *b, int32_t vocabulary) {
         tfm_safetensors_open(&file, b->bytes, b->size, NULL, &err) != TFM_OK)
         return fail("the model", err.text);
     b->shape = shape_of_model(tfm_model_config(b->model), file);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     b->vocabulary = vocabulary;
     return 1;
 }
@@ -822,7 +822,7 @@ static int prepare(job *j, const options *opt, const tfm_model *model, const wor
 }
 
 static void release(job *j) {
-    tfm_free_session(j->session);
+    tfm_session_free(j->session);
     free(j->src);
     free(j->logits);
     free(j->steps);
@@ -832,7 +832,7 @@ static void print_result_ids(job *j) {
     tfm_result result;
     int32_t i;
     printf(", \"ids\": [");
-    if (j->w->of == DECODE && tfm_get_result(j->session, 0, 0, &result, NULL) == TFM_OK)
+    if (j->w->of == DECODE && tfm_result_get(j->session, 0, 0, &result, NULL) == TFM_OK)
         for (i = 0; i < result.length; i++) printf("%s%d", i ? "," : "", (int)result.ids[i]);
     printf("]");
 }
@@ -946,8 +946,8 @@ static tfm_status keep_matrix(const bench *b, kept_matrix *l, const float *rows,
     l->matrix.dtype = TFM_F32, l->matrix.rows = N, l->matrix.columns = K;
     l->matrix.data = (const unsigned char *)rows;
     TFM__TRY(tfm__pool_take(&l->model.pool, 17 * K + 16, sizeof(float), &temporary, err));
-    return tfm__arrange_matrix(&l->loader, tfm__kernels_here(), &l->matrix,
-                               (unsigned char *)temporary);
+    return tfm__pack_matrix(&l->loader, tfm__kernels_here(), &l->matrix,
+                            (unsigned char *)temporary);
 }
 
 static int run_product(bench *b, const workload *w) {
@@ -1043,7 +1043,7 @@ static int measure_load(bench *b, const char *path, const workload *w) {
                 decoded = peak_memory();
             if (w) release(&j);
         }
-        tfm_free_model(model);
+        tfm_model_free(model);
         read.seconds[read.n++] = read_file(&b->opt, path, &size);
     }
     sort_times(&load), sort_times(&read);
@@ -1199,7 +1199,7 @@ static int translate(const bench *b, tfm_session *session, const lines *l, int64
                                 (size_t)b->opt.batch * TEXT_ROOM, &err) != TFM_OK)
             return fail(b->opt.model, err.text);
         for (row = 0; row < n; row++)
-            if (tfm_get_result(session, row, 0, &result, NULL) == TFM_OK)
+            if (tfm_result_get(session, row, 0, &result, NULL) == TFM_OK)
                 *tokens += (double)result.length;
     }
     return 1;
@@ -1249,7 +1249,7 @@ static int run_beam(bench *b, const tfm_model *model, const lines *l, int beam) 
                    (double)l->n / median, (long long)l->n, (int)b->opt.batch);
         end_row(b);
     }
-    tfm_free_session(session);
+    tfm_session_free(session);
     free(out);
     free(buffer);
     return ok;
@@ -1270,7 +1270,7 @@ static int run_lines(bench *b) {
     if (ok && is_wanted(b, "beam 1")) ok = run_beam(b, model, &l, 1);
     if (ok && is_wanted(b, "beam 4")) ok = run_beam(b, model, &l, 4);
     if (ok) print_tail(b);
-    tfm_free_model(model);
+    tfm_model_free(model);
     free(l.data);
     free(l.texts);
     return ok;

@@ -145,7 +145,7 @@ static int write_outputs(const task *t) {
     st_writer w;
     const char *fault;
     st_init(&w);
-    st_add(&w, "memory", tfm_memory(t->session));
+    st_add(&w, "memory", tfm_encoder_output(t->session));
     st_add(&w, "logits", t->logits);
     if (t->want_attention) {
         st_add(&w, "encoder_attention", t->forward.encoder_attention);
@@ -207,9 +207,9 @@ static void release(task *t) {
     free(t->forward.encoder_attention.data);
     free(t->forward.decoder_attention.data);
     free(t->forward.cross_attention.data);
-    tfm_free_safetensors(t->in);
-    tfm_free_session(t->session);
-    tfm_free_model(t->model);
+    tfm_safetensors_free(t->in);
+    tfm_session_free(t->session);
+    tfm_model_free(t->model);
 }
 
 int main(int argc, char **argv) {

@@ -257,7 +257,7 @@ static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
     config = *tfm_model_config(model);
     print_config(&config);
-    tfm_free_model(model); /* before the file is read again: one copy of it in memory at a time */
+    tfm_model_free(model); /* before the file is read again: one copy of it in memory at a time */
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
     print_about(file);
     shape = shape_of_model(&config, file);
@@ -266,7 +266,7 @@ static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     print_parameters(file, &shape);
     print_self_attention(&shape, S);
     print_costs(&shape, type_of_matrices(file), S, T);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
     fputs("inspect: standard output: write error\n", stderr);
     return 1;

@@ -309,7 +309,7 @@ int main(int argc, char **argv) {
     for (k = 0; k < j.n_made; k++) free(j.made[k]);
     free(j.made);
     free(j.scratch);
-    tfm_free_safetensors(j.in);
+    tfm_safetensors_free(j.in);
     if (ok && (fflush(stdout) != 0 || ferror(stdout))) ok = fail("standard output", "write error");
     return !ok;
 }

@@ -21,6 +21,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     need(end <= (int64_t)size && tfm_safetensors_find(file, "no such name") < 0);
     (void)tfm_safetensors_metadata(file, "transformer.config");
     (void)tfm_safetensors_metadata_key(file, 0);
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     return 0;
 }

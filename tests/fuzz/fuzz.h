@@ -73,7 +73,7 @@ static tfm_model TEST_UNUSED *fuzz_text_model(int kind) {
     tiny_write(&w, t);
     file = test_open("sentencepiece.safetensors");
     if (kind > 1) st_add(&w, "src_sentencepiece", test_get(file, models[kind - 2]));
-    tfm_free_safetensors(file);
+    tfm_safetensors_free(file);
     return made[kind] = tiny_load(&w, NULL);
 }
 

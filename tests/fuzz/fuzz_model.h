@@ -240,12 +240,12 @@ static void TEST_UNUSED fuzz_results(tfm_session *s, const tfm_model *model) {
     int32_t rank, i;
     size_t length = 0;
     for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
-        need(tfm_get_result(s, 0, rank, &r, &err) == TFM_OK);
+        need(tfm_result_get(s, 0, rank, &r, &err) == TFM_OK);
         need(r.finish != TFM_RUNNING && r.length <= 10);
         for (i = 0; i < r.length; i++)
             need(r.ids[i] >= 0 && r.ids[i] < tfm_model_config(model)->tgt_vocab_size);
-        if (tfm_get_text(s, 0, rank, rank & 1 ? NULL : &source, TFM_FORM_TEXT, out, sizeof out,
-                         &length, &err) == TFM_OK)
+        if (tfm_result_text(s, 0, rank, rank & 1 ? NULL : &source, TFM_FORM_TEXT, out, sizeof out,
+                            &length, &err) == TFM_OK)
             need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
     }
 }

@@ -19,13 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     so.max_source = 8, so.max_beam = 4, so.attention = 1, mo.allocator = fuzz_counting();
     if (tfm_model_load(&model, bytes, n, &mo, &err) != TFM_OK) fuzz_refused(n, model);
     else if (tfm_session_create(&s, model, &so, &err) == TFM_OK) {
-        if (tfm_set_languages(s, "deu", "fra", &err) != TFM_OK)
-            (void)tfm_set_languages(s, "fra", "fra", &err);
+        if (tfm_languages_set(s, "deu", "fra", &err) != TFM_OK)
+            (void)tfm_languages_set(s, "fra", "fra", &err);
         (void)tfm_translate(s, "hello a  world \xe5\xad\xa6", out, sizeof out, &err);
         (void)tfm_translate(s, " >>deu<< hello", out, sizeof out, &err);
         (void)tfm_score(s, &src, &two, scores, &err);
         if (tfm_decode(s, &src, &o, &err) == TFM_OK) fuzz_results(s, model);
     }
-    tfm_free_session(s), tfm_free_model(model);
+    tfm_session_free(s), tfm_model_free(model);
     return free(bytes), 0;
 }
