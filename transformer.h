@@ -2,7 +2,10 @@
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
    of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
-   another. One file, no dependency but libc and libm. Inference only; train in PyTorch.
+   another. One file, no dependency but libc and libm.
+
+   It is not a trainer (tools/train.py uses PyTorch), a chat model, or a downloader, and it runs on
+   the CPU. It translates sentences; examples/sentences.h cuts longer texts into them.
 
    Do this:
 
@@ -11,9 +14,9 @@
    before you include this file in *one* C or C++ file to create the implementation. Elsewhere just
    include it.
 
-   Model files and texts from strangers: every size, offset, shape, name and id is checked before it
-   is used; bad input ends in a status and a message, never in a crash. The library never exits,
-   aborts, asserts, prints, or reads the environment or the locale. Report what breaks that promise.
+   Untrusted model files and texts: every size, offset, shape, name and id is checked before it is
+   used; bad input ends in a status and a message, never in a crash. The library never exits,
+   aborts, asserts, prints, or reads the environment or the locale (>>security).
 
    Translate (examples/hello.c is this as a program of 15 lines):
 
@@ -33,7 +36,7 @@
 
    CONTENTS (search for the tag)
 
-       >>manual        how the pieces fit, contracts, the model file
+       >>manual        14 chapters: text, search, the model file, threads, security, glossary ...
        >>options       macros that you may define before including this file
        declarations
        >>api-status    1. version, status, errors
@@ -72,26 +75,59 @@
 
 /* >>manual ----------------------------------------------------------------------------------------
 
-   FOUR LEVELS, each usable without the ones above it.
+   1. Four levels                     8. What a session costs
+   2. Text                            9. Modules on tensors of your own
+   3. Decoding by steps              10. Numbers and determinism
+   4. Search                         11. Speed
+   5. The model file                 12. Security
+   6. Models and memory              13. When something is wrong
+   7. Threads                        14. Glossary
+
+
+   1. FOUR LEVELS
+   --------------
+   Each can be used without the ones above it.
 
        modules   tfm_multi_head_attention, tfm_encoder ...: functions over your tensors and a small
                  struct of weights; scratch memory comes from your arena.
        model     tfm_model: immutable weights and config; share it between threads.
-       session   tfm_session: one mutable decode with its caches; one thread at a time.
+       session   tfm_session: one mutable decode with its KV cache; one thread at a time.
        text      tfm_translate: a line in, a line out.
 
-   ERRORS. Every call that can fail returns a tfm_status and fills the tfm_error that you pass (or
+   Errors. Every call that can fail returns a tfm_status and fills the tfm_error that you pass (or
    NULL) with a message that names the tensor, field or number. When it fails, outputs are
    untouched.
 
-   MEMORY. Loading allocates through your tfm_allocator (default: malloc and free). A session is one
-   allocation, whose size tfm_session_bytes tells beforehand; after that nothing allocates. Modules
-   allocate nothing: they take scratch from a tfm_arena. To learn how much, run the same call once
-   with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing, and leaves
-   the need in arena.peak.
+   Memory. Loading allocates through your tfm_allocator (default: malloc and free). A session is one
+   allocation, whose size tfm_session_bytes tells beforehand; after that nothing allocates.
 
-   DECODING BY STEPS. The caller drives, so streaming, progress, time limits and cancelling need no
-   callback:
+   Limits. Sizes and ids are int32_t where people choose them, int64_t where they are multiplied.
+   A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
+   silently. Decoding ends at the end token or at max_length, and the result says which.
+
+
+   2. TEXT
+   -------
+   A model that translates sentences wants one sentence at a time: examples/sentences.h splits
+   longer texts.
+
+   The model file says how text becomes tokens: words between whitespace, characters, or
+   SentencePiece (unigram and BPE, with its rules of normalization, its bytes for unknown characters
+   and its user-defined pieces). For SentencePiece, ids and texts are those of the package of that
+   name, 0.2.3, one by one. Its work needs memory as long as the text: tfm_tokenize takes it from
+   your arena, a session has it for texts of 64 bytes a token of max_source, counted after
+   normalization; what is longer is TFM_E_TOO_LONG. The time grows as the text, at worst times the
+   longest piece.
+
+   Languages. A model of several has a token for each; its file lists them by code.
+   tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
+   NLLB want src_language "source" and tgt_language "forced" in the config, Marian src_language
+   "target": there ">>fra<< Good morning." chooses for one text.
+
+
+   3. DECODING BY STEPS
+   --------------------
+   The caller drives, so streaming, progress, time limits and cancelling need no callback:
 
        tfm_batch src = {ids, lengths, rows, width};
        int32_t running = 1;
@@ -104,8 +140,11 @@
    tfm_decode is all of that in one call. While a row runs, its results are the hypotheses so far:
    what a program shows while it translates.
 
-   SEARCH. Every choice stands in tfm_decode_options; all zero is greedy. A beam of four, the two
-   best of each sentence, in a session with room for them:
+
+   4. SEARCH
+   ---------
+   Every choice stands in tfm_decode_options; all zero is greedy. A beam of four, the two best of
+   each sentence, in a session with room for them:
 
        tfm_session_options limits = {0};       tfm_decode_options options = {0};
        limits.max_batch = 16;                  options.beam = 4;
@@ -121,143 +160,31 @@
    log-probabilities, the end token's too, divided by length^length_penalty. Hugging Face's
    early_stopping="never" is TFM_STOP_SURE. Ties go to the hypothesis that was ahead, then to the
    lower id.
-       A token that an option forbids keeps its share of the probability: what is forbidden does not
+
+   A token that an option forbids keeps its share of the probability: what is forbidden does not
    make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
    Face's beam search does the same; CTranslate2 shares it out.)
-       Where it is known which tokens a sentence may need, say from a lexicon, a shortlist of these
+
+   Where it is known which tokens a sentence may need, say from a lexicon, a shortlist of these
    saves most of the output projection (max_shortlist of the session, shortlist of each decode).
    Each probability is then one among them: scores are a little higher than tfm_score's.
-       Samples are drawn by a counter: the number behind a token depends on the seed, the sample and
-   the position, and on nothing else. Give each sentence a seed of its own, or equal sentences get
-   equal samples.
-       An interactive translator gives what the user accepted as prefix and asks for alternatives;
-   one that wants the machine to follow a draft loosely sets prefix_bias.
-       Attention is kept by sessions that were made for it, from the last layer or another one; from
-   it come alignments, the coverage penalty, and source words for unknown tokens (tfm_result_text).
 
-   ATTENTION ALONE, on tensors of your own (examples/modules.c goes on from here):
+   Samples are drawn by a counter: the random number behind a token depends on the seed, the sample
+   and the position, and on nothing else. Give each sentence a seed of its own, or equal sentences
+   get equal samples. Kernel sets round differently, so a sample of one seed may differ between
+   machines (10. Numbers and determinism).
 
-       tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
-       tfm_attention_weights w = {0};
-       tfm_arena scratch = tfm_arena_make(memory, bytes);
-       w.n_heads = 8;
-       tfm_attention_unpack(&w, &in_proj_weight, &in_proj_bias, &err);
-       w.out.weight = out_proj_weight;
-       tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
+   An interactive translator gives what the user accepted as prefix and asks for alternatives; one
+   that wants the machine to follow a draft loosely sets prefix_bias.
 
-   A tensor is a view with strides: data in PyTorch's [L, B, D] layout go in and come out as
-   tfm_tensor_swap(tensor, 0, 1), without a copy.
+   Attention is kept by sessions that were made for it, from the last layer or another one; from it
+   come alignments, the coverage penalty, and source words for unknown tokens (tfm_result_text).
 
-   THE TEACHER-FORCED PASS. tfm_forward takes source and target ids and gives logits [B, T, V], the
-   encoder's memory, and every layer's attention weights on request: what torch.nn.Transformer
-   computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
 
-   TEXT. How text falls into tokens is said by the model file: words between white space,
-   characters, or SentencePiece (unigram and BPE, with its rules of normalization, its bytes for
-   unknown characters and its user-defined pieces). For SentencePiece, ids and texts are those of
-   the package of that name, 0.2.3, one by one. Its work needs memory as long as the text:
-   tfm_tokenize takes it from your arena, a session has it for texts of 64 bytes a token of
-   max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows as the
-   text, at worst times the longest piece.
-
-   LANGUAGES. A model of several has a token for each; its file lists them by code.
-   tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
-   NLLB want src_language "source" and tgt_language "forced" in the config, Marian src_language
-   "target": there ">>fra<< Good morning." chooses for one text. A code that the model has not is an
-   error, which names the nearest.
-
-   THREADS. There is no global state. Any number of sessions on one model may run at the same time,
-   each called by one thread. A session works in that thread alone unless its options say threads,
-   which it then starts and ends itself (POSIX or Windows), or parallel, your own parallel-for.
-   Results are the same bits for any number. A process that is forked may go on with the model and
-   with sessions that have no threads of their own; those stay behind.
-
-   MODELS IN MEMORY. tfm_model_load borrows your buffer, so keep it until the model is freed:
-   vectors, embeddings and vocabularies are used where they lie. Matrices are copied once, into the
-   order that the vector kernels read; in_place leaves F32 matrices in the buffer too, at the price
-   of slower batches. tfm_model_load_file rearranges them within the memory that it read the file
-   into, so a loaded model takes no more than its file, and scales for bytes. Kernels in plain C use
-   aligned F32 and bytes where they lie, and widen F16 and BF16 into F32. Another type than the
-   file's (tfm_model_options.weights) is a copy beside it; tools/quantize stores it instead. Big-
-   endian machines copy all floats.
-
-   MASKS. Boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose keys
-   are all masked attends to nothing: zero weights, zero context, never NaN.
-
-   LIMITS. Sizes and ids are int32_t where people choose them, int64_t where they are multiplied.
-   A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
-   silently. Decoding ends at the end token or at max_length, and the result says which.
-
-   SECURITY. Model files and texts may come from anybody. Whatever their bytes are, a call reads and
-   writes inside the memory that it was given or took, comes to an end, leaks nothing, and where it
-   fails says so. A file is checked as a whole before it is believed: until then no allocation has
-   more than four times its size and 16 kB. A text, a vocabulary or a SentencePiece file has at most
-   2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
-   names into messages. Not promised: that a model says what is true or fit to print; that it is
-   quick (bound max_source, max_length and beam, which bound a sentence's time, and the length of
-   texts, to which the time of cutting them is in proportion); and anything about pointers, sizes
-   and tensors that the program itself passes. Bytes given to tfm_model_load must not change while
-   the model lives: of a mapped file that others may cut short, load a copy (tfm_model_load_file
-   does). Tested: every row of a table of attacks known from other readers (tests/test_hostile.c
-   lists them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers
-   for the container, config, vocabularies, SentencePiece, texts, and whole models that go on to
-   translate (tests/fuzz), all with address and undefined-behaviour sanitizers. To report: whatever
-   input crashes, hangs, leaks or reads past an end is a bug here. Send it, or how to make it, with
-   tfm_version and the compile line, as an issue where you got this file; what others could turn
-   against users before there is a fix, write to the maintainers alone.
-
-   NUMBERS. f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack
-   (tests/data holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they
-   cost their own rounding and nothing else. Of weights in bytes, inputs are rounded to bytes too,
-   with a scale for each token, and the sums are exact: BLEU of the shipped models changes by 0.2 at
-   most.
-
-   SPEED. Plain cc -O2 is enough: the inner loops exist for SSE2, AVX2, AVX-512, VNNI, NEON, its dot
-   products and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's
-   compiler); tfm_cpu_string tells. One sentence at a time, decoding is reading weights: bytes make
-   it about three times as fast as F32. Batches share what is read; sentences of like length are
-   encoded together, whatever their order in the batch. tools/SPEED.md has the numbers.
-
-   DETERMINISM. On one machine and build, a sentence's output, score and attention are the same bits
-   alone and in any batch, in any order, searched or sampled: no sum's order depends on the batch.
-   (TRANSFORMER_BLAS gives that up: the BLAS library decides. So does x87 arithmetic, that of -m32
-   without -mfpmath=sse, where the compiler may keep more bits than a double has: in gcc's gnu modes
-   and in C++. With -std=c99 or later gcc rounds as C says.)
-
-   WHAT A SESSION COSTS. Per sentence of the batch, 4 bytes times decoder layers times H*(K + W)
-   times (max_source + max_beam * max_target) for keys and values, 4 * max_source * D for memory;
-   per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens
-   and paths, and with attention 4 * max_source * max_target; once, scratch for 512 positions or the
-   longest sentence, and 29 * V for candidates; and for each thread 4 * max_source * (K + W + 40) of
-   an encoder's head. max_target is what people overestimate: the default is the length at which
-   decoding stops anyway. max_shortlist costs a row of the output projection for each id, 4 bytes an
-   id for each hypothesis, and V.
-
-   A MODEL INSIDE YOUR PROGRAM. Turn the file into an array (xxd -i, C23's #embed, a linker's
-   -b binary), align it to 4 bytes or more, and give it to tfm_model_load, in_place where memory is
-   short. TRANSFORMER_NO_STDIO leaves the file functions out.
-
-   TWO COPIES IN ONE PROGRAM, in different versions or behind different libraries: define
-   TRANSFORMER_STATIC in each, and no symbol is shared.
-
-   WHEN NUMBERS DIFFER FROM PYTORCH'S, look at these first; a config that disagrees with the weights
-   in shape is refused, but these have no shape:
-       norm order (norm_first), activation, final norms, embedding_scale (does the model multiply by
-       sqrt(d_model)?), positions and their offset, pad ids, whether the target was masked causally,
-       and model.eval(): dropout must be off.
-   Then compare memory before logits, and the attention of the first layer before the last:
-   tools/forward writes all three. (PyTorch's fast path leaves zeros in the memory at pads;
-   nobody attends to them.)
-
-   WHEN OUTPUT REPEATS OR NEVER ENDS, the cap of 2 * source + 16 tokens ends it, and finish says
-   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
-   model was trained with (src_end), or text unlike its training text. no_repeat_ngram and
-   repetition_penalty treat the symptom.
-
-   WHAT IS NOT HERE: training (tools/train.py is PyTorch), downloading, chat models. A model that
-   translates sentences wants one sentence at a time: examples/sentences.h splits texts.
-
-   THE MODEL FILE is one safetensors file with PyTorch's parameter names ([out, in], row-major):
+   5. THE MODEL FILE
+   -----------------
+   One safetensors file with PyTorch's parameter names ([out, in], row-major). tools/convert.py
+   writes it from checkpoints.
 
        src_embedding.weight [V, D]         tgt_embedding.weight [V, D]    absent: shared with src
        src_positions.weight [n, D]         tgt_positions.weight           only for learned positions
@@ -276,13 +203,12 @@
        src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
                                            is; absent tgt: shared
 
-   Vectors are F32, F16 or BF16. So are matrices, or they are I8 and have their scales beside them
-   as NAME_scale [out], F32: encoder.layers.0.linear1.weight_scale stands beside
-   encoder.layers.0.linear1.weight, in_proj_weight_scale beside in_proj_weight. A byte's value is it
-   times its row's scale. A bias or norm weight that is absent is none; any other tensor is an
-   error. The metadata keys license, source and revision may hold any text. The key
-   transformer.config holds JSON; n_heads is required, the rest has defaults (first) or comes from
-   the shapes, and what is stated as well must agree:
+   Vectors are F32, F16 or BF16. So are matrices, or they are int8: an I8 tensor with its scales
+   beside it as NAME_scale [out], F32 (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale).
+   Quantization is symmetric with one scale per output channel: w = q * scale[row]. A bias or norm
+   weight that is absent is none; any other tensor is an error. The metadata keys license, source
+   and revision may hold any text. The key transformer.config holds JSON; n_heads is required, the
+   rest has defaults (first) or comes from the shapes, and what is stated as well must agree:
 
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
        tgt_vocab_size
@@ -310,6 +236,165 @@
    has at least as many rows. With a vocabulary, pieces become the ids that it has for their
    spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
    Control pieces, start, end, tgt_pad, forced and tokens of languages give no text.
+
+
+   6. MODELS AND MEMORY
+   --------------------
+   tfm_model_load borrows your buffer, so keep it until the model is freed: vectors, embeddings and
+   vocabularies are used where they lie. Matrices are packed once for the micro-kernels, which is a
+   copy; in_place leaves F32 matrices in the buffer too, at the price of slower batches.
+   tfm_model_load_file packs them within the memory that it read the file into, so a loaded model
+   takes no more than its file, and scales for int8. Another type than the file's
+   (tfm_model_options.weights) is a copy beside it; tools/quantize stores it instead. Big-endian
+   machines copy all floats.
+
+   A model inside your program. Turn the file into an array (xxd -i, C23's #embed, a linker's
+   -b binary), align it to 4 bytes or more, and give it to tfm_model_load, in_place where memory is
+   short. TRANSFORMER_NO_STDIO leaves the file functions out.
+
+   Two copies in one program, in different versions or behind different libraries: define
+   TRANSFORMER_STATIC in each, and no symbol is shared.
+
+
+   7. THREADS
+   ----------
+   There is no global state. Any number of sessions on one model may run at the same time, each
+   called by one thread: for throughput, a session for each of your threads (examples/threads.c). A
+   session works in that thread alone unless its options say threads, which it then starts and ends
+   itself (POSIX or Windows), or parallel, your own parallel-for: for the latency of one sentence.
+   Results are the same bits for any number. A process that is forked may go on with the model and
+   with sessions that have no threads of their own; those stay behind.
+
+
+   8. WHAT A SESSION COSTS
+   -----------------------
+   Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
+   max_beam * max_target) for the KV cache, 4 * max_source * D for the encoder's output; per
+   hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens and
+   back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
+   the longest sentence, and 29 * V for candidates; and for each thread 4 * max_source *
+   (K + W + 40) of an encoder's head. max_target is what people overestimate: the default is the length at which
+   decoding stops anyway. max_shortlist costs a row of the output projection for each id, 4 bytes an
+   id for each hypothesis, and V.
+
+
+   9. MODULES ON TENSORS OF YOUR OWN
+   ---------------------------------
+   Attention alone (examples/modules.c goes on from here):
+
+       tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
+       tfm_attention_weights w = {0};
+       tfm_arena scratch = tfm_arena_make(memory, bytes);
+       w.n_heads = 8;
+       tfm_attention_unpack(&w, &in_proj_weight, &in_proj_bias, &err);
+       w.out.weight = out_proj_weight;
+       tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
+
+   tfm_attention_unpack sets the query, key and value projections and leaves every other field as it
+   was, so set those before or after.
+
+   Modules allocate nothing: they take scratch from a tfm_arena. To learn how much, run the same
+   call once with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing, and
+   leaves the need in arena.peak.
+
+   A tensor is a view with strides: data in PyTorch's [L, B, D] layout go in and come out as
+   tfm_tensor_swap(tensor, 0, 1), without a copy.
+
+   Masks are boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose
+   keys are all masked attends to nothing: zero weights, zero context, never NaN.
+
+   The teacher-forced pass: tfm_forward takes source and target ids and gives logits [B, T, V], the
+   encoder's output, and every layer's attention weights on request: what torch.nn.Transformer
+   computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
+
+
+   10. NUMBERS AND DETERMINISM
+   ---------------------------
+   f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack (tests/data
+   holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they cost their
+   own rounding and nothing else. With int8 weights activations are quantized dynamically, with one
+   scale per token, and the int32 sums are exact: BLEU of the shipped models changes by 0.2 at most.
+
+   Batch-invariant. On one machine and build, a sentence's output, score and attention are
+   bit-identical alone and in any batch, in any order, for any number of threads, searched or
+   sampled: no sum's order depends on the batch or on the threads. (TRANSFORMER_BLAS gives that up:
+   the BLAS library decides. So does x87 arithmetic, that of -m32 without -mfpmath=sse, where the
+   compiler may keep more bits than a double has: in gcc's gnu modes and in C++. With -std=c99 or
+   later gcc rounds as C says.)
+
+   Not promised between machines: sets of micro-kernels (tfm_cpu_string) add floats in different
+   orders, so logits differ in their last bits, a near-tie may be decided otherwise, and samples of
+   one seed differ.
+
+
+   11. SPEED
+   ---------
+   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, NEON, its dot products
+   and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's compiler);
+   tfm_cpu_string tells. One sentence at a time, decoding is reading weights: int8 makes it about
+   three times as fast as F32. Batches share what is read; sentences of like length are encoded
+   together, whatever their order in the batch. tools/SPEED.md has the numbers.
+
+
+   12. SECURITY (>>security)
+   -------------------------
+   Model files and texts may come from anybody. Whatever their bytes are, a call reads and writes
+   inside the memory that it was given or took, comes to an end, leaks nothing, and where it fails
+   says so. A file is checked as a whole before it is believed: until then no allocation has more
+   than four times its size and 16 kB. A text, a vocabulary or a SentencePiece file has at most
+   2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
+   names into messages. Texts that come out are valid UTF-8, but may hold line breaks and control
+   characters where a model has tokens for them.
+
+   Not promised: that a model says what is true or fit to print; that it is quick (bound max_source,
+   max_length and beam, which bound a sentence's time, and the length of texts, to which the time of
+   tokenizing them is in proportion); and anything about pointers, sizes and tensors that the
+   program itself passes. Bytes given to tfm_model_load must not change while the model lives: of a mapped
+   file that others may cut short, load a copy (tfm_model_load_file does).
+
+   Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
+   them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
+   container, config, vocabularies, SentencePiece, texts, whole models that go on to translate, and
+   the programs (tests/fuzz), with address and undefined-behaviour sanitizers; the memory sanitizer
+   and valgrind over the tests.
+
+   To report: whatever input crashes, hangs, leaks or reads past an end is a bug here, whoever made
+   it. Send it, or how to make it, with tfm_version and the compile line, as an issue where you got
+   this file. What others could turn against people before there is a fix, write to the maintainers
+   alone, and give them time to fix it first.
+
+
+   13. WHEN SOMETHING IS WRONG
+   ---------------------------
+   Numbers differ from PyTorch's. Look at these first; a config that disagrees with the weights in
+   shape is refused, but these have no shape: norm order (norm_first), activation, final norms,
+   embedding_scale (does the model multiply by sqrt(d_model)?), positions and their offset, pad ids,
+   whether the target was masked causally, and model.eval(): dropout must be off. Then compare the
+   encoder's output before logits, and the attention of the first layer before the last:
+   tools/forward writes all three. (PyTorch's fast path leaves zeros in the memory at pads; nobody
+   attends to them.)
+
+   Output repeats or never ends. The cap of 2 * source + 16 tokens ends it, and finish says
+   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
+   model was trained with (src_end), or text unlike its training text. no_repeat_ngram and
+   repetition_penalty treat the symptom.
+
+
+   14. GLOSSARY
+   ------------
+   arena        memory of yours from which a call takes its scratch, without an allocator
+   back-pointer a decoded token's predecessor; the KV cache is read along a hypothesis's ancestry
+   blank        a text without any token: its translation is empty, and the model is not asked
+   first        the target's first token where it is given and not searched: a language, say
+   forced       given by the caller or the model instead of searched; scores 0
+   kernel set   all inner loops for one instruction set; a micro-kernel computes one tile
+   memory       the encoder's output, as PyTorch calls it: what cross-attention's keys and values
+                come from. tfm_encoder_output
+   packed       weights in panels of 16 rows, [panel][k][16], as the micro-kernels read them
+   part         a share of one call's work that a thread does: parallel for over the parts
+   row          of a batch: one sentence; of a matrix: one output channel
+   session      what other engines call a context or a state
+   tile         some rows of x by some panels of w: what stays in registers together
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
