@@ -61,11 +61,11 @@
        >>json          19. JSON
        >>safetensors   20. the file format
        >>config        21. the model's config
-       >>vocabulary    22. vocabularies
-       >>sentencepiece 23. SentencePiece
-       >>weights       24. from named tensors to a model
-       >>session       25. sessions
-       >>search        26. decoding: beam search, sampling, alternatives, scoring
+       >>weights       22. from named tensors to a model
+       >>session       23. sessions
+       >>search        24. decoding: beam search, sampling, alternatives, scoring
+       >>vocabulary    25. vocabularies
+       >>sentencepiece 26. SentencePiece
        >>text          27. text in, text out
        >>history       revision history, licence
 
@@ -5946,13 +5946,13 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
     return tfm__make_config(c, values, err);
 }
 
-/* >>vocabulary ====================================================================================
-   22. VOCABULARIES
-   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
-   traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
-   hash that a hostile file could aim at. The bytes stay in the file's buffer.
+/* >>weights =======================================================================================
+   22. FROM NAMED TENSORS TO A MODEL
+   Every tensor of the file is asked for by name, and its shape checked against what is known so
+   far; what nobody asked for is an error. Relies on the file's own rules having been checked.
    ============================================================================================== */
 
+/* Lines of a U8 tensor; what reads them stands in >>vocabulary. */
 typedef struct tfm__spelling {
     const char *text;
     int32_t size, id;
@@ -5966,7 +5966,2499 @@ typedef struct tfm__vocabulary {
     int32_t n;
 } tfm__vocabulary;
 
+typedef struct tfm__sentencepiece tfm__sentencepiece;
+
+/* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
+   same view twice. */
+struct tfm_model {
+    tfm__pool pool; /* everything below, and the file's bytes if the model read them */
+    void *mapping;  /* or where they are mapped; NULL: neither */
+    size_t mapped;  /* bytes there */
+    tfm_config config;
+    tfm__matrix *matrices; /* all of them, a list */
+    tfm__matrix *src_embedding, *tgt_embedding;
+    tfm_tensor src_positions, tgt_positions;
+    tfm_norm_weights src_norm, tgt_norm; /* after the embeddings */
+    int has_src_norm, has_tgt_norm;
+    tfm_encoder_weights encoder;
+    tfm_decoder_weights decoder;
+    tfm_norm_weights encoder_norm, decoder_norm;
+    tfm_linear_weights generator;
+    tfm__vocabulary src_vocabulary, tgt_vocabulary;
+    /* SentencePiece, NULL: words or characters. The vocabularies then are those of the file, or
+       the pieces; src_ids [source's pieces]: ids, -1 none, NULL each its own; tgt_pieces [V] */
+    tfm__sentencepiece *src_spm, *tgt_spm;
+    int32_t *src_ids, *tgt_pieces;
+};
+
+/* What loading passes around. */
+typedef struct tfm__loader {
+    const tfm_safetensors *file;
+    tfm_model *model;
+    unsigned char *used;  /* [tensors]: 1 = asked for */
+    tfm__pool *temporary; /* goes when loading is done */
+    int checking;         /* the layers, one by one: no memory is taken for them yet */
+    tfm_model_options options;
+    int is_ours; /* the file's bytes: panels may take the place of rows */
+    tfm_error *err;
+} tfm__loader;
+
+enum { TFM__NAME = 128 }; /* longer than every name that a model asks for */
+
+/* The entry of that name, marked as used, or -1. */
+static int64_t tfm__claim(tfm__loader *l, const char *name) {
+    int64_t i = tfm_safetensors_find(l->file, name);
+    if (i >= 0) l->used[i] = 1;
+    return i;
+}
+
+/* Little-endian, aligned F32: the file's bytes are the floats. */
+static int tfm__usable_in_place(const tfm_tensor *t) {
+    static const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return t->dtype == TFM_F32 && (uintptr_t)t->data % sizeof(float) == 0 && first == 1;
+}
+
+/* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
+   size. A missing one is an error if required, else its data is NULL. */
+static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int required, int bytes_too,
+                                   int rank, int64_t d0, int64_t d1, tfm_tensor *out) {
+    int64_t i = tfm__claim(l, name), wanted[2];
+    tfm_tensor t, expected;
+    int r;
+    memset(out, 0, sizeof *out);
+    if (i < 0)
+        return required ? tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name) : TFM_OK;
+    t = tfm_safetensors_tensor(l->file, i);
+    if (!tfm__is_float(t.dtype) && !(bytes_too && t.dtype == TFM_I8))
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
+                         name, tfm_dtype_name(t.dtype), bytes_too ? "," : " or",
+                         bytes_too ? " or I8" : "");
+    if (t.rank != rank)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
+                         (int64_t)rank);
+    wanted[0] = d0, wanted[1] = d1;
+    expected = t;
+    for (r = 0; r < rank; r++) {
+        if (wanted[r] >= 0) expected.dims[r] = wanted[r];
+        if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name,
+                             &t);
+    }
+    for (r = 0; r < rank; r++)
+        if (t.dims[r] != expected.dims[r])
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
+                             &expected);
+    *out = t;
+    return TFM_OK;
+}
+
+/* The same as F32: a bias, a norm, positions, scales. */
+static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
+                                   int64_t d0, int64_t d1, tfm_tensor *out) {
+    tfm_tensor t;
+    TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
+    if (t.data && !l->checking && !tfm__usable_in_place(&t)) {
+        int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
+        void *memory;
+        TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
+        tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
+        t.data = memory;
+        t.dtype = TFM_F32;
+    }
+    *out = t;
+    return TFM_OK;
+}
+
+/* A matrix by name, in rows where the file has it; shape tells its dims, and has no data. What is
+   missing and not required has no columns. */
+static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int required, int64_t rows,
+                                   int64_t columns, tfm__matrix *w) {
+    char scales[TFM__NAME];
+    tfm_tensor t;
+    memset(w, 0, sizeof *w);
+    TFM__TRY(tfm__find_weight(l, name, required, 1, 2, rows, columns, &t));
+    if (!t.data) return TFM_OK;
+    w->dtype = t.dtype, w->data = (const unsigned char *)t.data;
+    w->rows = t.dims[0], w->columns = t.dims[1];
+    if (w->dtype != TFM_I8) return TFM_OK;
+    tfm__format(scales, sizeof scales, "%s_scale", name);
+    TFM__TRY(tfm__load_tensor(l, scales, 1, 1, w->rows, 0, &t));
+    w->scales = (const float *)t.data;
+    return TFM_OK;
+}
+
+/* Rows begin .. begin + n of w as a matrix of the model's. */
+static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
+                                   tfm__matrix **kept) {
+    void *memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof *w, &memory, l->err));
+    *kept = (tfm__matrix *)memory;
+    **kept = *w;
+    (*kept)->rows = n;
+    (*kept)->data += begin * tfm__element_bytes(w->dtype, w->columns);
+    if (w->scales) (*kept)->scales += begin;
+    (*kept)->next = l->model->matrices;
+    l->model->matrices = *kept;
+    return TFM_OK;
+}
+
+/* A linear map by rows begin .. begin + n of w. */
+static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
+                                  tfm_linear_weights *linear) {
+    tfm__matrix *kept = NULL;
+    if (!l->checking) {
+        TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
+        kept->is_factor = 1;
+    }
+    /* while checking, data only says that there is one */
+    linear->weight = tfm_tensor_2d(kept ? (void *)kept : (void *)l, TFM__KEPT, n, w->columns);
+    return TFM_OK;
+}
+
+/* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
+static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
+                                   int64_t in, tfm_linear_weights *w) {
+    char name[TFM__NAME];
+    tfm__matrix matrix;
+    tfm__format(name, sizeof name, "%s.weight", prefix);
+    TFM__TRY(tfm__find_matrix(l, name, required, out, in, &matrix));
+    tfm__format(name, sizeof name, "%s.bias", prefix);
+    /* a bias without its weight stays unclaimed, and is reported as unknown */
+    if (!matrix.data) return TFM_OK;
+    TFM__TRY(tfm__use_matrix(l, &matrix, 0, matrix.rows, w));
+    return tfm__load_tensor(l, name, 0, 1, matrix.rows, 0, &w->bias);
+}
+
+/* prefix.weight and prefix.bias, each of which may be absent. */
+static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w) {
+    const tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    w->kind = c->layer_norm;
+    w->eps = c->layer_norm_eps;
+    tfm__format(name, sizeof name, "%s.weight", prefix);
+    TFM__TRY(tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->weight));
+    tfm__format(name, sizeof name, "%s.bias", prefix);
+    return tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->bias);
+}
+
+/* Where a norm may be missing as a whole, either of its tensors says that it is there. */
+static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
+
+/* Rows begin .. begin + n of a packed projection and its bias. */
+static tfm_status tfm__use_slice(tfm__loader *l, const tfm__matrix *packed, const tfm_tensor *bias,
+                                 int64_t begin, int64_t n, tfm_linear_weights *part) {
+    TFM__TRY(tfm__use_matrix(l, packed, begin, n, part));
+    if (bias->data && !l->checking)
+        part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
+    return TFM_OK;
+}
+
+/* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
+static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
+                                      tfm_attention_weights *a) {
+    tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    tfm__matrix packed;
+    tfm_tensor bias;
+    int64_t D = c->d_model, HK, HW;
+    a->n_heads = c->n_heads;
+    a->scale = c->attention_scale;
+    tfm__format(name, sizeof name, "%s.out_proj", prefix);
+    TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
+    tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
+    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &packed));
+    if (packed.data) {
+        /* query, key and value below each other; the output projection's input says how many rows
+           are values, which matters where values have a width of their own */
+        int64_t rows = packed.rows;
+        HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
+        HK = (rows - HW) / 2;
+        if (HK < 1 || rows != 2 * HK + HW)
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
+                             name, rows, packed.columns, HW);
+        tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
+        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &bias));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, 0, HK, &a->query));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, HK, HK, &a->key));
+        TFM__TRY(tfm__use_slice(l, &packed, &bias, 2 * HK, HW, &a->value));
+    } else {
+        tfm__format(name, sizeof name, "%s.q_proj", prefix);
+        TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
+        HK = a->query.weight.dims[0];
+        tfm__format(name, sizeof name, "%s.k_proj", prefix);
+        TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
+        tfm__format(name, sizeof name, "%s.v_proj", prefix);
+        TFM__TRY(tfm__load_linear(l, name, 1, a->out.weight.data ? a->out.weight.dims[1] : -1, D,
+                                  &a->value));
+        HW = a->value.weight.dims[0];
+    }
+    /* without an output projection the contexts are added to the stream as they are */
+    if (!a->out.weight.data && HW != D)
+        return tfm__fail(
+            l->err, TFM_E_TENSOR,
+            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", prefix,
+            HW, D);
+    if (HK % c->n_heads || HW % c->n_heads)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "'%s' projects to %i and %i columns, which do not divide into %i heads",
+                         prefix, HK, HW, (int64_t)c->n_heads);
+    if (!c->d_key) { /* the first attention says how wide heads are */
+        c->d_key = (int32_t)(HK / c->n_heads);
+        c->d_value = (int32_t)(HW / c->n_heads);
+    }
+    if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
+                         prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
+                         (int64_t)c->d_value);
+    return TFM_OK;
+}
+
+/* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
+static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff,
+                                tfm_ffn_weights *w) {
+    const tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    w->activation = c->activation;
+    tfm__format(name, sizeof name, "%s.linear1", prefix);
+    TFM__TRY(tfm__load_linear(l, name, 1, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
+    *d_ff = (int32_t)w->linear1.weight.dims[0];
+    tfm__format(name, sizeof name, "%s.linear2", prefix);
+    return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
+}
+
+/* Whether some tensor's name begins so. */
+static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
+    int64_t low = 0, high = f->n_entries;
+    while (low < high) { /* the first name that is not before the prefix */
+        int64_t middle = low + (high - low) / 2;
+        if (strcmp(((const tfm__entry *)f->by_name[middle])->name, prefix) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low < f->n_entries &&
+           strncmp(((const tfm__entry *)f->by_name[low])->name, prefix, strlen(prefix)) == 0;
+}
+
+/* Layers are counted by any of their tensors, so that one that is missing is reported by name. */
+static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
+    char prefix[TFM__NAME];
+    int32_t n;
+    for (n = 0;; n++) { /* a file's header has room for some millions */
+        tfm__format(prefix, sizeof prefix, "%s.layers.%i.", stack, (int64_t)n);
+        if (!tfm__has_prefix(l->file, prefix)) return n;
+    }
+}
+
+/* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
+   that is refused took none, however many layers it names. None is a missing tensor. */
+static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
+                                   void **layers) {
+    *n = tfm__count_layers(l, stack);
+    if (!*n)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
+                         stack);
+    if (l->checking) return TFM_OK;
+    TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
+    memset(*layers, 0, (size_t)*n * size);
+    return TFM_OK;
+}
+
+/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3". */
+static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, tfm_attention_weights *self,
+                                  tfm_ffn_weights *ffn, int32_t *d_ff, tfm_norm_weights *norm1,
+                                  tfm_norm_weights *norm2) {
+    char name[TFM__NAME];
+    tfm__format(name, sizeof name, "%s.self_attn", prefix);
+    TFM__TRY(tfm__load_attention(l, name, self));
+    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, ffn));
+    tfm__format(name, sizeof name, "%s.norm1", prefix);
+    TFM__TRY(tfm__load_norm(l, name, norm1));
+    tfm__format(name, sizeof name, "%s.norm2", prefix);
+    return tfm__load_norm(l, name, norm2);
+}
+
+/* A norm after the last layer: there if one of its tensors is. */
+static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w,
+                                       const tfm_norm_weights **norm) {
+    TFM__TRY(tfm__load_norm(l, prefix, w));
+    *norm = tfm__has_norm(w) ? w : NULL;
+    return TFM_OK;
+}
+
+/* Layers and final norm of the encoder. */
+static tfm_status tfm__load_encoder(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm_encoder_layer_weights *layers, one, *layer;
+    char prefix[TFM__NAME];
+    void *memory = NULL;
+    int32_t i;
+    TFM__TRY(tfm__take_layers(l, "encoder", sizeof *layers, &c->n_encoder_layers, &memory));
+    m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
+    m->encoder.n_layers = c->n_encoder_layers;
+    for (i = 0; i < c->n_encoder_layers; i++) {
+        memset(&one, 0, sizeof one);
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
+        tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff, &layer->norm1,
+                                 &layer->norm2));
+    }
+    return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
+}
+
+/* The same of the decoder, whose feed-forward may have a width of its own. */
+static tfm_status tfm__load_decoder(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm_decoder_layer_weights *layers, one, *layer;
+    char prefix[TFM__NAME], name[TFM__NAME];
+    void *memory = NULL;
+    int32_t i;
+    TFM__TRY(tfm__take_layers(l, "decoder", sizeof *layers, &c->n_decoder_layers, &memory));
+    m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
+    m->decoder.n_layers = c->n_decoder_layers;
+    for (i = 0; i < c->n_decoder_layers; i++) {
+        memset(&one, 0, sizeof one);
+        layer = l->checking ? &one : &layers[i];
+        layer->order = c->norm;
+        tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
+        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff_decoder,
+                                 &layer->norm1, &layer->norm2));
+        tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
+        TFM__TRY(tfm__load_attention(l, name, &layer->cross_attn));
+        tfm__format(name, sizeof name, "%s.norm3", prefix);
+        TFM__TRY(tfm__load_norm(l, name, &layer->norm3));
+    }
+    return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
+}
+
+/* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
+   the vocabularies. */
+static tfm_status tfm__load_embeddings(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm__matrix table;
+    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, &table));
+    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->src_embedding));
+    c->d_model = (int32_t)table.columns;
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &table));
+    m->tgt_embedding = m->src_embedding; /* one for both sides */
+    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->tgt_embedding));
+    c->src_vocab_size = (int32_t)m->src_embedding->rows;
+    c->tgt_vocab_size = (int32_t)m->tgt_embedding->rows;
+    if (c->positions == TFM_POSITIONS_LEARNED) {
+        TFM__TRY(
+            tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model, &m->src_positions));
+        TFM__TRY(
+            tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model, &m->tgt_positions));
+        if (!m->tgt_positions.data) m->tgt_positions = m->src_positions;
+        c->max_positions = (int32_t)tfm__min(m->src_positions.dims[0], m->tgt_positions.dims[0]) -
+                           c->position_offset;
+        if (c->max_positions < 1)
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor 'src_positions.weight' is %t, but "
+                             "position_offset is %i",
+                             &m->src_positions, (int64_t)c->position_offset);
+    }
+    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
+    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
+    m->has_src_norm = tfm__has_norm(&m->src_norm);
+    m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
+    if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
+        return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
+    m->tgt_embedding->is_factor = 1; /* tied */
+    m->generator.weight = tfm_tensor_2d(m->tgt_embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
+    return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
+}
+
+/* Vocabularies and SentencePiece models of both sides: >>text. */
+static tfm_status tfm__load_text(tfm__loader *l);
+
+/* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
+static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
+    const tfm_config *c = &l->model->config;
+    struct {
+        int field;
+        int32_t actual;
+    } sizes[8];
+    int i;
+    int32_t s;
+    sizes[0].field = tfm__field_d_model, sizes[0].actual = c->d_model;
+    sizes[1].field = tfm__field_d_ff, sizes[1].actual = c->d_ff;
+    sizes[2].field = tfm__field_d_key, sizes[2].actual = c->d_key;
+    sizes[3].field = tfm__field_d_value, sizes[3].actual = c->d_value;
+    sizes[4].field = tfm__field_n_encoder_layers, sizes[4].actual = c->n_encoder_layers;
+    sizes[5].field = tfm__field_n_decoder_layers, sizes[5].actual = c->n_decoder_layers;
+    sizes[6].field = tfm__field_src_vocab_size, sizes[6].actual = c->src_vocab_size;
+    sizes[7].field = tfm__field_tgt_vocab_size, sizes[7].actual = c->tgt_vocab_size;
+    for (i = 0; i < 8; i++)
+        if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' is %i, the tensors say %i",
+                             tfm__fields[sizes[i].field].name, (int64_t)v[sizes[i].field].integer,
+                             (int64_t)sizes[i].actual);
+    for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
+        int is_source = i == tfm__field_src_pad || i == tfm__field_src_unk ||
+                        i == tfm__field_src_start || i == tfm__field_src_end;
+        int32_t n = is_source ? c->src_vocab_size : c->tgt_vocab_size;
+        if (v[i].seen && v[i].integer >= n)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' is %i, the vocabulary has %i tokens",
+                             tfm__fields[i].name, (int64_t)v[i].integer, (int64_t)n);
+    }
+    for (s = 0; s < c->n_suppressed; s++)
+        if (c->suppressed[s] >= c->tgt_vocab_size)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
+                             (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
+    for (s = 0; s < c->n_languages; s++)
+        if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
+            (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'languages' has %i for %s, the vocabulary fewer "
+                             "tokens",
+                             (int64_t)c->languages[s].id, c->languages[s].code);
+    return TFM_OK;
+}
+
+/* ---- matrices as the kernels want them, when all is checked ---- */
+
+/* What a matrix is kept as, and whether in panels. */
+static tfm_dtype tfm__kept_type(const tfm__loader *l, const tfm__kernels *kernels,
+                                const tfm__matrix *w, int *in_panels) {
+    static const tfm_dtype types[] = {TFM_F32, TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
+    tfm_dtype type = l->options.weights ? types[l->options.weights] : w->dtype;
+    if (type == TFM_I8) {
+        *in_panels = kernels->bytes != NULL;
+        return type;
+    }
+    if (!kernels->floats || (type == TFM_F16 && !kernels->floats->run[1])) type = TFM_F32;
+    *in_panels = kernels->floats && !(type == TFM_F32 && l->options.in_place);
+#ifdef TRANSFORMER_BLAS
+    if (type == TFM_F32) *in_panels = 0;
+#endif
+    return type;
+}
+
+/* Row i of w in another type; a byte's scale besides. floats: room for a row. */
+static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i,
+                             tfm_dtype type, unsigned char *to, float *floats, float *scale) {
+    int64_t size = tfm__element_bytes(type, w->columns);
+    *scale = w->scales ? w->scales[i] : 0.0f;
+    if (type == w->dtype && (type != TFM_F32 || w->is_native)) {
+        memcpy(to, w->data + i * size, (size_t)size);
+        return;
+    }
+    tfm__matrix_row(w, i, floats);
+    if (type == TFM_I8)
+        kernels->quantize(to, floats, tfm__int8_factor(kernels, floats, w->columns, scale), 0,
+                          w->columns);
+    else tfm__narrow(to, floats, type, w->columns);
+}
+
+/* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
+   zero_point needs likewise. */
+static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
+                                   int32_t **offsets) {
+    int64_t filled = tfm__filled_rows(w->rows);
+    int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
+    void *memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, filled, sizeof(float), &memory, l->err));
+    memset(memory, 0, (size_t)filled * sizeof(float));
+    *scales = (float *)memory;
+    TFM__TRY(tfm__pool_take(&l->model->pool, filled * blocks, sizeof(int32_t), &memory, l->err));
+    memset(memory, 0, (size_t)(filled * blocks) * sizeof(int32_t));
+    *offsets = (int32_t *)memory;
+    return TFM_OK;
+}
+
+/* The sum of n bytes as signed numbers, at most 1024 of them: eight at a time, in four sums of
+   16 bits, each byte 128 too large. */
+static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
+    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
+    uint64_t sums = 0, eight;
+    int32_t sum = 0;
+    int64_t i;
+    for (i = 0; i + 8 <= n; i += 8) {
+        memcpy(&eight, bytes + i, 8);
+        eight ^= flip;
+        sums += (eight & low) + (eight >> 8 & low);
+    }
+    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
+          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
+    for (; i < n; i++) sum += (signed char)bytes[i];
+    return sum;
+}
+
+/* Row i's offsets. */
+static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
+                             int bias, int32_t *offsets) {
+    int64_t filled = tfm__filled_rows(rows), k;
+    for (k = 0; k < columns; k += 1024)
+        offsets[k / TFM__X_BYTES * filled + i] +=
+            bias * tfm__sum_int8(row + k, tfm__min(1024, columns - k));
+}
+
+/* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
+static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
+                                   unsigned char *temporary) {
+    int in_panels;
+    tfm__matrix from = *w;
+    tfm_tensor raw = tfm_tensor_2d((void *)(uintptr_t)w->data, w->dtype, w->rows, w->columns);
+    tfm_dtype type = tfm__kept_type(l, kernels, w, &in_panels);
+    int64_t K = w->columns, row_bytes = tfm__element_bytes(type, K), i, n, bytes, panels, full;
+    float *floats = (float *)(void *)(temporary + TFM__LANES * K * (int64_t)sizeof(float));
+    float *scales = NULL;
+    int32_t *offsets = NULL;
+    int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
+    void *memory = NULL;
+    unsigned char *to;
+    from.is_native = same && type == TFM_F32;
+    if (!in_panels && same) { /* where it lies */
+        w->is_native = from.is_native;
+        return TFM_OK;
+    }
+    if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
+    if (!in_panels) {
+        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
+                                &memory, l->err));
+        for (i = 0; i < w->rows; i++) {
+            float scale;
+            tfm__convert_row(kernels, &from, i, type, temporary, floats, &scale);
+            memcpy((unsigned char *)memory + i * row_bytes, temporary, (size_t)row_bytes);
+            if (scales) scales[i] = scale;
+        }
+        w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
+        w->is_native = type == TFM_F32;
+        return TFM_OK;
+    }
+    w->dtype = type;
+    bytes = tfm__element_bytes(type, TFM__LANES * tfm__panel_columns(w));
+    full = w->rows / TFM__LANES, panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
+    same = same && l->is_ours && K == tfm__panel_columns(w);
+    if (!same || panels > full) { /* what is not full cannot take the place of its rows */
+        int64_t need = same ? bytes : panels * bytes;
+        TFM__TRY(tfm__pool_take(&l->model->pool, need, 1, &memory, l->err));
+        memset(memory, 0, (size_t)need);
+    }
+    to = same ? (unsigned char *)raw.data : (unsigned char *)memory;
+    if (same) w->tail = (unsigned char *)memory;
+    for (n = 0; n < panels; n++) {
+        int64_t rows = tfm__min(TFM__LANES, w->rows - n * TFM__LANES), r;
+        unsigned char *panel = same && n == full ? (unsigned char *)memory : to + n * bytes;
+        for (r = 0; r < rows; r++) {
+            float scale;
+            i = n * TFM__LANES + r;
+            tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
+            if (!scales) continue;
+            scales[i] = scale;
+            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->zero_point,
+                             offsets);
+        }
+        tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
+    }
+    w->data = to, w->in_panels = 1;
+    w->scales = scales, w->offsets = offsets;
+    return TFM_OK;
+}
+
+/* All that are multiplied with. */
+static tfm_status tfm__pack_matrices(tfm__loader *l) {
+    const tfm__kernels *kernels = tfm__kernels_here();
+    tfm__matrix *w;
+    int64_t columns = 0;
+    void *temporary;
+    for (w = l->model->matrices; w; w = w->next)
+        if (w->is_factor) columns = tfm__max(columns, w->columns);
+    TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
+                            &temporary, l->err));
+    for (w = l->model->matrices; w; w = w->next)
+        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, (unsigned char *)temporary));
+    return TFM_OK;
+}
+
+/* The whole model: config, tensors in the order in which shapes become known, what is left over. */
+static tfm_status tfm__load_all(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    tfm__value values[TFM__N_FIELDS];
+    const tfm__value *scale = &values[tfm__field_embedding_scale];
+    const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
+    int64_t i;
+    memset(values, 0, sizeof values);
+    /* the metadata: our key, the one that PyTorch's writer adds, and where the weights come from */
+    if (!text)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "metadata has no 'transformer.config': not a model "
+                         "file (tools/convert.py makes one from a checkpoint)");
+    for (i = 0; i < l->file->n_metadata; i++) {
+        const char *key = l->file->metadata[2 * i];
+        if (strcmp(key, "transformer.config") != 0 &&
+            tfm__choice("format|license|source|revision", key) < 0)
+            return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
+    }
+    /* the config before the tensors: it says how many heads, which positions */
+    TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
+    TFM__TRY(tfm__load_embeddings(l));
+    c->embedding_scale = 1;
+    if (scale->seen)
+        c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    l->checking = 1;
+    TFM__TRY(tfm__load_encoder(l));
+    TFM__TRY(tfm__load_decoder(l));
+    l->checking = 0;
+    if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: 'layer_norm' is deviation, which "
+                         "a d_model of 1 does not have");
+    TFM__TRY(tfm__load_text(l));
+    /* what nobody asked for: a misspelt name, or a part that this library does not compute */
+    for (i = 0; i < tfm_safetensors_count(l->file); i++)
+        if (!l->used[i])
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
+                             tfm_safetensors_name(l->file, i));
+    TFM__TRY(tfm__check_config(l, values));
+    TFM__TRY(tfm__load_encoder(l));
+    TFM__TRY(tfm__load_decoder(l));
+    return tfm__pack_matrices(l);
+}
+
+/* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
+static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
+                                    int64_t size, int is_ours, const tfm_model_options *options,
+                                    tfm_error *err) {
+    tfm__loader l;
+    tfm_safetensors *file = NULL;
+    tfm_model *m = NULL;
+    void *memory;
+    tfm_status status = tfm__pool_take(pool, 1, sizeof *m, &memory, err);
+    if (status == TFM_OK) {
+        m = (tfm_model *)memory;
+        memset(m, 0, sizeof *m);
+        m->pool = *pool;
+        status = tfm_safetensors_open(&file, data, (size_t)size, &pool->allocator, err);
+    }
+    if (status == TFM_OK) /* lives as long as the file's directory, not the model */
+        status = tfm__pool_take(&file->pool, file->n_entries, 1, &memory, err);
+    if (status == TFM_OK) {
+        memset(&l, 0, sizeof l);
+        l.file = file, l.model = m, l.err = err;
+        l.is_ours = is_ours;
+        if (options) l.options = *options;
+        l.used = (unsigned char *)memory;
+        l.temporary = &file->pool, l.checking = 0;
+        memset(l.used, 0, (size_t)file->n_entries);
+        status = tfm__load_all(&l);
+    }
+    tfm_safetensors_free(file);
+    if (status == TFM_OK) {
+        *model = m;
+    } else {
+        tfm__pool rest = m ? m->pool : *pool;
+        tfm__pool_free(&rest);
+    }
+    return status;
+}
+
+static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
+    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %i, no type of weights",
+                         (int64_t)(int)o->weights);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
+                                  const tfm_model_options *options, tfm_error *err) {
+    tfm__pool pool;
+    pool.blocks = NULL;
+    TFM__TRY(tfm__check_buffer(model, data, size, err));
+    TFM__TRY(tfm__check_options(options, err));
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
+    return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
+}
+
+#ifdef TRANSFORMER_MMAP
+/* The model goes on using the mapping; where loading fails it goes. */
+static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
+                                   const tfm_model_options *options, tfm_error *err) {
+    struct stat about;
+    void *data = MAP_FAILED;
+    tfm_status status;
+    int file = path ? open(path, O_RDONLY) : -1;
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
+    if (file < 0) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
+    if (fstat(file, &about) == 0 && about.st_size > 0)
+        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "%s: cannot be mapped", path);
+    status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
+    if (status != TFM_OK) munmap(data, (size_t)about.st_size);
+    else (*model)->mapping = data, (*model)->mapped = (size_t)about.st_size;
+    return status;
+}
+#endif
+
+#ifndef TRANSFORMER_NO_STDIO
+TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
+                                       const tfm_model_options *options, tfm_error *err) {
+    tfm__pool pool;
+    void *data;
+    int64_t size;
+    pool.blocks = NULL;
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
+#ifdef TRANSFORMER_MMAP
+    if (options && options->map) return tfm__load_mapped(model, path, options, err);
+#endif
+    if (options && options->map)
+        return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
+    TFM__TRY(tfm__check_options(options, err));
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
+    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
+    return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
+}
+#endif
+
+TFM_DEF void tfm_model_free(tfm_model *model) {
+    if (model) {
+        tfm__pool pool = model->pool; /* the model itself lies in it */
+#ifdef TRANSFORMER_MMAP
+        if (model->mapping) munmap(model->mapping, model->mapped);
+#endif
+        tfm__pool_free(&pool);
+    }
+}
+
+TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
+
+/* >>session =======================================================================================
+   23. SESSIONS
+   One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
+   independent, so a group changes no bit), which bounds memory whatever the batch.
+
+   A source is encoded once; each decoder layer's cross keys and values are made of it then. The
+   target's keys and values are appended position by position: a step computes one position and
+   reads the others. The teacher-forced pass goes the same way with all positions at once, which is
+   why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
+   ============================================================================================== */
+
+enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
+enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
+enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
+
+/* One hypothesis: the end of a path through the forest of tokens. */
+typedef struct tfm__leaf {
+    int32_t row;       /* where its last token was written, and where its next step is made */
+    int32_t length;    /* tokens, the end token not counted */
+    int32_t on_prefix; /* all of it follows the prefix */
+    tfm_finish finish;
+    double sum, score;
+} tfm__leaf;
+
+/* The search of one sentence. */
+typedef struct tfm__sentence {
+    int32_t cap;      /* tokens, the end token counted */
+    int32_t first;    /* a forced first token, or -1 */
+    int32_t n_prefix; /* tokens of the prefix behind it */
+    int32_t n_live;   /* hypotheses that run; 0: the sentence is done */
+    int32_t n_kept;   /* hypotheses to show: the best of those that ended, or all samples */
+    int32_t n_ended;
+} tfm__sentence;
+
+/* A hypothesis and a token that may follow it. */
+typedef struct tfm__candidate {
+    double total;
+    int32_t from, id;
+} tfm__candidate;
+
+typedef struct tfm__candidates {
+    tfm__candidate *pool;
+    void **items; /* [n]: pointers into the pool */
+    int64_t n, capacity;
+} tfm__candidates;
+
+/* The rows of the output projection that a decode asks for, kept as the model keeps them. */
+typedef struct tfm__shortlist {
+    int32_t most, n;       /* n 0: all of the vocabulary */
+    int32_t *ids;          /* [n] */
+    unsigned char *listed; /* [V]: 1 = in the list that was checked last */
+    unsigned char *data;   /* the matrix's, with its scales and offsets */
+    float *scales;
+    int32_t *offsets;
+    float *bias;   /* [n]; NULL: none */
+    float *logits; /* [hypotheses that run, n] */
+    tfm__matrix matrix;
+} tfm__shortlist;
+
+struct tfm_session {
+    const tfm_model *model;
+    tfm_allocator allocator;
+    void *allocation; /* what the allocator gave; the session lies in it */
+    tfm__team team;
+#ifdef TFM__THREADS
+    tfm__workers workers; /* where the team is the session's own */
+#endif
+    int32_t max_batch, max_source, max_target, max_beam;
+    int32_t max_rows; /* max_batch * max_beam */
+
+    float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
+    float *memory;    /* [B, S, D] of the last encode */
+    float *x;         /* [group, D]: the residual stream of a decoder pass */
+    float *logits;    /* [hypotheses that ran, V] of the last step */
+    tfm__work work;
+    tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
+
+    /* the source of the last encode */
+    int32_t B, S;                       /* B 0: none */
+    int32_t *src_ids;                   /* [B, S], pads filled in */
+    int32_t *src_lengths;               /* [B]: up to the last token that is no pad */
+    unsigned char *src_pads;            /* [B, S]: 1 = pad */
+    int src_has_holes;                  /* a pad stands before a token */
+    int32_t *order;                     /* [B]: rows by length, longest first */
+    int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
+    unsigned char *group_pads;          /* [group] */
+
+    /* the target of a teacher-forced pass */
+    int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
+    unsigned char *tgt_pads;
+
+    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
+    int decoding; /* tfm_start was called */
+    tfm_decode_options decode;
+    int32_t beam, n_best;
+    int32_t position; /* of the next step */
+    int32_t n_running;
+    int32_t *running;          /* [n_running]: sentences, in order */
+    int32_t *slots;            /* [B]: the sentence's first place in logits, or -1 */
+    tfm__sentence *sentences;  /* [B] */
+    tfm__leaf *live, *kept;    /* [B, max_beam] */
+    tfm__leaf *next;           /* [max_beam]: of one sentence */
+    int32_t *tokens, *parents; /* [max_target, M] */
+    int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
+    int32_t *paths;                                 /* [n_step, max_target] */
+    int32_t n_step;                                 /* hypotheses in the last step */
+    int32_t *history;                               /* [max_target + 1]: of one hypothesis */
+    tfm__candidates candidates;                     /* of one sentence */
+    unsigned char *marks;                           /* [V]: 1 = forbidden */
+    int32_t *marked, n_marked;                      /* [V]: which */
+    float *attention;      /* [max_target, M, max_source]; NULL: not kept */
+    float *step_attention; /* [n_step, H, S] */
+    int32_t *out_ids;      /* [M, max_target] */
+    int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
+    int32_t *text_lengths; /* [max_batch] */
+    int32_t *text_rows;    /* [max_batch]: the text's row of the batch, -1: blank */
+    int32_t language;      /* before each source; -1: none, TFM__LANGUAGE_UNSET */
+    int32_t forced;        /* the first target token, likewise */
+    void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
+    size_t text_scratch_size;
+    tfm__shortlist shortlist;
+};
+
+/* rows * columns ids or lengths. */
+static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns, int32_t **pointer,
+                                 tfm_error *err) {
+    void *memory = NULL;
+    int64_t n;
+    if (!tfm__mul(rows, columns, &n))
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i ids overflow", rows, columns);
+    TFM__TRY(tfm_arena_take(arena, n, sizeof(int32_t), &memory, err));
+    *pointer = (int32_t *)memory;
+    return TFM_OK;
+}
+
+/* n elements of size bytes; *pointer is NULL while measuring. */
+static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void **pointer,
+                                  tfm_error *err) {
+    *pointer = NULL;
+    return tfm_arena_take(arena, n, size, pointer, err);
+}
+
+/* Keys and values of every decoder layer: of the target so far, and of the memory. */
+static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_decoder_weights *d = &s->model->decoder;
+    int64_t self_rows = (int64_t)s->max_rows * s->max_target;
+    int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
+    tfm__kv none, *self, *cross;
+    void *memory;
+    int32_t i;
+    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
+    s->self = (tfm__kv *)memory;
+    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
+    s->cross = (tfm__kv *)memory;
+    for (i = 0; i < d->n_layers; i++) {
+        const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
+        self = s->self ? &s->self[i] : &none;
+        cross = s->cross ? &s->cross[i] : &none;
+        memset(self, 0, sizeof *self);
+        memset(cross, 0, sizeof *cross);
+        self->capacity = s->max_target;
+        cross->capacity = s->max_source;
+        self->by_heads = cross->by_heads = 1;
+        TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
+        TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
+        TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
+        TFM__TRY(tfm__take_floats(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
+    }
+    return TFM_OK;
+}
+
+/* Rows of the residual stream in one pass; a step may have max_rows of them. */
+static int64_t tfm__group_rows(const tfm_session *s) {
+    int64_t longest = tfm__max(s->max_source, s->max_target);
+    return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
+}
+
+/* What the search keeps. */
+static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *arena,
+                                     tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
+    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V);
+    void *memory;
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
+    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm__sentence), &memory, err));
+    s->sentences = (tfm__sentence *)memory;
+    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
+    s->live = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
+    s->kept = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_bytes(arena, s->max_beam, sizeof(tfm__leaf), &memory, err));
+    s->next = (tfm__leaf *)memory;
+    TFM__TRY(tfm__take_ints(arena, T, M, &s->tokens, err));
+    TFM__TRY(tfm__take_ints(arena, T, M, &s->parents, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_rows, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_sentences, err));
+    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_ids, err));
+    TFM__TRY(tfm__take_ints(arena, M, T, &s->paths, err));
+    TFM__TRY(tfm__take_ints(arena, T + 1, 1, &s->history, err));
+    TFM__TRY(tfm__take_bytes(arena, most, sizeof(tfm__candidate), &memory, err));
+    s->candidates.pool = (tfm__candidate *)memory;
+    TFM__TRY(tfm__take_bytes(arena, most, sizeof(void *), &memory, err));
+    s->candidates.items = (void **)memory;
+    TFM__TRY(tfm__take_bytes(arena, V, 1, &memory, err));
+    s->marks = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, V, 1, &s->marked, err));
+    if (attention) {
+        TFM__TRY(tfm__take_floats(arena, T * M, s->max_source, &s->attention, err));
+        TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
+    }
+    return tfm__take_ints(arena, M, T, &s->out_ids, err);
+}
+
+static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_linear_weights *generator = &s->model->generator;
+    const tfm__matrix *w = tfm__kept(generator);
+    tfm__shortlist *l = &s->shortlist;
+    int64_t n = l->most, blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
+    int64_t panels = (n + TFM__LANES - 1) / TFM__LANES;
+    void *memory;
+    if (!n) return TFM_OK;
+    TFM__TRY(tfm__take_ints(arena, n, 1, &l->ids, err));
+    TFM__TRY(tfm__take_bytes(arena, s->model->config.tgt_vocab_size, 1, &memory, err));
+    l->listed = (unsigned char *)memory;
+    TFM__TRY(tfm__take_bytes(arena, panels * TFM__LANES * tfm__panel_columns(w),
+                             (size_t)tfm__element_bytes(w->dtype, 1), &memory, err));
+    l->data = (unsigned char *)memory;
+    if (w->scales) TFM__TRY(tfm__take_floats(arena, tfm__filled_rows(n), 1, &l->scales, err));
+    if (w->offsets) TFM__TRY(tfm__take_ints(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
+    if (generator->bias.data) TFM__TRY(tfm__take_floats(arena, n, 1, &l->bias, err));
+    return tfm__take_floats(arena, s->max_rows, n, &l->logits, err);
+}
+
+/* What the text calls need: >>text. */
+static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+
+/* Takes everything from the arena: the same code measures and makes. */
+static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
+                                      tfm_error *err) {
+    const tfm_model *m = s->model;
+    const tfm_config *c = &m->config;
+    int64_t B = s->max_batch, D = c->d_model, rows = tfm__group_rows(s);
+    int64_t longest = tfm__max(s->max_source, s->max_target);
+    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+    tfm__sizes z;
+    void *memory;
+    memset(&z, 0, sizeof z);
+    TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
+    TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
+    z.M = rows, z.D = D,
+    z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
+    z.key_rows = rows;
+    TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
+    if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
+    TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
+    TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
+    TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
+    TFM__TRY(tfm__layout_caches(s, arena, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->order, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->group_lengths, err));
+    TFM__TRY(tfm__take_ints(arena, rows, 1, &s->group_ids, err));
+    TFM__TRY(tfm__take_bytes(arena, rows, 1, &memory, err));
+    s->group_pads = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
+    TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
+    s->src_pads = (unsigned char *)memory;
+    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->tgt_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->tgt_lengths, err));
+    TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
+    s->tgt_pads = (unsigned char *)memory;
+    TFM__TRY(tfm__layout_search(s, attention, arena, err));
+    TFM__TRY(tfm__layout_shortlist(s, arena, err));
+    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
+    TFM__TRY(tfm__take_ints(arena, B, 1, &s->text_lengths, err));
+    return tfm__layout_text(s, arena, err);
+}
+
+/* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
+static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
+                                    const tfm_session_options *options, tfm_arena *arena,
+                                    tfm_error *err) {
+    tfm_session_options o;
+    const tfm_allocator *allocator;
+    int32_t most;
+    void *memory;
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: none given");
+    memset(&o, 0, sizeof o);
+    memset(s, 0, sizeof *s);
+    if (options) o = *options;
+    s->max_batch = o.max_batch ? o.max_batch : 1;
+    s->max_beam = o.max_beam ? o.max_beam : 1;
+    if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
+        o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "max_batch %i, max_beam %i, max_source %i, max_target %i: a limit is out "
+                         "of range",
+                         (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
+                         (int64_t)o.max_target);
+    s->max_rows = s->max_batch * s->max_beam;
+    s->team.n = o.threads ? o.threads : 1;
+    if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
+        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
+                         (int64_t)o.threads, o.parallel ? ", or parallel has no run" : "");
+    if (o.parallel) s->team.parallel = *o.parallel;
+#ifndef TFM__THREADS
+    else s->team.n = 1; /* this build has none of its own */
+#endif
+    /* learned positions end somewhere, computed ones do not */
+    most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
+    if (o.max_source > most || o.max_target > most)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "max_source %i and max_target %i, but the model has "
+                         "positions for %i",
+                         (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+    if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "max_shortlist is %i, expected 0 to the target vocabulary's %i tokens",
+                         (int64_t)o.max_shortlist, (int64_t)model->config.tgt_vocab_size);
+    s->shortlist.most = o.max_shortlist;
+    s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
+    s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
+    /* defaults stay inside what the model has; only limits that were asked for can be too long */
+    s->model = model;
+    s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
+    s->max_target = o.max_target ? o.max_target : (int32_t)tfm__min(2 * s->max_source + 16, most);
+    allocator = o.allocator ? o.allocator : &model->pool.allocator;
+    TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
+    *arena = tfm_arena_measuring();
+    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
+    return tfm__layout_session(s, o.attention, arena, err);
+}
+
+/* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
+TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
+                                     size_t *bytes, tfm_error *err) {
+    tfm_session plan;
+    tfm_arena arena;
+    if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes: no place for them");
+    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    *bytes = arena.peak;
+    return TFM_OK;
+}
+
+/* The config's positions as the module takes them. */
+static tfm_position_options tfm__position_options(const tfm_config *c) {
+    tfm_position_options o;
+    memset(&o, 0, sizeof o);
+    o.kind = c->positions;
+    o.first = c->position_offset;
+    o.base = c->position_base;
+    o.divisor_half = c->position_divisor_half;
+    o.double_angles = c->position_double;
+    return o;
+}
+
+/* Measure, allocate once, lay out for real. The session itself is the first thing in its memory. */
+TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
+                                      const tfm_session_options *options, tfm_error *err) {
+    tfm_session plan, *s;
+    tfm_arena arena;
+    void *memory = NULL, *place;
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: no place for it");
+    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
+    arena = tfm_arena_make(memory, arena.peak);
+    /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
+    (void)tfm_arena_take(&arena, 1, sizeof *s, &place, NULL);
+    s = (tfm_session *)place;
+    *s = plan;
+    s->allocation = memory;
+    (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
+    s->work.team = &s->team;
+#ifdef TFM__THREADS
+    if (s->team.n > 1 && !s->team.parallel.run) {
+        tfm_status status = tfm__start_workers(&s->workers, s->team.n - 1, err);
+        if (status != TFM_OK) {
+            s->allocator.release(s->allocator.user, s->allocation);
+            return status;
+        }
+        s->team.parallel.run = tfm__run_parts, s->team.parallel.user = &s->workers;
+    }
+#endif
+    if (s->positions) {
+        tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
+                                        model->config.d_model);
+        tfm_position_options o = tfm__position_options(&model->config);
+        tfm__position_rows(&rows, &o, NULL);
+    }
+    *session = s;
+    return TFM_OK;
+}
+
+TFM_DEF void tfm_session_free(tfm_session *session) {
+    if (!session) return;
+#ifdef TFM__THREADS
+    if (session->workers.n) tfm__stop_workers(&session->workers);
+#endif
+    session->allocator.release(session->allocator.user, session->allocation);
+}
+
+/* Checks a batch and copies it: ids with every pad position filled in, lengths up to the last token
+   that is no pad, a pad mask. *holes: a pad stands before a token. */
+static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int32_t max_rows,
+                                  int32_t max_width, int32_t vocab, int32_t pad, int32_t *ids,
+                                  int32_t *lengths, unsigned char *pads, int *holes,
+                                  tfm_error *err) {
+    int64_t b, i, at;
+    int pass, has_holes = 0;
+    if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
+    if (batch->rows < 1 || batch->rows > max_rows)
+        return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%s has %i rows, the session takes 1 to %i", name, (int64_t)batch->rows,
+                         (int64_t)max_rows);
+    if (batch->width < 1 || batch->width > max_width)
+        return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%s has %i tokens a row, the session takes 1 to %i", name,
+                         (int64_t)batch->width, (int64_t)max_width);
+    for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
+        for (b = 0; b < batch->rows; b++) {
+            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0,
+                    last = 0;
+            if (length < 1 || length > batch->width)
+                return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
+                                 name, b, (int64_t)length, (int64_t)batch->width);
+            for (i = 0; i < batch->width; i++) {
+                int32_t id = i < length ? batch->ids[b * batch->width + i] : pad;
+                int is_pad = i >= length || id == pad;
+                if (i < length && (id < 0 || id >= vocab))
+                    return tfm__fail(err, TFM_E_TOKEN,
+                                     "%s: row %i, position %i: id %i, the vocabulary has %i tokens",
+                                     name, b, i, (int64_t)id, (int64_t)vocab);
+                if (!is_pad) last = (int32_t)i + 1;
+                n_pads += is_pad;
+                if (!pass) continue;
+                at = b * batch->width + i;
+                ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
+                pads[at] = (unsigned char)is_pad;
+            }
+            if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
+            if (pass) {
+                lengths[b] = last;
+                if (n_pads != batch->width - last) has_holes = 1;
+            }
+        }
+    *holes = has_holes;
+    return TFM_OK;
+}
+
+/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads
+   may be NULL. */
+static void tfm__embed(const tfm_session *s, float *x, int is_target, const int32_t *ids,
+                       const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
+    const tfm_model *m = s->model;
+    const tfm_config *c = &m->config;
+    const tfm__matrix *E = is_target ? m->tgt_embedding : m->src_embedding;
+    const tfm__kernels *kernels = tfm__kernels_here();
+    const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
+    float scale = (float)c->embedding_scale;
+    int64_t b, l, D = c->d_model;
+    TFM_PART(EMBEDDING);
+    for (b = 0; b < B; b++)
+        for (l = 0; l < L; l++) {
+            int64_t at = b * L + l, p = first + l;
+            const float *position = NULL;
+            float *row = x + at * D;
+            int zero = is_target && c->start_embedding_zero && p == 0;
+            if (zero) memset(row, 0, (size_t)D * sizeof *row);
+            else tfm__matrix_row(E, ids[at], row);
+            if (scale != 1) kernels->scale(row, scale, D);
+            if (c->positions == TFM_POSITIONS_LEARNED)
+                position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
+            else if (s->positions) position = s->positions + p * D;
+            if (position && !(pads && pads[at] && c->pad_position_zero))
+                kernels->add(row, position, D);
+            if (is_target ? m->has_tgt_norm : m->has_src_norm)
+                kernels->norm(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
+        }
+}
+
+/* Masks for the keys of rows b0 on: lengths, and a pad mask only if lengths do not say it all. */
+static tfm_masks tfm__pad_masks(const int32_t *lengths, unsigned char *pads, int holes, int64_t b0,
+                                int64_t B, int64_t L) {
+    tfm_masks masks;
+    memset(&masks, 0, sizeof masks);
+    masks.key_lengths = lengths + b0;
+    if (holes) masks.key_padding = tfm_tensor_2d(pads + b0 * L, TFM_BOOL, B, L);
+    return masks;
+}
+
+/* Where batch row b0 begins in [N, B, H, T, S], layer 0; NULL if not wanted. */
+static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
+    return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
+}
+
+/* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
+   thousands of rows; insertion is quick where lengths are sorted already. */
+static void tfm__order_rows(tfm_session *s) {
+    int32_t i, k;
+    for (i = 0; i < s->B; i++) {
+        for (k = i; k > 0 && s->src_lengths[s->order[k - 1]] < s->src_lengths[i]; k--)
+            s->order[k] = s->order[k - 1];
+        s->order[k] = i;
+    }
+}
+
+/* Rows order[first ..] of the source that one pass takes, L positions each, into group_ids,
+   group_pads, group_lengths. */
+static int64_t tfm__gather_group(tfm_session *s, int64_t first, int64_t L) {
+    int64_t B = tfm__min(s->B - first, tfm__max(1, tfm__group_rows(s) / L)), b;
+    for (b = 0; b < B; b++) {
+        int64_t row = s->order[first + b];
+        memcpy(s->group_ids + b * L, s->src_ids + row * s->S, (size_t)L * sizeof *s->group_ids);
+        memcpy(s->group_pads + b * L, s->src_pads + row * s->S, (size_t)L);
+        s->group_lengths[b] = s->src_lengths[row];
+    }
+    return B;
+}
+
+/* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
+   memory: once a sentence, for every step to come. Sentences of like length go together, as many as
+   a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
+   wanted, whose rows are the caller's.) */
+static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
+    const tfm_model *m = s->model;
+    int64_t first, B, L, b, D = m->config.d_model;
+    int wanted = attention && attention->data;
+    int32_t i;
+    tfm__order_rows(s);
+    for (i = 0; wanted && i < s->B; i++) s->order[i] = i;
+    for (first = 0; first < s->B; first += B) {
+        tfm_masks masks;
+        tfm__rows rows;
+        tfm__pass p;
+        L = wanted ? s->S : s->src_lengths[s->order[first]];
+        B = tfm__gather_group(s, first, L);
+        masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
+        rows = tfm__rows_make(s->x, B, L, D);
+        memset(&p, 0, sizeof p);
+        p.B = B, p.L = L, p.D = D;
+        p.self_masks = &masks, p.work = s->work;
+        tfm__embed(s, s->x, 0, s->group_ids, s->group_pads, B, L, 0);
+        tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
+                     attention ? attention->strides[0] : 0);
+        for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
+            tfm__kv kv = s->cross[i];
+            kv.rows = s->order + first;
+            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross_attn, &kv, 0, NULL);
+        }
+        for (b = 0; b < B; b++) {
+            float *row = s->memory + s->order[first + b] * s->S * D;
+            memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
+            memset(row + L * D, 0, (size_t)((s->S - L) * D) * sizeof *row);
+        }
+    }
+}
+
+/* Takes a source batch into the session. What was decoding before is over. */
+static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
+                             s->src_ids, s->src_lengths, s->src_pads, &s->src_has_holes, err));
+    /* from here on it cannot fail */
+    s->B = src->rows, s->S = src->width;
+    s->decoding = 0;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    TFM__TRY(tfm__set_source(session, src, err));
+    tfm__run_encoder(session, 0, NULL);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
+    return tfm_tensor_3d(session->B ? session->memory : NULL, TFM_F32, session->B, session->S,
+                         session->model->config.d_model);
+}
+
+/* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
+   batch row 0 where the pass lists no rows. */
+static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
+                             const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
+    const tfm_decoder_weights *w = &s->model->decoder;
+    float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
+    int32_t i;
+    for (i = 0; i < w->n_layers; i++) {
+        const tfm_decoder_layer_weights *l = &w->layers[i];
+        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
+        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
+        int wanted = !p->only_layer || p->only_layer == i + 1;
+        self.rows = p->self_rows, self.paths = p->paths, cross.rows = p->cross_rows;
+        tfm__decoder_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
+        if (sa) sa += self_attention->strides[0];
+        if (ca) ca += cross_attention->strides[0];
+    }
+    tfm__final_norm(p, x, w->norm);
+}
+
+/* The teacher-forced decoder on rows b0 .. b0 + B - 1, L positions each: ids (and pads, or NULL)
+   [B, L] to s->x. */
+static void tfm__decode_group(tfm_session *s, int64_t b0, int64_t B, int64_t L, const int32_t *ids,
+                              const unsigned char *pads, const tfm_masks *self,
+                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
+    tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+    tfm__pass p;
+    memset(&p, 0, sizeof p);
+    p.B = B, p.L = L, p.D = s->model->config.d_model, p.S = s->S;
+    p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
+    tfm__embed(s, s->x, 1, ids, pads, B, L, 0);
+    tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
+}
+
+/* Checks everything first; then encodes, and decodes group by group straight into logits. */
+TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                               const tfm_forward_options *options, tfm_tensor *logits,
+                               tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_model *m;
+    const tfm_config *c;
+    tfm_forward_options o;
+    tfm_tensor expected;
+    tfm__rows out;
+    int64_t b0, per, T, D;
+    int holes;
+    if (!s || !src || !tgt)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
+    m = s->model, c = &m->config, D = c->d_model;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (tgt->rows != src->rows)
+        return tfm__fail(err, TFM_E_ARGUMENT, "src has %i rows, tgt %i", (int64_t)src->rows,
+                         (int64_t)tgt->rows);
+    /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
+    T = tgt->width;
+    expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
+    TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
+    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention",
+                                      c->n_encoder_layers, src->rows, c->n_heads, src->width,
+                                      src->width, err));
+    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention",
+                                      c->n_decoder_layers, src->rows, c->n_heads, T, T, err));
+    TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
+                                      src->rows, c->n_heads, T, src->width, err));
+    TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
+                             s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, 1, &o.encoder_attention);
+    per = tfm__max(1, tfm__group_rows(s) / T);
+    for (b0 = 0; b0 < s->B; b0 += per) {
+        int64_t B = tfm__min(per, s->B - b0);
+        tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
+        tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
+        self.causal = !o.not_causal;
+        tfm__decode_group(s, b0, B, T, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, &self,
+                          &o.decoder_attention, &o.cross_attention);
+        /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
+        y.data = tfm__row(&out, b0, 0), y.B = B;
+        TFM_PART(OUTPUT);
+        tfm__linear(&y, &x, &m->generator, s->work.team);
+    }
+    return TFM_OK;
+}
+
+/* >>search ========================================================================================
+   24. DECODING
+   Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
+   forest: at each step a hypothesis stands in a cache row, and its new token is written down with
+   the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
+   values stay where they were computed, and the next step reads them along the path through the
+   forest. Sentence b owns rows b * max_beam onwards; a sentence that is done leaves the pass.
+
+   Each sentence is searched by itself, from its logits alone, in an order that its batch does not
+   change. Whatever the weights compute, a sentence ends at its cap, and every id is in range.
+   Relies on the session's passes.
+   ============================================================================================== */
+
+/* ---- the forest ---- */
+
+/* Token t of the hypothesis that stood in row after step t, and the row in which it was made. */
+static int32_t *tfm__token_at(const tfm_session *s, int64_t t, int64_t row) {
+    return s->tokens + t * s->max_rows + row;
+}
+static int32_t *tfm__parent_at(const tfm_session *s, int64_t t, int64_t row) {
+    return s->parents + t * s->max_rows + row;
+}
+static float *tfm__attention_row(const tfm_session *s, int64_t t, int64_t row) {
+    return s->attention + (t * s->max_rows + row) * s->max_source;
+}
+
+/* The tokens of a hypothesis. */
+static void tfm__walk_tokens(const tfm_session *s, const tfm__leaf *leaf, int32_t *ids) {
+    int32_t t, row = leaf->row;
+    for (t = leaf->length - 1; t >= 0; t--) {
+        ids[t] = *tfm__token_at(s, t, row);
+        row = *tfm__parent_at(s, t, row);
+    }
+}
+
+/* rows[t]: the row in which step t was made, for steps 0 to the leaf's length: the next step, or
+   the one that made the end token, comes last. */
+static void tfm__walk_rows(const tfm_session *s, const tfm__leaf *leaf, int32_t *rows) {
+    int32_t t, row = leaf->row;
+    for (t = leaf->length; t >= 0; t--) {
+        if (t < s->max_target) rows[t] = row;
+        if (t) row = *tfm__parent_at(s, t - 1, row);
+    }
+}
+
+/* A hypothesis one token longer, in that row. */
+static tfm__leaf tfm__grow_leaf(tfm_session *s, const tfm__leaf *from, int32_t row, int32_t id,
+                                double sum) {
+    tfm__leaf leaf = *from;
+    *tfm__token_at(s, from->length, row) = id;
+    *tfm__parent_at(s, from->length, row) = from->row;
+    leaf.row = row, leaf.sum = sum;
+    leaf.length++;
+    return leaf;
+}
+
+/* ---- scores ---- */
+
+/* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
+static double tfm__coverage(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    int32_t i, t, steps = (int32_t)tfm__min(leaf->length + 1, s->position + 1);
+    double sum = 0;
+    tfm__walk_rows(s, leaf, s->history);
+    for (i = 0; i < s->src_lengths[b]; i++) {
+        double covered = 0;
+        if (s->src_pads[(int64_t)b * s->S + i]) continue;
+        for (t = 0; t < steps; t++) covered += (double)tfm__attention_row(s, t, s->history[t])[i];
+        sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
+    }
+    return s->decode.coverage_penalty * sum;
+}
+
+/* sum / length^length_penalty, at a length that may lie in the future. */
+static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
+    double score = sum;
+    if (s->decode.length_penalty != 0)
+        score = sum / pow(length > 0 ? length : 1, s->decode.length_penalty);
+    return score == score ? score : -INFINITY;
+}
+
+static double tfm__score(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    double score = tfm__normalize(s, leaf->sum, leaf->length + (leaf->finish == TFM_ENDED));
+    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, leaf);
+    return score;
+}
+
+/* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
+   it most is the longest one, or with a negative penalty the next. */
+static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__leaf *leaf) {
+    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : leaf->length + 1;
+    return tfm__normalize(s, leaf->sum, length);
+}
+
+/* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
+static double tfm__log_sum(const float *x, int64_t n) {
+    const tfm__kernels *kernels = tfm__kernels_here();
+    float max = kernels->largest(x, n);
+    return (double)max + log(kernels->exp_sum(NULL, x, max, n));
+}
+
+/* ---- what may come next ---- */
+
+static int tfm__is_end(const tfm_session *s, int32_t id) {
+    int32_t i;
+    if (!s->decode.n_ends) return id == s->model->config.end;
+    for (i = 0; i < s->decode.n_ends; i++)
+        if (s->decode.ends[i] == id) return 1;
+    return 0;
+}
+
+/* How many ids a row of a batch has. */
+static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
+    return batch->lengths ? batch->lengths[row] : batch->width;
+}
+
+/* The id that is forced, or favoured, at the position of this step; -1: none. */
+static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
+    const tfm__sentence *sentence = &s->sentences[b];
+    int32_t t = s->position - (sentence->first >= 0);
+    *forced = t < 0 || !(s->decode.prefix_bias > 0);
+    if (t < 0) return sentence->first;
+    if (t >= sentence->n_prefix) return -1;
+    return s->decode.prefix->ids[(int64_t)b * s->decode.prefix->width + t];
+}
+
+/* Forbids an id for the hypothesis at hand; tfm__unmark takes that back. */
+static void tfm__mark(tfm_session *s, int32_t id) {
+    if (s->marks[id]) return;
+    s->marks[id] = 1;
+    s->marked[s->n_marked++] = id;
+}
+static void tfm__unmark(tfm_session *s, int32_t down_to) {
+    while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
+}
+
+/* Whether the ids end in these. */
+static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
+    int32_t i;
+    if (n_tail > n) return 0;
+    for (i = 0; i < n_tail; i++)
+        if (ids[n - n_tail + i] != tail[i]) return 0;
+    return 1;
+}
+
+/* Marks what may not follow the tokens ids [n]. */
+static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n) {
+    const tfm_decode_options *o = &s->decode;
+    const tfm_batch *sequences = o->forbidden_sequences;
+    int32_t i, gram = o->no_repeat_ngram;
+    if (n < o->min_length && !o->n_ends && s->model->config.end >= 0)
+        tfm__mark(s, s->model->config.end);
+    for (i = 0; n < o->min_length && i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
+    for (i = 0; sequences && i < sequences->rows; i++) {
+        const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
+        int32_t last = tfm__row_length(sequences, i) - 1;
+        if (tfm__ends_in(ids, n, sequence, last)) tfm__mark(s, sequence[last]);
+    }
+    /* the last gram - 1 tokens stood before: what came after them then may not come now */
+    for (i = gram - 1; gram > 0 && i < n; i++)
+        if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
+}
+
+/* Every token that came before gets less likely, once. */
+static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n) {
+    float penalty = (float)s->decode.repetition_penalty;
+    int32_t i, kept = s->n_marked;
+    for (i = 0; i < n; i++) {
+        if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
+        logits[ids[i]] = logits[ids[i]] > 0 ? logits[ids[i]] / penalty : logits[ids[i]] * penalty;
+        tfm__mark(s, ids[i]);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* Makes logits and marks ready for choosing the next token of leaf. */
+static void tfm__prepare_choice(tfm_session *s, const tfm__leaf *leaf, float *logits) {
+    const tfm_decode_options *o = &s->decode;
+    tfm__walk_tokens(s, leaf, s->history);
+    if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
+        tfm__penalize_repetition(s, logits, s->history, leaf->length);
+    tfm__mark_forbidden(s, s->history, leaf->length);
+}
+
+/* ---- candidates: the best few of many ---- */
+
+/* Smaller is better: a higher total; of equal ones the earlier hypothesis, then the lower id. */
+static int tfm__compare_candidates(const void *a, const void *b) {
+    const tfm__candidate *x = (const tfm__candidate *)a, *y = (const tfm__candidate *)b;
+    if (x->total != y->total) return x->total > y->total ? -1 : 1;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
+static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
+    tfm__candidate offered;
+    if (!(total > -INFINITY)) return; /* nor NaN */
+    offered.total = total, offered.from = from, offered.id = id;
+    if (c->n < c->capacity) {
+        c->items[c->n] = &c->pool[c->n];
+        c->pool[c->n++] = offered;
+        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__compare_candidates);
+    } else if (tfm__compare_candidates(&offered, c->items[0]) < 0) {
+        *(tfm__candidate *)c->items[0] = offered;
+        tfm__sift(c->items, 0, c->n, tfm__compare_candidates);
+    }
+}
+
+/* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
+   Rounded down, so that only tfm__offer decides. */
+static float tfm__offer_floor(const tfm__candidates *c, double offset) {
+    double floor;
+    if (c->n < c->capacity) return -INFINITY;
+    floor = ((const tfm__candidate *)c->items[0])->total - offset;
+    return (float)(floor - 1e-6 * (fabs(floor) + 1));
+}
+
+/* Offers what may follow hypothesis from, whose logits these are. */
+static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__leaf *leaf,
+                              float *logits) {
+    enum { BLOCK = 256 };
+    const tfm__kernels *kernels = tfm__kernels_here();
+    tfm__candidates *c = &s->candidates;
+    int64_t v, V = s->model->config.tgt_vocab_size;
+    int forced, kept = s->n_marked;
+    int32_t wanted = tfm__wanted_id(s, b, &forced);
+    double log_sum, base = leaf->sum, bias = s->decode.prefix_bias;
+    float floor;
+    if (wanted >= 0 && forced) {
+        tfm__offer(c, leaf->sum, from, wanted);
+        return;
+    }
+    tfm__prepare_choice(s, leaf, logits);
+    log_sum = tfm__log_sum(logits, V);
+    if (wanted >= 0 && leaf->on_prefix) {
+        double p = exp((double)logits[wanted] - log_sum);
+        if (!s->marks[wanted]) tfm__offer(c, leaf->sum + log((1 - bias) * p + bias), from, wanted);
+        tfm__mark(s, wanted);
+        base += log(1 - bias);
+    }
+    floor = tfm__offer_floor(c, base - log_sum);
+    for (v = 0; v < V; v++) {
+        if (v % BLOCK == 0 && !(kernels->largest(logits + v, tfm__min(BLOCK, V - v)) >= floor)) {
+            v += BLOCK - 1; /* none of these gets in */
+            continue;
+        }
+        if (!(logits[v] >= floor) || s->marks[v]) continue;
+        /* in this order, so that tfm_score's terms add up to the same bits */
+        tfm__offer(c, base + ((double)logits[v] - log_sum), from, (int32_t)v);
+        floor = tfm__offer_floor(c, base - log_sum);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* ---- sampling ---- */
+
+/* Bits that look random, from bits that differ (splitmix64's finalizer). */
+static uint64_t tfm__mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * (uint64_t)0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * (uint64_t)0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+/* In [0, 1), a function of its arguments alone: no state that a batch could share. */
+static double tfm__uniform(uint64_t seed, int32_t sample, int32_t position) {
+    const uint64_t step = (uint64_t)0x9E3779B97F4A7C15u;
+    uint64_t x = tfm__mix(seed + step);
+    x = tfm__mix(x + step * ((uint64_t)sample + 1));
+    x = tfm__mix(x + step * ((uint64_t)position + 1));
+    return (double)(x >> 11) / 9007199254740992.0; /* 2^53 */
+}
+
+/* The share of a logit, not normalized. */
+static double tfm__weight(const tfm_session *s, double logit, double max) {
+    return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
+}
+
+/* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
+static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed, double max,
+                          double total) {
+    tfm__candidates *c = &s->candidates;
+    const tfm_decode_options *o = &s->decode;
+    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed, i;
+    double wanted, sum;
+    if (o->top_k > 0) most = tfm__min(most, o->top_k);
+    /* a nucleus is small as a rule: grow until it fits */
+    for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
+         c->capacity = tfm__min(most, 8 * c->capacity)) {
+        float floor = -INFINITY;
+        c->n = 0;
+        for (v = 0; v < V; v++) {
+            if (!(logits[v] >= floor) || s->marks[v]) continue;
+            tfm__offer(c, (double)logits[v], 0, (int32_t)v);
+            floor = tfm__offer_floor(c, 0);
+        }
+        tfm__sort(c->items, c->n, tfm__compare_candidates);
+        if (!(o->top_p > 0 && o->top_p < 1)) return;
+        for (i = 0, sum = 0; o->top_k > 0 && i < c->n; i++)
+            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+        wanted = o->top_p * (o->top_k > 0 ? sum : total);
+        for (i = 0, sum = 0; i < c->n; i++) {
+            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+            if (sum >= wanted) {
+                c->n = i + 1;
+                return;
+            }
+        }
+        if (c->capacity == most) return;
+    }
+}
+
+/* An id drawn with the weights of the logits that are not marked, or -1. */
+static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
+    const tfm_decode_options *o = &s->decode;
+    tfm__candidates *c = &s->candidates;
+    int64_t v, i, V = s->model->config.tgt_vocab_size, n = 0;
+    int32_t last = -1;
+    double max = -INFINITY, total = 0;
+    for (v = 0; v < V; v++)
+        if (!s->marks[v] && (double)logits[v] > max) max = (double)logits[v];
+    if (!(fabs(max) < INFINITY)) return -1;
+    for (v = 0; v < V; v++)
+        if (!s->marks[v] && logits[v] > -INFINITY)
+            total += tfm__weight(s, (double)logits[v], max), n++;
+    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1)) {
+        tfm__take_top(s, logits, n, max, total);
+        for (i = 0, total = 0; i < c->n; i++)
+            total += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
+        for (i = 0, total *= uniform; i < c->n; i++) {
+            last = ((tfm__candidate *)c->items[i])->id;
+            total -= tfm__weight(s, (double)logits[last], max);
+            if (total < 0) break;
+        }
+        return last;
+    }
+    for (v = 0, total *= uniform; v < V; v++) {
+        if (s->marks[v] || !(logits[v] > -INFINITY)) continue;
+        last = (int32_t)v;
+        total -= tfm__weight(s, (double)logits[v], max);
+        if (total < 0) break;
+    }
+    return last;
+}
+
+/* ---- one sentence, one step ---- */
+
+/* Puts an ended hypothesis among the n best, behind those of equal score. */
+static void tfm__keep(tfm_session *s, int32_t b, const tfm__leaf *leaf, tfm_finish finish) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam, ended = *leaf;
+    int32_t at;
+    ended.finish = finish;
+    ended.score = tfm__score(s, b, &ended);
+    sentence->n_ended++;
+    for (at = sentence->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
+        if (at < s->n_best) kept[at] = kept[at - 1];
+    if (at < s->n_best) kept[at] = ended;
+    sentence->n_kept = (int32_t)tfm__min(sentence->n_kept + 1, s->n_best);
+}
+
+/* Whether the search of a sentence is over; best_ended: the best candidate of this step did. */
+static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
+    const tfm_decode_options *o = &s->decode;
+    const tfm__sentence *sentence = &s->sentences[b];
+    const tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    const tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam;
+    double patience = o->patience > 0 ? o->patience : 1;
+    int full = sentence->n_kept == s->n_best;
+    if (!sentence->n_live) return 1;
+    /* nothing that runs can displace one of the n best: live hypotheses stand in order */
+    if (full && kept[s->n_best - 1].score >= tfm__best_possible(s, b, &live[0])) return 1;
+    if (o->stop == TFM_STOP_SURE) return 0;
+    if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
+        return full && best_ended;
+    return sentence->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
+}
+
+/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at, so that beam
+   of them go on even if as many end. Only the best beam may end. */
+static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    tfm__candidates *c = &s->candidates;
+    int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
+    int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
+    c->n = 0, c->capacity = 2 * (int64_t)s->beam;
+    for (k = 0; k < sentence->n_live; k++)
+        tfm__offer_tokens(s, b, k, &live[k], logits + k * (int64_t)s->model->config.tgt_vocab_size);
+    tfm__sort(c->items, c->n, tfm__compare_candidates);
+    wanted = tfm__wanted_id(s, b, &forced);
+    for (i = 0; i < c->n; i++) {
+        const tfm__candidate *candidate = (const tfm__candidate *)c->items[i];
+        const tfm__leaf *from = &live[candidate->from];
+        int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
+        tfm__leaf leaf = *from;
+        if (is_end && i >= s->beam) continue;
+        if (is_end) leaf.sum = candidate->total;
+        else if (n_next == s->beam) continue;
+        else leaf = tfm__grow_leaf(s, from, row + n_next, candidate->id, candidate->total);
+        leaf.on_prefix = from->on_prefix && candidate->id == wanted;
+        if (is_end || last) tfm__keep(s, b, &leaf, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end && i == 0) best_ended = 1;
+        if (!is_end) s->next[n_next++] = leaf;
+    }
+    for (k = 0; !c->n && k < sentence->n_live; k++) tfm__keep(s, b, &live[k], TFM_STUCK);
+    sentence->n_live = last ? 0 : n_next;
+    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
+    if (tfm__is_done(s, b, best_ended)) sentence->n_live = 0;
+}
+
+/* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
+static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *from, int32_t id,
+                        double sum) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam + k, leaf = *from;
+    if (id >= 0 && tfm__is_end(s, id)) leaf.sum = sum, leaf.finish = TFM_ENDED;
+    else if (id < 0) leaf.finish = TFM_STUCK;
+    else {
+        leaf = tfm__grow_leaf(s, from, b * s->max_beam + k, id, sum);
+        if (leaf.length == sentence->cap) leaf.finish = TFM_HIT_LENGTH;
+    }
+    if (leaf.finish == TFM_RUNNING) s->next[sentence->n_live++] = leaf;
+    else leaf.score = tfm__score(s, b, &leaf);
+    *kept = leaf;
+}
+
+/* Draws the next token of samples first .. first + n - 1, which all stand at leaf. */
+static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                             const tfm__leaf *leaf, float *logits) {
+    const tfm_decode_options *o = &s->decode;
+    uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+    int32_t k, id, kept = s->n_marked;
+    double log_sum, sum = 0;
+    tfm__prepare_choice(s, leaf, logits);
+    log_sum = tfm__log_sum(logits, s->model->config.tgt_vocab_size);
+    for (k = first; k < first + n; k++) {
+        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+        if (id >= 0) sum = leaf->sum + ((double)logits[id] - log_sum);
+        tfm__extend(s, b, k, leaf, id, sum);
+    }
+    tfm__unmark(s, kept);
+}
+
+/* The n best next tokens of leaf, one each for alternatives first onwards; how many there are. */
+static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                                     const tfm__leaf *leaf, float *logits) {
+    tfm__candidates *c = &s->candidates;
+    int32_t k;
+    c->n = 0, c->capacity = n;
+    tfm__offer_tokens(s, b, 0, leaf, logits);
+    tfm__sort(c->items, c->n, tfm__compare_candidates);
+    if (!c->n) tfm__extend(s, b, first, leaf, -1, 0);
+    for (k = 0; k < c->n; k++) {
+        const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
+        tfm__extend(s, b, first + k, leaf, candidate->id, candidate->total);
+    }
+    return (int32_t)tfm__max(1, c->n);
+}
+
+/* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
+   becomes as many as are wanted, and each goes its own way. */
+static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
+    tfm__sentence *sentence = &s->sentences[b];
+    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    int64_t V = s->model->config.tgt_vocab_size;
+    int32_t i, n = sentence->n_live, id, wanted = s->decode.samples;
+    int forced;
+    id = tfm__wanted_id(s, b, &forced);
+    if (id >= 0) { /* below the cap: tfm_start made sure */
+        live[0] = tfm__grow_leaf(s, &live[0], live[0].row, id, live[0].sum);
+        return;
+    }
+    sentence->n_live = 0;
+    if (!sentence->n_kept && wanted) {
+        sentence->n_kept = wanted;
+        tfm__sample_step(s, b, 0, wanted, &live[0], logits);
+    } else if (!sentence->n_kept) {
+        sentence->n_kept = tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
+    } else {
+        for (i = 0; i < n; i++) {
+            int32_t k = live[i].row - b * s->max_beam;
+            if (wanted) tfm__sample_step(s, b, k, 1, &live[i], logits + i * V);
+            else tfm__alternative_step(s, b, k, 1, &live[i], logits + i * V);
+        }
+    }
+    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
+}
+
+/* ---- the shortlist ---- */
+
+/* Up to 16 rows of the model's panels to one panel, in units of some columns: all streams are read
+   at the same pace, since each panel's line holds one unit that is wanted. */
+static void tfm__copy_units(unsigned char *panel, const unsigned char *const *rows, int n,
+                            int64_t units, int64_t size) {
+    int64_t u;
+    int r;
+    if (size == 2) {
+        for (u = 0; u < units; u++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 2 * (u * TFM__LANES + r), rows[r] + 2 * u * TFM__LANES, 2);
+    } else {
+        for (u = 0; u < units; u++)
+            for (r = 0; r < n; r++)
+                memcpy(panel + 4 * (u * TFM__LANES + r), rows[r] + 4 * u * TFM__LANES, 4);
+    }
+}
+
+/* Panel i of the shortlist. */
+static void tfm__gather_panel(tfm__shortlist *l, const tfm__matrix *w, int64_t i) {
+    int64_t size = tfm__element_bytes(w->dtype, 1), columns = tfm__panel_columns(w);
+    int64_t units = size == 1 ? columns / 4 : columns, unit = size == 1 ? 4 : size;
+    int64_t bytes = TFM__LANES * columns * size;
+    int n = (int)tfm__min(TFM__LANES, l->n - i * TFM__LANES), r;
+    const unsigned char *rows[TFM__LANES];
+    for (r = 0; r < n; r++) {
+        int64_t id = l->ids[i * TFM__LANES + r];
+        rows[r] = tfm__panel(w, id / TFM__LANES, 0) + id % TFM__LANES * unit;
+    }
+    if (n < TFM__LANES) memset(l->data + i * bytes, 0, (size_t)bytes);
+    tfm__copy_units(l->data + i * bytes, rows, n, units, unit);
+}
+
+/* Gathers the rows of these ids, their scales, offsets and biases. */
+static void tfm__take_shortlist(tfm_session *s, const int32_t *ids, int32_t n) {
+    const tfm_linear_weights *generator = &s->model->generator;
+    const tfm__matrix *w = tfm__kept(generator);
+    tfm__shortlist *l = &s->shortlist;
+    int64_t i, k, filled = tfm__filled_rows(n), all = tfm__filled_rows(w->rows);
+    int64_t row = tfm__element_bytes(w->dtype, w->columns);
+    l->n = n;
+    if (!n) return;
+    TFM_PART(OUTPUT);
+    memcpy(l->ids, ids, (size_t)n * sizeof *ids);
+    l->matrix = *w;
+    l->matrix.rows = n, l->matrix.data = l->data, l->matrix.tail = NULL;
+    l->matrix.scales = l->scales, l->matrix.offsets = l->offsets;
+    for (i = 0; w->in_panels && i * TFM__LANES < n; i++) tfm__gather_panel(l, w, i);
+    for (i = 0; !w->in_panels && i < n; i++)
+        memcpy(l->data + i * row, w->data + ids[i] * row, (size_t)row);
+    if (l->scales) memset(l->scales, 0, (size_t)filled * sizeof *l->scales);
+    for (i = 0; l->scales && i < n; i++) l->scales[i] = w->scales[ids[i]];
+    for (k = 0; l->offsets && k * TFM__X_BYTES < w->columns; k++) {
+        memset(l->offsets + k * filled, 0, (size_t)filled * sizeof *l->offsets);
+        for (i = 0; i < n; i++) l->offsets[k * filled + i] = w->offsets[k * all + ids[i]];
+    }
+    for (i = 0; l->bias && i < n; i++) l->bias[i] = ((const float *)generator->bias.data)[ids[i]];
+}
+
+/* The output projection of the rows x that the shortlist asks for, the full one's to the bit (BLAS
+   aside); what is not in it gets -inf. */
+static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
+    tfm__shortlist *l = &s->shortlist;
+    int64_t V = s->model->config.tgt_vocab_size, b, i;
+    tfm__rows out = tfm__rows_make(l->logits, x->B, 1, l->n);
+    tfm_linear_weights w;
+    memset(&w, 0, sizeof w);
+    w.weight = tfm_tensor_2d(&l->matrix, TFM__KEPT, l->n, l->matrix.columns);
+    if (l->bias) w.bias = tfm_tensor_1d(l->bias, TFM_F32, l->n);
+    tfm__linear(&out, x, &w, s->work.team);
+    for (b = 0; b < x->B; b++) {
+        const float *from = l->logits + b * l->n;
+        float *to = s->logits + b * V;
+        for (i = 0; i < V; i++) to[i] = -INFINITY;
+        for (i = 0; i < l->n; i++) to[l->ids[i]] = from[i];
+    }
+}
+
+/* ---- options ---- */
+
+/* One option and what it may be. */
+typedef struct tfm__option_range {
+    const char *name;
+    double value, least, most;
+} tfm__option_range;
+
+/* Ids of an option: each in the vocabulary. row -1: a plain list. */
+static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
+                                 int32_t row, tfm_error *err) {
+    int32_t i;
+    if (n < 0 || (n > 0 && !ids))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i ids, but none given", name, (int64_t)n);
+    for (i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < vocab) continue;
+        if (row >= 0)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
+                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
+        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
+                         (int64_t)ids[i], (int64_t)vocab);
+    }
+    return TFM_OK;
+}
+
+/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
+static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
+                                     int32_t least, int32_t vocab, tfm_error *err) {
+    int32_t r;
+    if (batch->width < 0 || batch->rows < 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
+                         (int64_t)batch->width);
+    if (rows >= 0 && batch->rows != rows)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
+                         (int64_t)batch->rows, (int64_t)rows);
+    for (r = 0; r < batch->rows; r++) {
+        int32_t length = tfm__row_length(batch, r);
+        if (length < least || length > batch->width)
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
+                             name, (int64_t)r, (int64_t)length, (int64_t)least,
+                             (int64_t)batch->width);
+        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
+                                vocab, name, r, err));
+    }
+    return TFM_OK;
+}
+
+/* Ids of a shortlist: each in the vocabulary, and once. */
+static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_options *o,
+                                       tfm_error *err) {
+    const tfm__shortlist *l = &s->shortlist;
+    int32_t V = s->model->config.tgt_vocab_size, i;
+    if (o->n_shortlist < 0 || (o->n_shortlist > 0 && !o->shortlist))
+        return tfm__fail(err, TFM_E_ARGUMENT, "shortlist: %i ids, but none given",
+                         (int64_t)o->n_shortlist);
+    if (o->n_shortlist > l->most)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "shortlist has %i ids, the session's max_shortlist is %i",
+                         (int64_t)o->n_shortlist, (int64_t)l->most);
+    if (o->n_shortlist) memset(l->listed, 0, (size_t)V);
+    for (i = 0; i < o->n_shortlist; i++) {
+        int32_t id = o->shortlist[i];
+        if (id < 0 || id >= V)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "shortlist: position %i: id %i, the vocabulary has %i tokens",
+                             (int64_t)i, (int64_t)id, (int64_t)V);
+        if (l->listed[id])
+            return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %i: id %i is there already",
+                             (int64_t)i, (int64_t)id);
+        l->listed[id] = 1;
+    }
+    return TFM_OK;
+}
+
+/* Everything that needs no look at the single sentence. */
+static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_decode_options *o,
+                                            int32_t rows, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int32_t V = c->tgt_vocab_size, i;
+    tfm__option_range ranges[17];
+    int n = 0;
+#define TFM__RANGE(field, low, high)                                                               \
+    ranges[n].name = #field, ranges[n].value = (double)o->field, ranges[n].least = low,            \
+    ranges[n++].most = high
+    TFM__RANGE(max_length, 0, INT32_MAX);
+    TFM__RANGE(min_length, 0, INT32_MAX);
+    TFM__RANGE(beam, 0, INT32_MAX);
+    TFM__RANGE(n_best, 0, o->beam > 1 ? o->beam : 1);
+    TFM__RANGE(length_penalty, -100, 100);
+    TFM__RANGE(coverage_penalty, 0, 1e6);
+    TFM__RANGE(patience, 0, 1e6);
+    TFM__RANGE(stop, TFM_STOP_ENOUGH, TFM_STOP_SURE);
+    TFM__RANGE(samples, 0, INT32_MAX);
+    TFM__RANGE(temperature, 0, 1e6);
+    TFM__RANGE(top_k, 0, INT32_MAX);
+    TFM__RANGE(top_p, 0, 1);
+    TFM__RANGE(alternatives, 0, INT32_MAX);
+    TFM__RANGE(prefix_bias, 0, 1);
+    TFM__RANGE(no_repeat_ngram, 0, INT32_MAX);
+    TFM__RANGE(repetition_penalty, 0, 1e6);
+    TFM__RANGE(attention_layer, 0, c->n_decoder_layers);
+#undef TFM__RANGE
+    while (n-- > 0)
+        if (!(ranges[n].value >= ranges[n].least && ranges[n].value <= ranges[n].most))
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i",
+                             ranges[n].name, (int64_t)ranges[n].least, (int64_t)ranges[n].most);
+    if (o->attention_head < 0 || o->attention_head > c->n_heads)
+        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %i, the model has %i",
+                         (int64_t)o->attention_head, (int64_t)c->n_heads);
+    if ((o->beam > 1) + (o->samples > 0) + (o->alternatives > 0) > 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "beam, samples, alternatives: choose one");
+    if (o->prefix_bias > 0 && (o->samples || o->alternatives))
+        return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
+    if (tfm__max(o->beam, tfm__max(o->samples, o->alternatives)) > s->max_beam)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %i",
+                         o->samples        ? "samples"
+                         : o->alternatives ? "alternatives"
+                                           : "beam",
+                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)),
+                         (int64_t)s->max_beam);
+    if (tfm__max(o->max_length, o->min_length) > s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %i",
+                         o->max_length > s->max_target ? "max_length" : "min_length",
+                         tfm__max(o->max_length, o->min_length), (int64_t)s->max_target);
+    if (o->max_length && o->min_length >= o->max_length)
+        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %i, max_length %i",
+                         (int64_t)o->min_length, (int64_t)o->max_length);
+    if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "coverage_penalty, attention_layer and attention_head need a session with "
+                         "attention");
+    TFM__TRY(tfm__check_ids(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
+    TFM__TRY(tfm__check_ids(o->ends, o->n_ends, V, "ends", -1, err));
+    if (o->forbidden_sequences)
+        TFM__TRY(tfm__check_id_rows(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
+    for (i = 0; o->first && i < rows; i++)
+        if (o->first[i] != -1) TFM__TRY(tfm__check_ids(&o->first[i], 1, V, "first", i, err));
+    TFM__TRY(tfm__check_shortlist(s, o, err));
+    return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
+}
+
+/* A sentence's first token and prefix are in the shortlist that was checked. */
+static tfm_status tfm__check_forced(const tfm_session *s, const tfm_decode_options *o, int32_t b,
+                                    const tfm__sentence *sentence, tfm_error *err) {
+    int32_t i;
+    for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
+        int32_t id = sentence->first;
+        if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
+        if (id >= 0 && !s->shortlist.listed[id])
+            return tfm__fail(err, TFM_E_TOKEN, "row %i: %s %i is not in the shortlist", (int64_t)b,
+                             i < 0 ? "the first token" : "the prefix's token", (int64_t)id);
+    }
+    return TFM_OK;
+}
+
+/* The cap of a sentence of that length, and room in it for what is forced. */
+static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_options *o, int32_t b,
+                                     int32_t source_length, tfm__sentence *sentence,
+                                     tfm_error *err) {
+    int64_t forced;
+    memset(sentence, 0, sizeof *sentence);
+    sentence->first = s->forced; /* negative: none */
+    if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
+    sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
+    forced = sentence->n_prefix + (sentence->first >= 0);
+    sentence->cap = (int32_t)tfm__min(
+        tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
+        s->max_target);
+    if (o->max_length) sentence->cap = o->max_length;
+    if (forced > 0 && forced >= sentence->cap)
+        return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",
+                         (int64_t)b, forced, (int64_t)sentence->cap);
+    return TFM_OK;
+}
+
+/* ---- the calls ---- */
+
+/* Encodes, and puts every row at position 0 with the start token. */
+TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
+                             const tfm_decode_options *options, tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_config *c;
+    tfm_decode_options o;
+    tfm__sentence plan;
+    int32_t b, i;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src: none given");
+    c = &s->model->config;
+    if (c->start < 0 && !c->start_embedding_zero)
+        return tfm__fail(err, TFM_E_CONFIG,
+                         "transformer.config: 'start' is missing, so nothing can be "
+                         "decoded");
+    TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
+    for (b = 0; b < src->rows; b++) {
+        /* a source of any length: the shortest cap is the strictest */
+        TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
+        TFM__TRY(tfm__check_forced(s, &o, b, &plan, err));
+    }
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, 1, NULL);
+    s->decoding = 1;
+    s->decode = o;
+    tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
+    s->beam = o.beam ? o.beam : 1;
+    s->n_best = o.n_best ? o.n_best : 1;
+    s->position = 0;
+    s->n_running = s->B;
+    memset(s->marks, 0, (size_t)c->tgt_vocab_size);
+    s->n_marked = 0; /* these stay marked for the whole decode */
+    for (i = 0; i < c->n_suppressed; i++) tfm__mark(s, c->suppressed[i]);
+    for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
+    if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
+    for (b = 0; b < s->B; b++) {
+        tfm__leaf *leaf = s->live + (int64_t)b * s->max_beam;
+        (void)tfm__plan_sentence(s, &o, b, s->src_lengths[b], &s->sentences[b], NULL);
+        s->sentences[b].n_live = 1;
+        memset(leaf, 0, sizeof *leaf);
+        leaf->row = b * s->max_beam;
+        leaf->on_prefix = 1;
+        s->running[b] = b;
+        s->slots[b] = -1;
+    }
+    return TFM_OK;
+}
+
+/* Lists the hypotheses that run: their rows, sentences, last tokens, and paths. */
+static void tfm__list_hypotheses(tfm_session *s) {
+    const tfm_config *c = &s->model->config;
+    int32_t i, k, n = 0;
+    for (i = 0; i < s->n_running; i++) {
+        int32_t b = s->running[i];
+        s->slots[b] = n;
+        for (k = 0; k < s->sentences[b].n_live; k++, n++) {
+            const tfm__leaf *leaf = &s->live[(int64_t)b * s->max_beam + k];
+            s->step_rows[n] = leaf->row, s->step_sentences[n] = b;
+            if (leaf->length) s->step_ids[n] = *tfm__token_at(s, leaf->length - 1, leaf->row);
+            else s->step_ids[n] = c->start < 0 ? 0 : c->start;
+            tfm__walk_rows(s, leaf, s->paths + (int64_t)n * s->max_target);
+        }
+    }
+    s->n_step = n;
+}
+
+/* One head's weights, or the mean over heads in their order, into the store. */
+static void tfm__store_attention(tfm_session *s) {
+    int64_t i, h, H = s->model->config.n_heads, x, first = 0, n = H;
+    if (s->decode.attention_head) first = s->decode.attention_head - 1, n = 1;
+    for (i = 0; i < s->n_step; i++) {
+        const float *heads = s->step_attention + i * H * s->S;
+        float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
+        memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
+        for (h = first + 1; h < first + n; h++)
+            tfm__kernels_here()->add(out, heads + h * s->S, s->S);
+        for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
+    }
+}
+
+/* One position of all hypotheses that run: a decoder pass of one position each. */
+TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
+    tfm_session *s = session;
+    if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
+    if (s->n_running) {
+        const tfm_model *m = s->model;
+        const tfm_config *c = &m->config;
+        int64_t D = c->d_model, V = c->tgt_vocab_size, dims[5];
+        tfm_masks cross =
+            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, 0, s->B, s->S);
+        tfm_tensor attention;
+        tfm__rows x, logits;
+        tfm__pass p;
+        int32_t i, b, kept = 0;
+        for (b = 0; b < s->B; b++) s->slots[b] = -1;
+        tfm__list_hypotheses(s);
+        x = tfm__rows_make(s->x, s->n_step, 1, D),
+        logits = tfm__rows_make(s->logits, s->n_step, 1, V);
+        memset(&p, 0, sizeof p);
+        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
+        p.self_rows = s->step_rows, p.paths = s->paths, p.cross_rows = s->step_sentences;
+        p.cross_masks = &cross, p.work = s->work;
+        dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
+        dims[4] = s->S;
+        attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
+        attention.strides[0] = 0; /* one layer's weights are wanted */
+        p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
+        tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
+        tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
+        TFM_PART(OUTPUT);
+        if (s->shortlist.n) tfm__shortlist_logits(s, &x);
+        else tfm__linear(&logits, &x, &m->generator, s->work.team);
+        TFM_PART(SEARCH);
+        if (s->attention) tfm__store_attention(s);
+        for (i = 0; i < s->n_running; i++) {
+            b = s->running[i];
+            if (s->decode.samples || s->decode.alternatives)
+                tfm__independent_step(s, b, s->logits + s->slots[b] * V);
+            else tfm__search_step(s, b, s->logits + s->slots[b] * V);
+            if (s->sentences[b].n_live) s->running[kept++] = b;
+        }
+        s->n_running = kept;
+        s->position++;
+    }
+    TFM_PART(OTHER);
+    *running = s->n_running;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
+                              const tfm_decode_options *options, tfm_error *err) {
+    int32_t running = 0;
+    TFM__TRY(tfm_start(session, src, options, err));
+    do TFM__TRY(tfm_step(session, &running, err));
+    while (running);
+    return TFM_OK;
+}
+
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+    const tfm__sentence *sentence;
+    if (!session || !session->decoding || row < 0 || row >= session->B) return 0;
+    sentence = &session->sentences[row];
+    if (session->decode.samples || session->decode.alternatives)
+        return sentence->n_kept ? sentence->n_kept : 1;
+    return sentence->n_live ? sentence->n_live : sentence->n_kept;
+}
+
+/* The leaf of a hypothesis that tfm_result_count counts. */
+static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, const char *call,
+                                 tfm__leaf *leaf, tfm_error *err) {
+    const tfm__sentence *sentence;
+    int64_t first;
+    int32_t n = tfm_result_count(s, row);
+    memset(leaf, 0, sizeof *leaf);
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
+    if (row < 0 || row >= s->B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
+                         (int64_t)s->B);
+    if (rank < 0 || rank >= n)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %i: hypothesis %i of %i", (int64_t)row,
+                         (int64_t)rank, (int64_t)n);
+    sentence = &s->sentences[row];
+    first = (int64_t)row * s->max_beam;
+    /* independent hypotheses keep their last state in kept, those of a beam only when they end */
+    *leaf = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
+                ? s->kept[first + rank]
+                : s->live[first + rank];
+    if (leaf->finish == TFM_RUNNING) leaf->score = tfm__normalize(s, leaf->sum, leaf->length);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
+                                  tfm_result *result, tfm_error *err) {
+    tfm__leaf leaf;
+    int32_t *ids;
+    if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result: no place for it");
+    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_result_get", &leaf, err));
+    ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
+    tfm__walk_tokens(session, &leaf, ids);
+    result->ids = ids, result->length = leaf.length;
+    result->log_probability = leaf.sum, result->score = leaf.score;
+    result->finish = leaf.finish;
+    return TFM_OK;
+}
+
+/* The leaf, and the rows in which its steps were made, in history. */
+static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, const char *call,
+                                      tfm__leaf *leaf, tfm_error *err) {
+    TFM__TRY(tfm__find_leaf(s, row, rank, call, leaf, err));
+    if (!s->attention)
+        return tfm__fail(err, TFM_E_STATE, "%s: the session was made without attention", call);
+    tfm__walk_rows(s, leaf, s->history);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+                                        tfm_tensor *out, tfm_error *err) {
+    tfm__leaf leaf;
+    tfm__rows rows;
+    tfm_tensor expected;
+    int32_t t;
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &leaf, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, leaf.length, session->src_lengths[row]);
+    TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
+    for (t = 0; t < leaf.length; t++)
+        memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
+               (size_t)rows.D * sizeof(float));
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                        int32_t *sources, tfm_error *err) {
+    const tfm_config *c;
+    tfm__leaf leaf;
+    int32_t t, i, best;
+    if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources: no place for them");
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &leaf, err));
+    c = &session->model->config;
+    for (t = 0; t < leaf.length; t++) {
+        const float *weights = tfm__attention_row(session, t, session->history[t]);
+        for (i = 0, best = -1; i < session->src_lengths[row]; i++) {
+            int32_t id = session->src_ids[(int64_t)row * session->S + i];
+            int edge = (i == 0 && id == c->src_start) ||
+                       (i + 1 == session->src_lengths[row] && id == c->src_end);
+            if (edge || session->src_pads[(int64_t)row * session->S + i]) continue;
+            if (best < 0 || weights[i] > weights[best]) best = i;
+        }
+        sources[t] = best;
+    }
+    return TFM_OK;
+}
+
+TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
+    if (!session || !session->decoding || row < 0 || row >= session->B || session->slots[row] < 0)
+        return NULL;
+    return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
+}
+
+/* Log-probabilities of the targets of rows b0 .. b0 + B - 1, whose L positions are in s->x. */
+static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, int64_t B,
+                             double *out) {
+    const tfm_config *c = &s->model->config;
+    int64_t L = (int64_t)tgt->width + 1, V = c->tgt_vocab_size, at, i;
+    for (at = 0; at < B * L; at += s->max_rows) { /* as many positions as logits have room for */
+        int64_t n = tfm__min(s->max_rows, B * L - at);
+        tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
+        tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
+        TFM_PART(OUTPUT);
+        tfm__linear(&logits, &x, &s->model->generator, s->work.team);
+        for (i = 0; i < n; i++) {
+            int64_t b = b0 + (at + i) / L, l = (at + i) % L;
+            const float *row = s->logits + i * V;
+            int32_t length = tfm__row_length(tgt, b);
+            int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
+            double *to = out + b * L + l;
+            if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
+            else *to = (double)row[id] - tfm__log_sum(row, V);
+        }
+    }
+}
+
+/* Teacher-forced, in groups: the decoder reads the start token and the target, and is asked for the
+   target and the end token. */
+TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                             double *out, tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_config *c;
+    int64_t b0, b, i, per, L;
+    if (!s || !src || !tgt || !out)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out: none given");
+    c = &s->model->config;
+    if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
+        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
+                         c->end < 0 ? "end" : "start");
+    TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
+    if (tgt->width >= s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "tgt has %i tokens a row and an end token, the session takes %i",
+                         (int64_t)tgt->width, (int64_t)s->max_target);
+    TFM__TRY(tfm__set_source(s, src, err));
+    tfm__run_encoder(s, 1, NULL);
+    L = (int64_t)tgt->width + 1;
+    per = tfm__max(1, tfm__group_rows(s) / L);
+    for (b0 = 0; b0 < s->B; b0 += per) {
+        int64_t B = tfm__min(per, s->B - b0);
+        tfm_masks self;
+        memset(&self, 0, sizeof self);
+        self.causal = 1; /* hides what stands behind a short row, too */
+        for (b = 0; b < B; b++)
+            for (i = 0; i < L; i++) {
+                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt_ids[b * L + i];
+                if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
+                else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
+            }
+        tfm__decode_group(s, b0, B, L, s->tgt_ids, NULL, &self, NULL, NULL);
+        tfm__score_group(s, tgt, b0, B, out);
+    }
+    return TFM_OK;
+}
+
 #ifndef TRANSFORMER_NO_TEXT
+
+/* >>vocabulary ====================================================================================
+   25. VOCABULARIES
+   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
+   traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
+   hash that a hostile file could aim at. The bytes stay in the file's buffer.
+   ============================================================================================== */
+
 /* By bytes, then by length: the order of the sorted spellings. */
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
@@ -6068,10 +8560,9 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     }
     return TFM_OK;
 }
-#endif
 
 /* >>sentencepiece =================================================================================
-   23. SENTENCEPIECE
+   26. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file: protocol buffers, without a library for them. Gives the ids that the package
    gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
@@ -6109,7 +8600,7 @@ typedef struct tfm__charsmap {
     const char *strings;
 } tfm__charsmap;
 
-typedef struct tfm__sentencepiece {
+struct tfm__sentencepiece {
     tfm__vocabulary vocabulary; /* the pieces by their spelling */
     unsigned char *types;       /* [pieces] */
     float *scores;              /* [pieces] */
@@ -6124,9 +8615,7 @@ typedef struct tfm__sentencepiece {
     int32_t unk, bytes[256];
     float unk_score;
     unsigned char plain[256]; /* bytes that stand for themselves: 1 always, 2 before ASCII */
-} tfm__sentencepiece;
-
-#ifndef TRANSFORMER_NO_TEXT
+};
 
 static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
 enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
@@ -7300,422 +9789,16 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
         size = tfm__more(size, 1);
     }
 }
-#endif
 
-/* >>weights =======================================================================================
-   24. FROM NAMED TENSORS TO A MODEL
-   Every tensor of the file is asked for by name, and its shape checked against what is known so
-   far; what nobody asked for is an error. Relies on the file's own rules having been checked.
+/* >>text ==========================================================================================
+   27. TEXT IN, TEXT OUT
+   Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
+   Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
+   program could make.
    ============================================================================================== */
 
-/* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
-   same view twice. */
-struct tfm_model {
-    tfm__pool pool; /* everything below, and the file's bytes if the model read them */
-    void *mapping;  /* or where they are mapped; NULL: neither */
-    size_t mapped;  /* bytes there */
-    tfm_config config;
-    tfm__matrix *matrices; /* all of them, a list */
-    tfm__matrix *src_embedding, *tgt_embedding;
-    tfm_tensor src_positions, tgt_positions;
-    tfm_norm_weights src_norm, tgt_norm; /* after the embeddings */
-    int has_src_norm, has_tgt_norm;
-    tfm_encoder_weights encoder;
-    tfm_decoder_weights decoder;
-    tfm_norm_weights encoder_norm, decoder_norm;
-    tfm_linear_weights generator;
-    tfm__vocabulary src_vocabulary, tgt_vocabulary;
-    /* SentencePiece, NULL: words or characters. The vocabularies then are those of the file, or
-       the pieces; src_ids [source's pieces]: ids, -1 none, NULL each its own; tgt_pieces [V] */
-    tfm__sentencepiece *src_spm, *tgt_spm;
-    int32_t *src_ids, *tgt_pieces;
-};
+/* ---- the texts of a model file and of a session ---- */
 
-/* What loading passes around. */
-typedef struct tfm__loader {
-    const tfm_safetensors *file;
-    tfm_model *model;
-    unsigned char *used;  /* [tensors]: 1 = asked for */
-    tfm__pool *temporary; /* goes when loading is done */
-    int checking;         /* the layers, one by one: no memory is taken for them yet */
-    tfm_model_options options;
-    int is_ours; /* the file's bytes: panels may take the place of rows */
-    tfm_error *err;
-} tfm__loader;
-
-enum { TFM__NAME = 128 }; /* longer than every name that a model asks for */
-
-/* The entry of that name, marked as used, or -1. */
-static int64_t tfm__claim(tfm__loader *l, const char *name) {
-    int64_t i = tfm_safetensors_find(l->file, name);
-    if (i >= 0) l->used[i] = 1;
-    return i;
-}
-
-/* Little-endian, aligned F32: the file's bytes are the floats. */
-static int tfm__usable_in_place(const tfm_tensor *t) {
-    static const uint16_t one = 1;
-    unsigned char first;
-    memcpy(&first, &one, 1);
-    return t->dtype == TFM_F32 && (uintptr_t)t->data % sizeof(float) == 0 && first == 1;
-}
-
-/* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
-   size. A missing one is an error if required, else its data is NULL. */
-static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int required, int bytes_too,
-                                   int rank, int64_t d0, int64_t d1, tfm_tensor *out) {
-    int64_t i = tfm__claim(l, name), wanted[2];
-    tfm_tensor t, expected;
-    int r;
-    memset(out, 0, sizeof *out);
-    if (i < 0)
-        return required ? tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name) : TFM_OK;
-    t = tfm_safetensors_tensor(l->file, i);
-    if (!tfm__is_float(t.dtype) && !(bytes_too && t.dtype == TFM_I8))
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
-                         name, tfm_dtype_name(t.dtype), bytes_too ? "," : " or",
-                         bytes_too ? " or I8" : "");
-    if (t.rank != rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
-                         (int64_t)rank);
-    wanted[0] = d0, wanted[1] = d1;
-    expected = t;
-    for (r = 0; r < rank; r++) {
-        if (wanted[r] >= 0) expected.dims[r] = wanted[r];
-        if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name,
-                             &t);
-    }
-    for (r = 0; r < rank; r++)
-        if (t.dims[r] != expected.dims[r])
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
-                             &expected);
-    *out = t;
-    return TFM_OK;
-}
-
-/* The same as F32: a bias, a norm, positions, scales. */
-static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
-                                   int64_t d0, int64_t d1, tfm_tensor *out) {
-    tfm_tensor t;
-    TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
-    if (t.data && !l->checking && !tfm__usable_in_place(&t)) {
-        int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
-        void *memory;
-        TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
-        tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
-        t.data = memory;
-        t.dtype = TFM_F32;
-    }
-    *out = t;
-    return TFM_OK;
-}
-
-/* A matrix by name, in rows where the file has it; shape tells its dims, and has no data. What is
-   missing and not required has no columns. */
-static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int required, int64_t rows,
-                                   int64_t columns, tfm__matrix *w) {
-    char scales[TFM__NAME];
-    tfm_tensor t;
-    memset(w, 0, sizeof *w);
-    TFM__TRY(tfm__find_weight(l, name, required, 1, 2, rows, columns, &t));
-    if (!t.data) return TFM_OK;
-    w->dtype = t.dtype, w->data = (const unsigned char *)t.data;
-    w->rows = t.dims[0], w->columns = t.dims[1];
-    if (w->dtype != TFM_I8) return TFM_OK;
-    tfm__format(scales, sizeof scales, "%s_scale", name);
-    TFM__TRY(tfm__load_tensor(l, scales, 1, 1, w->rows, 0, &t));
-    w->scales = (const float *)t.data;
-    return TFM_OK;
-}
-
-/* Rows begin .. begin + n of w as a matrix of the model's. */
-static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
-                                   tfm__matrix **kept) {
-    void *memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof *w, &memory, l->err));
-    *kept = (tfm__matrix *)memory;
-    **kept = *w;
-    (*kept)->rows = n;
-    (*kept)->data += begin * tfm__element_bytes(w->dtype, w->columns);
-    if (w->scales) (*kept)->scales += begin;
-    (*kept)->next = l->model->matrices;
-    l->model->matrices = *kept;
-    return TFM_OK;
-}
-
-/* A linear map by rows begin .. begin + n of w. */
-static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
-                                  tfm_linear_weights *linear) {
-    tfm__matrix *kept = NULL;
-    if (!l->checking) {
-        TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
-        kept->is_factor = 1;
-    }
-    /* while checking, data only says that there is one */
-    linear->weight = tfm_tensor_2d(kept ? (void *)kept : (void *)l, TFM__KEPT, n, w->columns);
-    return TFM_OK;
-}
-
-/* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
-static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
-                                   int64_t in, tfm_linear_weights *w) {
-    char name[TFM__NAME];
-    tfm__matrix matrix;
-    tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, required, out, in, &matrix));
-    tfm__format(name, sizeof name, "%s.bias", prefix);
-    /* a bias without its weight stays unclaimed, and is reported as unknown */
-    if (!matrix.data) return TFM_OK;
-    TFM__TRY(tfm__use_matrix(l, &matrix, 0, matrix.rows, w));
-    return tfm__load_tensor(l, name, 0, 1, matrix.rows, 0, &w->bias);
-}
-
-/* prefix.weight and prefix.bias, each of which may be absent. */
-static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w) {
-    const tfm_config *c = &l->model->config;
-    char name[TFM__NAME];
-    w->kind = c->layer_norm;
-    w->eps = c->layer_norm_eps;
-    tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->weight));
-    tfm__format(name, sizeof name, "%s.bias", prefix);
-    return tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->bias);
-}
-
-/* Where a norm may be missing as a whole, either of its tensors says that it is there. */
-static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
-
-/* Rows begin .. begin + n of a packed projection and its bias. */
-static tfm_status tfm__use_slice(tfm__loader *l, const tfm__matrix *packed, const tfm_tensor *bias,
-                                 int64_t begin, int64_t n, tfm_linear_weights *part) {
-    TFM__TRY(tfm__use_matrix(l, packed, begin, n, part));
-    if (bias->data && !l->checking)
-        part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
-    return TFM_OK;
-}
-
-/* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
-static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
-                                      tfm_attention_weights *a) {
-    tfm_config *c = &l->model->config;
-    char name[TFM__NAME];
-    tfm__matrix packed;
-    tfm_tensor bias;
-    int64_t D = c->d_model, HK, HW;
-    a->n_heads = c->n_heads;
-    a->scale = c->attention_scale;
-    tfm__format(name, sizeof name, "%s.out_proj", prefix);
-    TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
-    tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &packed));
-    if (packed.data) {
-        /* query, key and value below each other; the output projection's input says how many rows
-           are values, which matters where values have a width of their own */
-        int64_t rows = packed.rows;
-        HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
-        HK = (rows - HW) / 2;
-        if (HK < 1 || rows != 2 * HK + HW)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
-                             name, rows, packed.columns, HW);
-        tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
-        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &bias));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, 0, HK, &a->query));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, 2 * HK, HW, &a->value));
-    } else {
-        tfm__format(name, sizeof name, "%s.q_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
-        HK = a->query.weight.dims[0];
-        tfm__format(name, sizeof name, "%s.k_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
-        tfm__format(name, sizeof name, "%s.v_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, a->out.weight.data ? a->out.weight.dims[1] : -1, D,
-                                  &a->value));
-        HW = a->value.weight.dims[0];
-    }
-    /* without an output projection the contexts are added to the stream as they are */
-    if (!a->out.weight.data && HW != D)
-        return tfm__fail(
-            l->err, TFM_E_TENSOR,
-            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", prefix,
-            HW, D);
-    if (HK % c->n_heads || HW % c->n_heads)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, which do not divide into %i heads",
-                         prefix, HK, HW, (int64_t)c->n_heads);
-    if (!c->d_key) { /* the first attention says how wide heads are */
-        c->d_key = (int32_t)(HK / c->n_heads);
-        c->d_value = (int32_t)(HW / c->n_heads);
-    }
-    if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
-                         prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
-                         (int64_t)c->d_value);
-    return TFM_OK;
-}
-
-/* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
-static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff,
-                                tfm_ffn_weights *w) {
-    const tfm_config *c = &l->model->config;
-    char name[TFM__NAME];
-    w->activation = c->activation;
-    tfm__format(name, sizeof name, "%s.linear1", prefix);
-    TFM__TRY(tfm__load_linear(l, name, 1, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
-    *d_ff = (int32_t)w->linear1.weight.dims[0];
-    tfm__format(name, sizeof name, "%s.linear2", prefix);
-    return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
-}
-
-/* Whether some tensor's name begins so. */
-static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
-    int64_t low = 0, high = f->n_entries;
-    while (low < high) { /* the first name that is not before the prefix */
-        int64_t middle = low + (high - low) / 2;
-        if (strcmp(((const tfm__entry *)f->by_name[middle])->name, prefix) < 0) low = middle + 1;
-        else high = middle;
-    }
-    return low < f->n_entries &&
-           strncmp(((const tfm__entry *)f->by_name[low])->name, prefix, strlen(prefix)) == 0;
-}
-
-/* Layers are counted by any of their tensors, so that one that is missing is reported by name. */
-static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
-    char prefix[TFM__NAME];
-    int32_t n;
-    for (n = 0;; n++) { /* a file's header has room for some millions */
-        tfm__format(prefix, sizeof prefix, "%s.layers.%i.", stack, (int64_t)n);
-        if (!tfm__has_prefix(l->file, prefix)) return n;
-    }
-}
-
-/* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
-   that is refused took none, however many layers it names. None is a missing tensor. */
-static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
-                                   void **layers) {
-    *n = tfm__count_layers(l, stack);
-    if (!*n)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
-                         stack);
-    if (l->checking) return TFM_OK;
-    TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
-    memset(*layers, 0, (size_t)*n * size);
-    return TFM_OK;
-}
-
-/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3". */
-static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, tfm_attention_weights *self,
-                                  tfm_ffn_weights *ffn, int32_t *d_ff, tfm_norm_weights *norm1,
-                                  tfm_norm_weights *norm2) {
-    char name[TFM__NAME];
-    tfm__format(name, sizeof name, "%s.self_attn", prefix);
-    TFM__TRY(tfm__load_attention(l, name, self));
-    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, ffn));
-    tfm__format(name, sizeof name, "%s.norm1", prefix);
-    TFM__TRY(tfm__load_norm(l, name, norm1));
-    tfm__format(name, sizeof name, "%s.norm2", prefix);
-    return tfm__load_norm(l, name, norm2);
-}
-
-/* A norm after the last layer: there if one of its tensors is. */
-static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w,
-                                       const tfm_norm_weights **norm) {
-    TFM__TRY(tfm__load_norm(l, prefix, w));
-    *norm = tfm__has_norm(w) ? w : NULL;
-    return TFM_OK;
-}
-
-/* Layers and final norm of the encoder. */
-static tfm_status tfm__load_encoder(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    tfm_encoder_layer_weights *layers, one, *layer;
-    char prefix[TFM__NAME];
-    void *memory = NULL;
-    int32_t i;
-    TFM__TRY(tfm__take_layers(l, "encoder", sizeof *layers, &c->n_encoder_layers, &memory));
-    m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
-    m->encoder.n_layers = c->n_encoder_layers;
-    for (i = 0; i < c->n_encoder_layers; i++) {
-        memset(&one, 0, sizeof one);
-        layer = l->checking ? &one : &layers[i];
-        layer->order = c->norm;
-        tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff, &layer->norm1,
-                                 &layer->norm2));
-    }
-    return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
-}
-
-/* The same of the decoder, whose feed-forward may have a width of its own. */
-static tfm_status tfm__load_decoder(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    tfm_decoder_layer_weights *layers, one, *layer;
-    char prefix[TFM__NAME], name[TFM__NAME];
-    void *memory = NULL;
-    int32_t i;
-    TFM__TRY(tfm__take_layers(l, "decoder", sizeof *layers, &c->n_decoder_layers, &memory));
-    m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
-    m->decoder.n_layers = c->n_decoder_layers;
-    for (i = 0; i < c->n_decoder_layers; i++) {
-        memset(&one, 0, sizeof one);
-        layer = l->checking ? &one : &layers[i];
-        layer->order = c->norm;
-        tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff_decoder,
-                                 &layer->norm1, &layer->norm2));
-        tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layer->cross_attn));
-        tfm__format(name, sizeof name, "%s.norm3", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layer->norm3));
-    }
-    return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
-}
-
-/* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
-   the vocabularies. */
-static tfm_status tfm__load_embeddings(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    tfm__matrix table;
-    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, &table));
-    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->src_embedding));
-    c->d_model = (int32_t)table.columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &table));
-    m->tgt_embedding = m->src_embedding; /* one for both sides */
-    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->tgt_embedding));
-    c->src_vocab_size = (int32_t)m->src_embedding->rows;
-    c->tgt_vocab_size = (int32_t)m->tgt_embedding->rows;
-    if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(
-            tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model, &m->src_positions));
-        TFM__TRY(
-            tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model, &m->tgt_positions));
-        if (!m->tgt_positions.data) m->tgt_positions = m->src_positions;
-        c->max_positions = (int32_t)tfm__min(m->src_positions.dims[0], m->tgt_positions.dims[0]) -
-                           c->position_offset;
-        if (c->max_positions < 1)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor 'src_positions.weight' is %t, but "
-                             "position_offset is %i",
-                             &m->src_positions, (int64_t)c->position_offset);
-    }
-    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
-    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
-    m->has_src_norm = tfm__has_norm(&m->src_norm);
-    m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
-    if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
-        return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
-    m->tgt_embedding->is_factor = 1; /* tied */
-    m->generator.weight = tfm_tensor_2d(m->tgt_embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
-    return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
-}
-
-#ifndef TRANSFORMER_NO_TEXT
 /* The bytes of a U8 tensor; absent leaves t->data NULL. */
 static tfm_status tfm__load_bytes(tfm__loader *l, const char *name, tfm_tensor *t) {
     int64_t i = tfm__claim(l, name);
@@ -7810,17 +9893,10 @@ static tfm_status tfm__map_target(tfm__loader *l) {
             m->tgt_pieces[c->languages[i].id] = TFM__ID_DROPPED;
     return TFM_OK;
 }
-#endif
 
 /* Vocabularies and SentencePiece models of both sides; the source's serve the target that has none
    of its own. */
 static tfm_status tfm__load_text(tfm__loader *l) {
-#ifdef TRANSFORMER_NO_TEXT
-    (void)tfm__claim(l, "src_vocabulary");
-    (void)tfm__claim(l, "tgt_vocabulary");
-    (void)tfm__claim(l, "src_sentencepiece");
-    (void)tfm__claim(l, "tgt_sentencepiece");
-#else
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
     TFM__TRY(tfm__load_sentencepiece(l, "src_sentencepiece", "src_text",
@@ -7850,604 +9926,11 @@ static tfm_status tfm__load_text(tfm__loader *l) {
         TFM__TRY(tfm__pieces_as_ids(l, "tgt", m->tgt_spm, c->tgt_vocab_size, &m->tgt_vocabulary));
     if (m->tgt_spm) TFM__TRY(tfm__map_target(l));
     c->has_text = m->src_vocabulary.n > 0;
-#endif
     return TFM_OK;
-}
-
-/* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
-static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
-    const tfm_config *c = &l->model->config;
-    struct {
-        int field;
-        int32_t actual;
-    } sizes[8];
-    int i;
-    int32_t s;
-    sizes[0].field = tfm__field_d_model, sizes[0].actual = c->d_model;
-    sizes[1].field = tfm__field_d_ff, sizes[1].actual = c->d_ff;
-    sizes[2].field = tfm__field_d_key, sizes[2].actual = c->d_key;
-    sizes[3].field = tfm__field_d_value, sizes[3].actual = c->d_value;
-    sizes[4].field = tfm__field_n_encoder_layers, sizes[4].actual = c->n_encoder_layers;
-    sizes[5].field = tfm__field_n_decoder_layers, sizes[5].actual = c->n_decoder_layers;
-    sizes[6].field = tfm__field_src_vocab_size, sizes[6].actual = c->src_vocab_size;
-    sizes[7].field = tfm__field_tgt_vocab_size, sizes[7].actual = c->tgt_vocab_size;
-    for (i = 0; i < 8; i++)
-        if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' is %i, the tensors say %i",
-                             tfm__fields[sizes[i].field].name, (int64_t)v[sizes[i].field].integer,
-                             (int64_t)sizes[i].actual);
-    for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
-        int is_source = i == tfm__field_src_pad || i == tfm__field_src_unk ||
-                        i == tfm__field_src_start || i == tfm__field_src_end;
-        int32_t n = is_source ? c->src_vocab_size : c->tgt_vocab_size;
-        if (v[i].seen && v[i].integer >= n)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' is %i, the vocabulary has %i tokens",
-                             tfm__fields[i].name, (int64_t)v[i].integer, (int64_t)n);
-    }
-    for (s = 0; s < c->n_suppressed; s++)
-        if (c->suppressed[s] >= c->tgt_vocab_size)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
-                             (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
-    for (s = 0; s < c->n_languages; s++)
-        if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
-            (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'languages' has %i for %s, the vocabulary fewer "
-                             "tokens",
-                             (int64_t)c->languages[s].id, c->languages[s].code);
-    return TFM_OK;
-}
-
-/* ---- matrices as the kernels want them, when all is checked ---- */
-
-/* What a matrix is kept as, and whether in panels. */
-static tfm_dtype tfm__kept_type(const tfm__loader *l, const tfm__kernels *kernels,
-                                const tfm__matrix *w, int *in_panels) {
-    static const tfm_dtype types[] = {TFM_F32, TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
-    tfm_dtype type = l->options.weights ? types[l->options.weights] : w->dtype;
-    if (type == TFM_I8) {
-        *in_panels = kernels->bytes != NULL;
-        return type;
-    }
-    if (!kernels->floats || (type == TFM_F16 && !kernels->floats->run[1])) type = TFM_F32;
-    *in_panels = kernels->floats && !(type == TFM_F32 && l->options.in_place);
-#ifdef TRANSFORMER_BLAS
-    if (type == TFM_F32) *in_panels = 0;
-#endif
-    return type;
-}
-
-/* Row i of w in another type; a byte's scale besides. floats: room for a row. */
-static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i,
-                             tfm_dtype type, unsigned char *to, float *floats, float *scale) {
-    int64_t size = tfm__element_bytes(type, w->columns);
-    *scale = w->scales ? w->scales[i] : 0.0f;
-    if (type == w->dtype && (type != TFM_F32 || w->is_native)) {
-        memcpy(to, w->data + i * size, (size_t)size);
-        return;
-    }
-    tfm__matrix_row(w, i, floats);
-    if (type == TFM_I8)
-        kernels->quantize(to, floats, tfm__int8_factor(kernels, floats, w->columns, scale), 0,
-                          w->columns);
-    else tfm__narrow(to, floats, type, w->columns);
-}
-
-/* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
-   zero_point needs likewise. */
-static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
-                                   int32_t **offsets) {
-    int64_t filled = tfm__filled_rows(w->rows);
-    int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-    void *memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, filled, sizeof(float), &memory, l->err));
-    memset(memory, 0, (size_t)filled * sizeof(float));
-    *scales = (float *)memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, filled * blocks, sizeof(int32_t), &memory, l->err));
-    memset(memory, 0, (size_t)(filled * blocks) * sizeof(int32_t));
-    *offsets = (int32_t *)memory;
-    return TFM_OK;
-}
-
-/* The sum of n bytes as signed numbers, at most 1024 of them: eight at a time, in four sums of
-   16 bits, each byte 128 too large. */
-static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
-    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
-    uint64_t sums = 0, eight;
-    int32_t sum = 0;
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8) {
-        memcpy(&eight, bytes + i, 8);
-        eight ^= flip;
-        sums += (eight & low) + (eight >> 8 & low);
-    }
-    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
-          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
-    for (; i < n; i++) sum += (signed char)bytes[i];
-    return sum;
-}
-
-/* Row i's offsets. */
-static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
-                             int bias, int32_t *offsets) {
-    int64_t filled = tfm__filled_rows(rows), k;
-    for (k = 0; k < columns; k += 1024)
-        offsets[k / TFM__X_BYTES * filled + i] +=
-            bias * tfm__sum_int8(row + k, tfm__min(1024, columns - k));
-}
-
-/* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
-static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
-                                   unsigned char *temporary) {
-    int in_panels;
-    tfm__matrix from = *w;
-    tfm_tensor raw = tfm_tensor_2d((void *)(uintptr_t)w->data, w->dtype, w->rows, w->columns);
-    tfm_dtype type = tfm__kept_type(l, kernels, w, &in_panels);
-    int64_t K = w->columns, row_bytes = tfm__element_bytes(type, K), i, n, bytes, panels, full;
-    float *floats = (float *)(void *)(temporary + TFM__LANES * K * (int64_t)sizeof(float));
-    float *scales = NULL;
-    int32_t *offsets = NULL;
-    int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
-    void *memory = NULL;
-    unsigned char *to;
-    from.is_native = same && type == TFM_F32;
-    if (!in_panels && same) { /* where it lies */
-        w->is_native = from.is_native;
-        return TFM_OK;
-    }
-    if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
-    if (!in_panels) {
-        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
-                                &memory, l->err));
-        for (i = 0; i < w->rows; i++) {
-            float scale;
-            tfm__convert_row(kernels, &from, i, type, temporary, floats, &scale);
-            memcpy((unsigned char *)memory + i * row_bytes, temporary, (size_t)row_bytes);
-            if (scales) scales[i] = scale;
-        }
-        w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
-        w->is_native = type == TFM_F32;
-        return TFM_OK;
-    }
-    w->dtype = type;
-    bytes = tfm__element_bytes(type, TFM__LANES * tfm__panel_columns(w));
-    full = w->rows / TFM__LANES, panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
-    same = same && l->is_ours && K == tfm__panel_columns(w);
-    if (!same || panels > full) { /* what is not full cannot take the place of its rows */
-        int64_t need = same ? bytes : panels * bytes;
-        TFM__TRY(tfm__pool_take(&l->model->pool, need, 1, &memory, l->err));
-        memset(memory, 0, (size_t)need);
-    }
-    to = same ? (unsigned char *)raw.data : (unsigned char *)memory;
-    if (same) w->tail = (unsigned char *)memory;
-    for (n = 0; n < panels; n++) {
-        int64_t rows = tfm__min(TFM__LANES, w->rows - n * TFM__LANES), r;
-        unsigned char *panel = same && n == full ? (unsigned char *)memory : to + n * bytes;
-        for (r = 0; r < rows; r++) {
-            float scale;
-            i = n * TFM__LANES + r;
-            tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
-            if (!scales) continue;
-            scales[i] = scale;
-            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->zero_point,
-                             offsets);
-        }
-        tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
-    }
-    w->data = to, w->in_panels = 1;
-    w->scales = scales, w->offsets = offsets;
-    return TFM_OK;
-}
-
-/* All that are multiplied with. */
-static tfm_status tfm__pack_matrices(tfm__loader *l) {
-    const tfm__kernels *kernels = tfm__kernels_here();
-    tfm__matrix *w;
-    int64_t columns = 0;
-    void *temporary;
-    for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) columns = tfm__max(columns, w->columns);
-    TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
-                            &temporary, l->err));
-    for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, (unsigned char *)temporary));
-    return TFM_OK;
-}
-
-/* The whole model: config, tensors in the order in which shapes become known, what is left over. */
-static tfm_status tfm__load_all(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    tfm__value values[TFM__N_FIELDS];
-    const tfm__value *scale = &values[tfm__field_embedding_scale];
-    const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
-    int64_t i;
-    memset(values, 0, sizeof values);
-    /* the metadata: our key, the one that PyTorch's writer adds, and where the weights come from */
-    if (!text)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "metadata has no 'transformer.config': not a model "
-                         "file (tools/convert.py makes one from a checkpoint)");
-    for (i = 0; i < l->file->n_metadata; i++) {
-        const char *key = l->file->metadata[2 * i];
-        if (strcmp(key, "transformer.config") != 0 &&
-            tfm__choice("format|license|source|revision", key) < 0)
-            return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
-    }
-    /* the config before the tensors: it says how many heads, which positions */
-    TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
-    TFM__TRY(tfm__load_embeddings(l));
-    c->embedding_scale = 1;
-    if (scale->seen)
-        c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
-    l->checking = 1;
-    TFM__TRY(tfm__load_encoder(l));
-    TFM__TRY(tfm__load_decoder(l));
-    l->checking = 0;
-    if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: 'layer_norm' is deviation, which "
-                         "a d_model of 1 does not have");
-    TFM__TRY(tfm__load_text(l));
-    /* what nobody asked for: a misspelt name, or a part that this library does not compute */
-    for (i = 0; i < tfm_safetensors_count(l->file); i++)
-        if (!l->used[i])
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
-                             tfm_safetensors_name(l->file, i));
-    TFM__TRY(tfm__check_config(l, values));
-    TFM__TRY(tfm__load_encoder(l));
-    TFM__TRY(tfm__load_decoder(l));
-    return tfm__pack_matrices(l);
-}
-
-/* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
-static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, int is_ours, const tfm_model_options *options,
-                                    tfm_error *err) {
-    tfm__loader l;
-    tfm_safetensors *file = NULL;
-    tfm_model *m = NULL;
-    void *memory;
-    tfm_status status = tfm__pool_take(pool, 1, sizeof *m, &memory, err);
-    if (status == TFM_OK) {
-        m = (tfm_model *)memory;
-        memset(m, 0, sizeof *m);
-        m->pool = *pool;
-        status = tfm_safetensors_open(&file, data, (size_t)size, &pool->allocator, err);
-    }
-    if (status == TFM_OK) /* lives as long as the file's directory, not the model */
-        status = tfm__pool_take(&file->pool, file->n_entries, 1, &memory, err);
-    if (status == TFM_OK) {
-        memset(&l, 0, sizeof l);
-        l.file = file, l.model = m, l.err = err;
-        l.is_ours = is_ours;
-        if (options) l.options = *options;
-        l.used = (unsigned char *)memory;
-        l.temporary = &file->pool, l.checking = 0;
-        memset(l.used, 0, (size_t)file->n_entries);
-        status = tfm__load_all(&l);
-    }
-    tfm_safetensors_free(file);
-    if (status == TFM_OK) {
-        *model = m;
-    } else {
-        tfm__pool rest = m ? m->pool : *pool;
-        tfm__pool_free(&rest);
-    }
-    return status;
-}
-
-static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
-    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %i, no type of weights",
-                         (int64_t)(int)o->weights);
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
-                                  const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    pool.blocks = NULL;
-    TFM__TRY(tfm__check_buffer(model, data, size, err));
-    TFM__TRY(tfm__check_options(options, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
-    return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
-}
-
-#ifdef TRANSFORMER_MMAP
-/* The model goes on using the mapping; where loading fails it goes. */
-static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
-                                   const tfm_model_options *options, tfm_error *err) {
-    struct stat about;
-    void *data = MAP_FAILED;
-    tfm_status status;
-    int file = path ? open(path, O_RDONLY) : -1;
-    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
-    if (file < 0) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
-    if (fstat(file, &about) == 0 && about.st_size > 0)
-        data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "%s: cannot be mapped", path);
-    status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
-    if (status != TFM_OK) munmap(data, (size_t)about.st_size);
-    else (*model)->mapping = data, (*model)->mapped = (size_t)about.st_size;
-    return status;
-}
-#endif
-
-#ifndef TRANSFORMER_NO_STDIO
-TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
-                                       const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    void *data;
-    int64_t size;
-    pool.blocks = NULL;
-    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
-#ifdef TRANSFORMER_MMAP
-    if (options && options->map) return tfm__load_mapped(model, path, options, err);
-#endif
-    if (options && options->map)
-        return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
-    TFM__TRY(tfm__check_options(options, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
-    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
-    return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
-}
-#endif
-
-TFM_DEF void tfm_model_free(tfm_model *model) {
-    if (model) {
-        tfm__pool pool = model->pool; /* the model itself lies in it */
-#ifdef TRANSFORMER_MMAP
-        if (model->mapping) munmap(model->mapping, model->mapped);
-#endif
-        tfm__pool_free(&pool);
-    }
-}
-
-TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
-
-/* >>session =======================================================================================
-   25. SESSIONS
-   One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
-   independent, so a group changes no bit), which bounds memory whatever the batch.
-
-   A source is encoded once; each decoder layer's cross keys and values are made of it then. The
-   target's keys and values are appended position by position: a step computes one position and
-   reads the others. The teacher-forced pass goes the same way with all positions at once, which is
-   why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
-   ============================================================================================== */
-
-enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
-enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
-enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
-
-/* One hypothesis: the end of a path through the forest of tokens. */
-typedef struct tfm__leaf {
-    int32_t row;       /* where its last token was written, and where its next step is made */
-    int32_t length;    /* tokens, the end token not counted */
-    int32_t on_prefix; /* all of it follows the prefix */
-    tfm_finish finish;
-    double sum, score;
-} tfm__leaf;
-
-/* The search of one sentence. */
-typedef struct tfm__sentence {
-    int32_t cap;      /* tokens, the end token counted */
-    int32_t first;    /* a forced first token, or -1 */
-    int32_t n_prefix; /* tokens of the prefix behind it */
-    int32_t n_live;   /* hypotheses that run; 0: the sentence is done */
-    int32_t n_kept;   /* hypotheses to show: the best of those that ended, or all samples */
-    int32_t n_ended;
-} tfm__sentence;
-
-/* A hypothesis and a token that may follow it. */
-typedef struct tfm__candidate {
-    double total;
-    int32_t from, id;
-} tfm__candidate;
-
-typedef struct tfm__candidates {
-    tfm__candidate *pool;
-    void **items; /* [n]: pointers into the pool */
-    int64_t n, capacity;
-} tfm__candidates;
-
-/* The rows of the output projection that a decode asks for, kept as the model keeps them. */
-typedef struct tfm__shortlist {
-    int32_t most, n;       /* n 0: all of the vocabulary */
-    int32_t *ids;          /* [n] */
-    unsigned char *listed; /* [V]: 1 = in the list that was checked last */
-    unsigned char *data;   /* the matrix's, with its scales and offsets */
-    float *scales;
-    int32_t *offsets;
-    float *bias;   /* [n]; NULL: none */
-    float *logits; /* [hypotheses that run, n] */
-    tfm__matrix matrix;
-} tfm__shortlist;
-
-struct tfm_session {
-    const tfm_model *model;
-    tfm_allocator allocator;
-    void *allocation; /* what the allocator gave; the session lies in it */
-    tfm__team team;
-#ifdef TFM__THREADS
-    tfm__workers workers; /* where the team is the session's own */
-#endif
-    int32_t max_batch, max_source, max_target, max_beam;
-    int32_t max_rows; /* max_batch * max_beam */
-
-    float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
-    float *memory;    /* [B, S, D] of the last encode */
-    float *x;         /* [group, D]: the residual stream of a decoder pass */
-    float *logits;    /* [hypotheses that ran, V] of the last step */
-    tfm__work work;
-    tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
-
-    /* the source of the last encode */
-    int32_t B, S;                       /* B 0: none */
-    int32_t *src_ids;                   /* [B, S], pads filled in */
-    int32_t *src_lengths;               /* [B]: up to the last token that is no pad */
-    unsigned char *src_pads;            /* [B, S]: 1 = pad */
-    int src_has_holes;                  /* a pad stands before a token */
-    int32_t *order;                     /* [B]: rows by length, longest first */
-    int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
-    unsigned char *group_pads;          /* [group] */
-
-    /* the target of a teacher-forced pass */
-    int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
-    unsigned char *tgt_pads;
-
-    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
-    int decoding; /* tfm_start was called */
-    tfm_decode_options decode;
-    int32_t beam, n_best;
-    int32_t position; /* of the next step */
-    int32_t n_running;
-    int32_t *running;          /* [n_running]: sentences, in order */
-    int32_t *slots;            /* [B]: the sentence's first place in logits, or -1 */
-    tfm__sentence *sentences;  /* [B] */
-    tfm__leaf *live, *kept;    /* [B, max_beam] */
-    tfm__leaf *next;           /* [max_beam]: of one sentence */
-    int32_t *tokens, *parents; /* [max_target, M] */
-    int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
-    int32_t *paths;                                 /* [n_step, max_target] */
-    int32_t n_step;                                 /* hypotheses in the last step */
-    int32_t *history;                               /* [max_target + 1]: of one hypothesis */
-    tfm__candidates candidates;                     /* of one sentence */
-    unsigned char *marks;                           /* [V]: 1 = forbidden */
-    int32_t *marked, n_marked;                      /* [V]: which */
-    float *attention;      /* [max_target, M, max_source]; NULL: not kept */
-    float *step_attention; /* [n_step, H, S] */
-    int32_t *out_ids;      /* [M, max_target] */
-    int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
-    int32_t *text_lengths; /* [max_batch] */
-    int32_t *text_rows;    /* [max_batch]: the text's row of the batch, -1: blank */
-    int32_t language;      /* before each source; -1: none, TFM__LANGUAGE_UNSET */
-    int32_t forced;        /* the first target token, likewise */
-    void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
-    size_t text_scratch_size;
-    tfm__shortlist shortlist;
-};
-
-/* rows * columns ids or lengths. */
-static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns, int32_t **pointer,
-                                 tfm_error *err) {
-    void *memory = NULL;
-    int64_t n;
-    if (!tfm__mul(rows, columns, &n))
-        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i ids overflow", rows, columns);
-    TFM__TRY(tfm_arena_take(arena, n, sizeof(int32_t), &memory, err));
-    *pointer = (int32_t *)memory;
-    return TFM_OK;
-}
-
-/* n elements of size bytes; *pointer is NULL while measuring. */
-static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void **pointer,
-                                  tfm_error *err) {
-    *pointer = NULL;
-    return tfm_arena_take(arena, n, size, pointer, err);
-}
-
-/* Keys and values of every decoder layer: of the target so far, and of the memory. */
-static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    const tfm_decoder_weights *d = &s->model->decoder;
-    int64_t self_rows = (int64_t)s->max_rows * s->max_target;
-    int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
-    tfm__kv none, *self, *cross;
-    void *memory;
-    int32_t i;
-    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
-    s->self = (tfm__kv *)memory;
-    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
-    s->cross = (tfm__kv *)memory;
-    for (i = 0; i < d->n_layers; i++) {
-        const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
-        self = s->self ? &s->self[i] : &none;
-        cross = s->cross ? &s->cross[i] : &none;
-        memset(self, 0, sizeof *self);
-        memset(cross, 0, sizeof *cross);
-        self->capacity = s->max_target;
-        cross->capacity = s->max_source;
-        self->by_heads = cross->by_heads = 1;
-        TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
-        TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
-        TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
-        TFM__TRY(tfm__take_floats(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
-    }
-    return TFM_OK;
-}
-
-/* Rows of the residual stream in one pass; a step may have max_rows of them. */
-static int64_t tfm__group_rows(const tfm_session *s) {
-    int64_t longest = tfm__max(s->max_source, s->max_target);
-    return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
-}
-
-/* What the search keeps. */
-static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *arena,
-                                     tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
-    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V);
-    void *memory;
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
-    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm__sentence), &memory, err));
-    s->sentences = (tfm__sentence *)memory;
-    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
-    s->live = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
-    s->kept = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_bytes(arena, s->max_beam, sizeof(tfm__leaf), &memory, err));
-    s->next = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_ints(arena, T, M, &s->tokens, err));
-    TFM__TRY(tfm__take_ints(arena, T, M, &s->parents, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_rows, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_sentences, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_ids, err));
-    TFM__TRY(tfm__take_ints(arena, M, T, &s->paths, err));
-    TFM__TRY(tfm__take_ints(arena, T + 1, 1, &s->history, err));
-    TFM__TRY(tfm__take_bytes(arena, most, sizeof(tfm__candidate), &memory, err));
-    s->candidates.pool = (tfm__candidate *)memory;
-    TFM__TRY(tfm__take_bytes(arena, most, sizeof(void *), &memory, err));
-    s->candidates.items = (void **)memory;
-    TFM__TRY(tfm__take_bytes(arena, V, 1, &memory, err));
-    s->marks = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, V, 1, &s->marked, err));
-    if (attention) {
-        TFM__TRY(tfm__take_floats(arena, T * M, s->max_source, &s->attention, err));
-        TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
-    }
-    return tfm__take_ints(arena, M, T, &s->out_ids, err);
-}
-
-static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    const tfm_linear_weights *generator = &s->model->generator;
-    const tfm__matrix *w = tfm__kept(generator);
-    tfm__shortlist *l = &s->shortlist;
-    int64_t n = l->most, blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-    int64_t panels = (n + TFM__LANES - 1) / TFM__LANES;
-    void *memory;
-    if (!n) return TFM_OK;
-    TFM__TRY(tfm__take_ints(arena, n, 1, &l->ids, err));
-    TFM__TRY(tfm__take_bytes(arena, s->model->config.tgt_vocab_size, 1, &memory, err));
-    l->listed = (unsigned char *)memory;
-    TFM__TRY(tfm__take_bytes(arena, panels * TFM__LANES * tfm__panel_columns(w),
-                             (size_t)tfm__element_bytes(w->dtype, 1), &memory, err));
-    l->data = (unsigned char *)memory;
-    if (w->scales) TFM__TRY(tfm__take_floats(arena, tfm__filled_rows(n), 1, &l->scales, err));
-    if (w->offsets) TFM__TRY(tfm__take_ints(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
-    if (generator->bias.data) TFM__TRY(tfm__take_floats(arena, n, 1, &l->bias, err));
-    return tfm__take_floats(arena, s->max_rows, n, &l->logits, err);
 }
 
 /* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
 static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-#ifndef TRANSFORMER_NO_TEXT
     if (s->model->src_spm) {
         tfm_arena need = tfm_arena_measuring();
         tfm__spm_work work;
@@ -8456,1495 +9939,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
         s->text_scratch_size = need.peak;
         TFM__TRY(tfm__take_bytes(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
     }
-#endif
     return tfm__take_ints(arena, s->max_batch, 1, &s->text_rows, err);
 }
-
-/* Takes everything from the arena: the same code measures and makes. */
-static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
-                                      tfm_error *err) {
-    const tfm_model *m = s->model;
-    const tfm_config *c = &m->config;
-    int64_t B = s->max_batch, D = c->d_model, rows = tfm__group_rows(s);
-    int64_t longest = tfm__max(s->max_source, s->max_target);
-    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
-    tfm__sizes z;
-    void *memory;
-    memset(&z, 0, sizeof z);
-    TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
-    TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
-    z.M = rows, z.D = D,
-    z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
-    z.key_rows = rows;
-    TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
-    if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
-    TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
-    TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
-    TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
-    TFM__TRY(tfm__layout_caches(s, arena, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->order, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->group_lengths, err));
-    TFM__TRY(tfm__take_ints(arena, rows, 1, &s->group_ids, err));
-    TFM__TRY(tfm__take_bytes(arena, rows, 1, &memory, err));
-    s->group_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
-    TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
-    s->src_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->tgt_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->tgt_lengths, err));
-    TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
-    s->tgt_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__layout_search(s, attention, arena, err));
-    TFM__TRY(tfm__layout_shortlist(s, arena, err));
-    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->text_lengths, err));
-    return tfm__layout_text(s, arena, err);
-}
-
-/* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
-static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
-                                    const tfm_session_options *options, tfm_arena *arena,
-                                    tfm_error *err) {
-    tfm_session_options o;
-    const tfm_allocator *allocator;
-    int32_t most;
-    void *memory;
-    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: none given");
-    memset(&o, 0, sizeof o);
-    memset(s, 0, sizeof *s);
-    if (options) o = *options;
-    s->max_batch = o.max_batch ? o.max_batch : 1;
-    s->max_beam = o.max_beam ? o.max_beam : 1;
-    if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
-        o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_batch %i, max_beam %i, max_source %i, max_target %i: a limit is out "
-                         "of range",
-                         (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
-                         (int64_t)o.max_target);
-    s->max_rows = s->max_batch * s->max_beam;
-    s->team.n = o.threads ? o.threads : 1;
-    if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
-        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
-                         (int64_t)o.threads, o.parallel ? ", or parallel has no run" : "");
-    if (o.parallel) s->team.parallel = *o.parallel;
-#ifndef TFM__THREADS
-    else s->team.n = 1; /* this build has none of its own */
-#endif
-    /* learned positions end somewhere, computed ones do not */
-    most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
-    if (o.max_source > most || o.max_target > most)
-        return tfm__fail(err, TFM_E_TOO_LONG,
-                         "max_source %i and max_target %i, but the model has "
-                         "positions for %i",
-                         (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
-    if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_shortlist is %i, expected 0 to the target vocabulary's %i tokens",
-                         (int64_t)o.max_shortlist, (int64_t)model->config.tgt_vocab_size);
-    s->shortlist.most = o.max_shortlist;
-    s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
-    s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
-    /* defaults stay inside what the model has; only limits that were asked for can be too long */
-    s->model = model;
-    s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
-    s->max_target = o.max_target ? o.max_target : (int32_t)tfm__min(2 * s->max_source + 16, most);
-    allocator = o.allocator ? o.allocator : &model->pool.allocator;
-    TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
-    *arena = tfm_arena_measuring();
-    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
-    return tfm__layout_session(s, o.attention, arena, err);
-}
-
-/* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
-TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
-                                     size_t *bytes, tfm_error *err) {
-    tfm_session plan;
-    tfm_arena arena;
-    if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes: no place for them");
-    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
-    *bytes = arena.peak;
-    return TFM_OK;
-}
-
-/* The config's positions as the module takes them. */
-static tfm_position_options tfm__position_options(const tfm_config *c) {
-    tfm_position_options o;
-    memset(&o, 0, sizeof o);
-    o.kind = c->positions;
-    o.first = c->position_offset;
-    o.base = c->position_base;
-    o.divisor_half = c->position_divisor_half;
-    o.double_angles = c->position_double;
-    return o;
-}
-
-/* Measure, allocate once, lay out for real. The session itself is the first thing in its memory. */
-TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
-                                      const tfm_session_options *options, tfm_error *err) {
-    tfm_session plan, *s;
-    tfm_arena arena;
-    void *memory = NULL, *place;
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: no place for it");
-    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
-    TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
-    arena = tfm_arena_make(memory, arena.peak);
-    /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
-    (void)tfm_arena_take(&arena, 1, sizeof *s, &place, NULL);
-    s = (tfm_session *)place;
-    *s = plan;
-    s->allocation = memory;
-    (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
-    s->work.team = &s->team;
-#ifdef TFM__THREADS
-    if (s->team.n > 1 && !s->team.parallel.run) {
-        tfm_status status = tfm__start_workers(&s->workers, s->team.n - 1, err);
-        if (status != TFM_OK) {
-            s->allocator.release(s->allocator.user, s->allocation);
-            return status;
-        }
-        s->team.parallel.run = tfm__run_parts, s->team.parallel.user = &s->workers;
-    }
-#endif
-    if (s->positions) {
-        tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
-                                        model->config.d_model);
-        tfm_position_options o = tfm__position_options(&model->config);
-        tfm__position_rows(&rows, &o, NULL);
-    }
-    *session = s;
-    return TFM_OK;
-}
-
-TFM_DEF void tfm_session_free(tfm_session *session) {
-    if (!session) return;
-#ifdef TFM__THREADS
-    if (session->workers.n) tfm__stop_workers(&session->workers);
-#endif
-    session->allocator.release(session->allocator.user, session->allocation);
-}
-
-/* Checks a batch and copies it: ids with every pad position filled in, lengths up to the last token
-   that is no pad, a pad mask. *holes: a pad stands before a token. */
-static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int32_t max_rows,
-                                  int32_t max_width, int32_t vocab, int32_t pad, int32_t *ids,
-                                  int32_t *lengths, unsigned char *pads, int *holes,
-                                  tfm_error *err) {
-    int64_t b, i, at;
-    int pass, has_holes = 0;
-    if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
-    if (batch->rows < 1 || batch->rows > max_rows)
-        return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %i rows, the session takes 1 to %i", name, (int64_t)batch->rows,
-                         (int64_t)max_rows);
-    if (batch->width < 1 || batch->width > max_width)
-        return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %i tokens a row, the session takes 1 to %i", name,
-                         (int64_t)batch->width, (int64_t)max_width);
-    for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
-        for (b = 0; b < batch->rows; b++) {
-            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0,
-                    last = 0;
-            if (length < 1 || length > batch->width)
-                return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
-                                 name, b, (int64_t)length, (int64_t)batch->width);
-            for (i = 0; i < batch->width; i++) {
-                int32_t id = i < length ? batch->ids[b * batch->width + i] : pad;
-                int is_pad = i >= length || id == pad;
-                if (i < length && (id < 0 || id >= vocab))
-                    return tfm__fail(err, TFM_E_TOKEN,
-                                     "%s: row %i, position %i: id %i, the vocabulary has %i tokens",
-                                     name, b, i, (int64_t)id, (int64_t)vocab);
-                if (!is_pad) last = (int32_t)i + 1;
-                n_pads += is_pad;
-                if (!pass) continue;
-                at = b * batch->width + i;
-                ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
-                pads[at] = (unsigned char)is_pad;
-            }
-            if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
-            if (pass) {
-                lengths[b] = last;
-                if (n_pads != batch->width - last) has_holes = 1;
-            }
-        }
-    *holes = has_holes;
-    return TFM_OK;
-}
-
-/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads
-   may be NULL. */
-static void tfm__embed(const tfm_session *s, float *x, int is_target, const int32_t *ids,
-                       const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
-    const tfm_model *m = s->model;
-    const tfm_config *c = &m->config;
-    const tfm__matrix *E = is_target ? m->tgt_embedding : m->src_embedding;
-    const tfm__kernels *kernels = tfm__kernels_here();
-    const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
-    float scale = (float)c->embedding_scale;
-    int64_t b, l, D = c->d_model;
-    TFM_PART(EMBEDDING);
-    for (b = 0; b < B; b++)
-        for (l = 0; l < L; l++) {
-            int64_t at = b * L + l, p = first + l;
-            const float *position = NULL;
-            float *row = x + at * D;
-            int zero = is_target && c->start_embedding_zero && p == 0;
-            if (zero) memset(row, 0, (size_t)D * sizeof *row);
-            else tfm__matrix_row(E, ids[at], row);
-            if (scale != 1) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITIONS_LEARNED)
-                position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
-            else if (s->positions) position = s->positions + p * D;
-            if (position && !(pads && pads[at] && c->pad_position_zero))
-                kernels->add(row, position, D);
-            if (is_target ? m->has_tgt_norm : m->has_src_norm)
-                kernels->norm(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
-        }
-}
-
-/* Masks for the keys of rows b0 on: lengths, and a pad mask only if lengths do not say it all. */
-static tfm_masks tfm__pad_masks(const int32_t *lengths, unsigned char *pads, int holes, int64_t b0,
-                                int64_t B, int64_t L) {
-    tfm_masks masks;
-    memset(&masks, 0, sizeof masks);
-    masks.key_lengths = lengths + b0;
-    if (holes) masks.key_padding = tfm_tensor_2d(pads + b0 * L, TFM_BOOL, B, L);
-    return masks;
-}
-
-/* Where batch row b0 begins in [N, B, H, T, S], layer 0; NULL if not wanted. */
-static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
-    return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
-}
-
-/* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
-   thousands of rows; insertion is quick where lengths are sorted already. */
-static void tfm__order_rows(tfm_session *s) {
-    int32_t i, k;
-    for (i = 0; i < s->B; i++) {
-        for (k = i; k > 0 && s->src_lengths[s->order[k - 1]] < s->src_lengths[i]; k--)
-            s->order[k] = s->order[k - 1];
-        s->order[k] = i;
-    }
-}
-
-/* Rows order[first ..] of the source that one pass takes, L positions each, into group_ids,
-   group_pads, group_lengths. */
-static int64_t tfm__gather_group(tfm_session *s, int64_t first, int64_t L) {
-    int64_t B = tfm__min(s->B - first, tfm__max(1, tfm__group_rows(s) / L)), b;
-    for (b = 0; b < B; b++) {
-        int64_t row = s->order[first + b];
-        memcpy(s->group_ids + b * L, s->src_ids + row * s->S, (size_t)L * sizeof *s->group_ids);
-        memcpy(s->group_pads + b * L, s->src_pads + row * s->S, (size_t)L);
-        s->group_lengths[b] = s->src_lengths[row];
-    }
-    return B;
-}
-
-/* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
-   memory: once a sentence, for every step to come. Sentences of like length go together, as many as
-   a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
-   wanted, whose rows are the caller's.) */
-static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
-    const tfm_model *m = s->model;
-    int64_t first, B, L, b, D = m->config.d_model;
-    int wanted = attention && attention->data;
-    int32_t i;
-    tfm__order_rows(s);
-    for (i = 0; wanted && i < s->B; i++) s->order[i] = i;
-    for (first = 0; first < s->B; first += B) {
-        tfm_masks masks;
-        tfm__rows rows;
-        tfm__pass p;
-        L = wanted ? s->S : s->src_lengths[s->order[first]];
-        B = tfm__gather_group(s, first, L);
-        masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
-        rows = tfm__rows_make(s->x, B, L, D);
-        memset(&p, 0, sizeof p);
-        p.B = B, p.L = L, p.D = D;
-        p.self_masks = &masks, p.work = s->work;
-        tfm__embed(s, s->x, 0, s->group_ids, s->group_pads, B, L, 0);
-        tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
-                     attention ? attention->strides[0] : 0);
-        for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
-            tfm__kv kv = s->cross[i];
-            kv.rows = s->order + first;
-            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross_attn, &kv, 0, NULL);
-        }
-        for (b = 0; b < B; b++) {
-            float *row = s->memory + s->order[first + b] * s->S * D;
-            memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
-            memset(row + L * D, 0, (size_t)((s->S - L) * D) * sizeof *row);
-        }
-    }
-}
-
-/* Takes a source batch into the session. What was decoding before is over. */
-static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
-                             s->src_ids, s->src_lengths, s->src_pads, &s->src_has_holes, err));
-    /* from here on it cannot fail */
-    s->B = src->rows, s->S = src->width;
-    s->decoding = 0;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
-    TFM__TRY(tfm__set_source(session, src, err));
-    tfm__run_encoder(session, 0, NULL);
-    return TFM_OK;
-}
-
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
-    return tfm_tensor_3d(session->B ? session->memory : NULL, TFM_F32, session->B, session->S,
-                         session->model->config.d_model);
-}
-
-/* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
-   batch row 0 where the pass lists no rows. */
-static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
-                             const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
-    const tfm_decoder_weights *w = &s->model->decoder;
-    float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
-    int32_t i;
-    for (i = 0; i < w->n_layers; i++) {
-        const tfm_decoder_layer_weights *l = &w->layers[i];
-        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
-        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
-        int wanted = !p->only_layer || p->only_layer == i + 1;
-        self.rows = p->self_rows, self.paths = p->paths, cross.rows = p->cross_rows;
-        tfm__decoder_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
-        if (sa) sa += self_attention->strides[0];
-        if (ca) ca += cross_attention->strides[0];
-    }
-    tfm__final_norm(p, x, w->norm);
-}
-
-/* The teacher-forced decoder on rows b0 .. b0 + B - 1, L positions each: ids (and pads, or NULL)
-   [B, L] to s->x. */
-static void tfm__decode_group(tfm_session *s, int64_t b0, int64_t B, int64_t L, const int32_t *ids,
-                              const unsigned char *pads, const tfm_masks *self,
-                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
-    tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
-    tfm__pass p;
-    memset(&p, 0, sizeof p);
-    p.B = B, p.L = L, p.D = s->model->config.d_model, p.S = s->S;
-    p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
-    tfm__embed(s, s->x, 1, ids, pads, B, L, 0);
-    tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
-}
-
-/* Checks everything first; then encodes, and decodes group by group straight into logits. */
-TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                               const tfm_forward_options *options, tfm_tensor *logits,
-                               tfm_error *err) {
-    tfm_session *s = session;
-    const tfm_model *m;
-    const tfm_config *c;
-    tfm_forward_options o;
-    tfm_tensor expected;
-    tfm__rows out;
-    int64_t b0, per, T, D;
-    int holes;
-    if (!s || !src || !tgt)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
-    m = s->model, c = &m->config, D = c->d_model;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (tgt->rows != src->rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src has %i rows, tgt %i", (int64_t)src->rows,
-                         (int64_t)tgt->rows);
-    /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
-    T = tgt->width;
-    expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
-    TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
-    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention",
-                                      c->n_encoder_layers, src->rows, c->n_heads, src->width,
-                                      src->width, err));
-    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention",
-                                      c->n_decoder_layers, src->rows, c->n_heads, T, T, err));
-    TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
-                                      src->rows, c->n_heads, T, src->width, err));
-    TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
-                             s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
-    TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, 1, &o.encoder_attention);
-    per = tfm__max(1, tfm__group_rows(s) / T);
-    for (b0 = 0; b0 < s->B; b0 += per) {
-        int64_t B = tfm__min(per, s->B - b0);
-        tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
-        tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
-        self.causal = !o.not_causal;
-        tfm__decode_group(s, b0, B, T, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, &self,
-                          &o.decoder_attention, &o.cross_attention);
-        /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
-        y.data = tfm__row(&out, b0, 0), y.B = B;
-        TFM_PART(OUTPUT);
-        tfm__linear(&y, &x, &m->generator, s->work.team);
-    }
-    return TFM_OK;
-}
-
-/* >>search ========================================================================================
-   26. DECODING
-   Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
-   forest: at each step a hypothesis stands in a cache row, and its new token is written down with
-   the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
-   values stay where they were computed, and the next step reads them along the path through the
-   forest. Sentence b owns rows b * max_beam onwards; a sentence that is done leaves the pass.
-
-   Each sentence is searched by itself, from its logits alone, in an order that its batch does not
-   change. Whatever the weights compute, a sentence ends at its cap, and every id is in range.
-   Relies on the session's passes.
-   ============================================================================================== */
-
-/* ---- the forest ---- */
-
-/* Token t of the hypothesis that stood in row after step t, and the row in which it was made. */
-static int32_t *tfm__token_at(const tfm_session *s, int64_t t, int64_t row) {
-    return s->tokens + t * s->max_rows + row;
-}
-static int32_t *tfm__parent_at(const tfm_session *s, int64_t t, int64_t row) {
-    return s->parents + t * s->max_rows + row;
-}
-static float *tfm__attention_row(const tfm_session *s, int64_t t, int64_t row) {
-    return s->attention + (t * s->max_rows + row) * s->max_source;
-}
-
-/* The tokens of a hypothesis. */
-static void tfm__walk_tokens(const tfm_session *s, const tfm__leaf *leaf, int32_t *ids) {
-    int32_t t, row = leaf->row;
-    for (t = leaf->length - 1; t >= 0; t--) {
-        ids[t] = *tfm__token_at(s, t, row);
-        row = *tfm__parent_at(s, t, row);
-    }
-}
-
-/* rows[t]: the row in which step t was made, for steps 0 to the leaf's length: the next step, or
-   the one that made the end token, comes last. */
-static void tfm__walk_rows(const tfm_session *s, const tfm__leaf *leaf, int32_t *rows) {
-    int32_t t, row = leaf->row;
-    for (t = leaf->length; t >= 0; t--) {
-        if (t < s->max_target) rows[t] = row;
-        if (t) row = *tfm__parent_at(s, t - 1, row);
-    }
-}
-
-/* A hypothesis one token longer, in that row. */
-static tfm__leaf tfm__grow_leaf(tfm_session *s, const tfm__leaf *from, int32_t row, int32_t id,
-                                double sum) {
-    tfm__leaf leaf = *from;
-    *tfm__token_at(s, from->length, row) = id;
-    *tfm__parent_at(s, from->length, row) = from->row;
-    leaf.row = row, leaf.sum = sum;
-    leaf.length++;
-    return leaf;
-}
-
-/* ---- scores ---- */
-
-/* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
-static double tfm__coverage(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    int32_t i, t, steps = (int32_t)tfm__min(leaf->length + 1, s->position + 1);
-    double sum = 0;
-    tfm__walk_rows(s, leaf, s->history);
-    for (i = 0; i < s->src_lengths[b]; i++) {
-        double covered = 0;
-        if (s->src_pads[(int64_t)b * s->S + i]) continue;
-        for (t = 0; t < steps; t++) covered += (double)tfm__attention_row(s, t, s->history[t])[i];
-        sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
-    }
-    return s->decode.coverage_penalty * sum;
-}
-
-/* sum / length^length_penalty, at a length that may lie in the future. */
-static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
-    double score = sum;
-    if (s->decode.length_penalty != 0)
-        score = sum / pow(length > 0 ? length : 1, s->decode.length_penalty);
-    return score == score ? score : -INFINITY;
-}
-
-static double tfm__score(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    double score = tfm__normalize(s, leaf->sum, leaf->length + (leaf->finish == TFM_ENDED));
-    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, leaf);
-    return score;
-}
-
-/* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
-   it most is the longest one, or with a negative penalty the next. */
-static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : leaf->length + 1;
-    return tfm__normalize(s, leaf->sum, length);
-}
-
-/* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
-static double tfm__log_sum(const float *x, int64_t n) {
-    const tfm__kernels *kernels = tfm__kernels_here();
-    float max = kernels->largest(x, n);
-    return (double)max + log(kernels->exp_sum(NULL, x, max, n));
-}
-
-/* ---- what may come next ---- */
-
-static int tfm__is_end(const tfm_session *s, int32_t id) {
-    int32_t i;
-    if (!s->decode.n_ends) return id == s->model->config.end;
-    for (i = 0; i < s->decode.n_ends; i++)
-        if (s->decode.ends[i] == id) return 1;
-    return 0;
-}
-
-/* How many ids a row of a batch has. */
-static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
-    return batch->lengths ? batch->lengths[row] : batch->width;
-}
-
-/* The id that is forced, or favoured, at the position of this step; -1: none. */
-static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
-    const tfm__sentence *sentence = &s->sentences[b];
-    int32_t t = s->position - (sentence->first >= 0);
-    *forced = t < 0 || !(s->decode.prefix_bias > 0);
-    if (t < 0) return sentence->first;
-    if (t >= sentence->n_prefix) return -1;
-    return s->decode.prefix->ids[(int64_t)b * s->decode.prefix->width + t];
-}
-
-/* Forbids an id for the hypothesis at hand; tfm__unmark takes that back. */
-static void tfm__mark(tfm_session *s, int32_t id) {
-    if (s->marks[id]) return;
-    s->marks[id] = 1;
-    s->marked[s->n_marked++] = id;
-}
-static void tfm__unmark(tfm_session *s, int32_t down_to) {
-    while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
-}
-
-/* Whether the ids end in these. */
-static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
-    int32_t i;
-    if (n_tail > n) return 0;
-    for (i = 0; i < n_tail; i++)
-        if (ids[n - n_tail + i] != tail[i]) return 0;
-    return 1;
-}
-
-/* Marks what may not follow the tokens ids [n]. */
-static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n) {
-    const tfm_decode_options *o = &s->decode;
-    const tfm_batch *sequences = o->forbidden_sequences;
-    int32_t i, gram = o->no_repeat_ngram;
-    if (n < o->min_length && !o->n_ends && s->model->config.end >= 0)
-        tfm__mark(s, s->model->config.end);
-    for (i = 0; n < o->min_length && i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
-    for (i = 0; sequences && i < sequences->rows; i++) {
-        const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
-        int32_t last = tfm__row_length(sequences, i) - 1;
-        if (tfm__ends_in(ids, n, sequence, last)) tfm__mark(s, sequence[last]);
-    }
-    /* the last gram - 1 tokens stood before: what came after them then may not come now */
-    for (i = gram - 1; gram > 0 && i < n; i++)
-        if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
-}
-
-/* Every token that came before gets less likely, once. */
-static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n) {
-    float penalty = (float)s->decode.repetition_penalty;
-    int32_t i, kept = s->n_marked;
-    for (i = 0; i < n; i++) {
-        if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
-        logits[ids[i]] = logits[ids[i]] > 0 ? logits[ids[i]] / penalty : logits[ids[i]] * penalty;
-        tfm__mark(s, ids[i]);
-    }
-    tfm__unmark(s, kept);
-}
-
-/* Makes logits and marks ready for choosing the next token of leaf. */
-static void tfm__prepare_choice(tfm_session *s, const tfm__leaf *leaf, float *logits) {
-    const tfm_decode_options *o = &s->decode;
-    tfm__walk_tokens(s, leaf, s->history);
-    if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__penalize_repetition(s, logits, s->history, leaf->length);
-    tfm__mark_forbidden(s, s->history, leaf->length);
-}
-
-/* ---- candidates: the best few of many ---- */
-
-/* Smaller is better: a higher total; of equal ones the earlier hypothesis, then the lower id. */
-static int tfm__compare_candidates(const void *a, const void *b) {
-    const tfm__candidate *x = (const tfm__candidate *)a, *y = (const tfm__candidate *)b;
-    if (x->total != y->total) return x->total > y->total ? -1 : 1;
-    if (x->from != y->from) return x->from < y->from ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
-static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
-    tfm__candidate offered;
-    if (!(total > -INFINITY)) return; /* nor NaN */
-    offered.total = total, offered.from = from, offered.id = id;
-    if (c->n < c->capacity) {
-        c->items[c->n] = &c->pool[c->n];
-        c->pool[c->n++] = offered;
-        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__compare_candidates);
-    } else if (tfm__compare_candidates(&offered, c->items[0]) < 0) {
-        *(tfm__candidate *)c->items[0] = offered;
-        tfm__sift(c->items, 0, c->n, tfm__compare_candidates);
-    }
-}
-
-/* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
-   Rounded down, so that only tfm__offer decides. */
-static float tfm__offer_floor(const tfm__candidates *c, double offset) {
-    double floor;
-    if (c->n < c->capacity) return -INFINITY;
-    floor = ((const tfm__candidate *)c->items[0])->total - offset;
-    return (float)(floor - 1e-6 * (fabs(floor) + 1));
-}
-
-/* Offers what may follow hypothesis from, whose logits these are. */
-static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__leaf *leaf,
-                              float *logits) {
-    enum { BLOCK = 256 };
-    const tfm__kernels *kernels = tfm__kernels_here();
-    tfm__candidates *c = &s->candidates;
-    int64_t v, V = s->model->config.tgt_vocab_size;
-    int forced, kept = s->n_marked;
-    int32_t wanted = tfm__wanted_id(s, b, &forced);
-    double log_sum, base = leaf->sum, bias = s->decode.prefix_bias;
-    float floor;
-    if (wanted >= 0 && forced) {
-        tfm__offer(c, leaf->sum, from, wanted);
-        return;
-    }
-    tfm__prepare_choice(s, leaf, logits);
-    log_sum = tfm__log_sum(logits, V);
-    if (wanted >= 0 && leaf->on_prefix) {
-        double p = exp((double)logits[wanted] - log_sum);
-        if (!s->marks[wanted]) tfm__offer(c, leaf->sum + log((1 - bias) * p + bias), from, wanted);
-        tfm__mark(s, wanted);
-        base += log(1 - bias);
-    }
-    floor = tfm__offer_floor(c, base - log_sum);
-    for (v = 0; v < V; v++) {
-        if (v % BLOCK == 0 && !(kernels->largest(logits + v, tfm__min(BLOCK, V - v)) >= floor)) {
-            v += BLOCK - 1; /* none of these gets in */
-            continue;
-        }
-        if (!(logits[v] >= floor) || s->marks[v]) continue;
-        /* in this order, so that tfm_score's terms add up to the same bits */
-        tfm__offer(c, base + ((double)logits[v] - log_sum), from, (int32_t)v);
-        floor = tfm__offer_floor(c, base - log_sum);
-    }
-    tfm__unmark(s, kept);
-}
-
-/* ---- sampling ---- */
-
-/* Bits that look random, from bits that differ (splitmix64's finalizer). */
-static uint64_t tfm__mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * (uint64_t)0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * (uint64_t)0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
-/* In [0, 1), a function of its arguments alone: no state that a batch could share. */
-static double tfm__uniform(uint64_t seed, int32_t sample, int32_t position) {
-    const uint64_t step = (uint64_t)0x9E3779B97F4A7C15u;
-    uint64_t x = tfm__mix(seed + step);
-    x = tfm__mix(x + step * ((uint64_t)sample + 1));
-    x = tfm__mix(x + step * ((uint64_t)position + 1));
-    return (double)(x >> 11) / 9007199254740992.0; /* 2^53 */
-}
-
-/* The share of a logit, not normalized. */
-static double tfm__weight(const tfm_session *s, double logit, double max) {
-    return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
-}
-
-/* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
-static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed, double max,
-                          double total) {
-    tfm__candidates *c = &s->candidates;
-    const tfm_decode_options *o = &s->decode;
-    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed, i;
-    double wanted, sum;
-    if (o->top_k > 0) most = tfm__min(most, o->top_k);
-    /* a nucleus is small as a rule: grow until it fits */
-    for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
-         c->capacity = tfm__min(most, 8 * c->capacity)) {
-        float floor = -INFINITY;
-        c->n = 0;
-        for (v = 0; v < V; v++) {
-            if (!(logits[v] >= floor) || s->marks[v]) continue;
-            tfm__offer(c, (double)logits[v], 0, (int32_t)v);
-            floor = tfm__offer_floor(c, 0);
-        }
-        tfm__sort(c->items, c->n, tfm__compare_candidates);
-        if (!(o->top_p > 0 && o->top_p < 1)) return;
-        for (i = 0, sum = 0; o->top_k > 0 && i < c->n; i++)
-            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-        wanted = o->top_p * (o->top_k > 0 ? sum : total);
-        for (i = 0, sum = 0; i < c->n; i++) {
-            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-            if (sum >= wanted) {
-                c->n = i + 1;
-                return;
-            }
-        }
-        if (c->capacity == most) return;
-    }
-}
-
-/* An id drawn with the weights of the logits that are not marked, or -1. */
-static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
-    const tfm_decode_options *o = &s->decode;
-    tfm__candidates *c = &s->candidates;
-    int64_t v, i, V = s->model->config.tgt_vocab_size, n = 0;
-    int32_t last = -1;
-    double max = -INFINITY, total = 0;
-    for (v = 0; v < V; v++)
-        if (!s->marks[v] && (double)logits[v] > max) max = (double)logits[v];
-    if (!(fabs(max) < INFINITY)) return -1;
-    for (v = 0; v < V; v++)
-        if (!s->marks[v] && logits[v] > -INFINITY)
-            total += tfm__weight(s, (double)logits[v], max), n++;
-    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1)) {
-        tfm__take_top(s, logits, n, max, total);
-        for (i = 0, total = 0; i < c->n; i++)
-            total += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-        for (i = 0, total *= uniform; i < c->n; i++) {
-            last = ((tfm__candidate *)c->items[i])->id;
-            total -= tfm__weight(s, (double)logits[last], max);
-            if (total < 0) break;
-        }
-        return last;
-    }
-    for (v = 0, total *= uniform; v < V; v++) {
-        if (s->marks[v] || !(logits[v] > -INFINITY)) continue;
-        last = (int32_t)v;
-        total -= tfm__weight(s, (double)logits[v], max);
-        if (total < 0) break;
-    }
-    return last;
-}
-
-/* ---- one sentence, one step ---- */
-
-/* Puts an ended hypothesis among the n best, behind those of equal score. */
-static void tfm__keep(tfm_session *s, int32_t b, const tfm__leaf *leaf, tfm_finish finish) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam, ended = *leaf;
-    int32_t at;
-    ended.finish = finish;
-    ended.score = tfm__score(s, b, &ended);
-    sentence->n_ended++;
-    for (at = sentence->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
-        if (at < s->n_best) kept[at] = kept[at - 1];
-    if (at < s->n_best) kept[at] = ended;
-    sentence->n_kept = (int32_t)tfm__min(sentence->n_kept + 1, s->n_best);
-}
-
-/* Whether the search of a sentence is over; best_ended: the best candidate of this step did. */
-static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
-    const tfm_decode_options *o = &s->decode;
-    const tfm__sentence *sentence = &s->sentences[b];
-    const tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
-    const tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam;
-    double patience = o->patience > 0 ? o->patience : 1;
-    int full = sentence->n_kept == s->n_best;
-    if (!sentence->n_live) return 1;
-    /* nothing that runs can displace one of the n best: live hypotheses stand in order */
-    if (full && kept[s->n_best - 1].score >= tfm__best_possible(s, b, &live[0])) return 1;
-    if (o->stop == TFM_STOP_SURE) return 0;
-    if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
-        return full && best_ended;
-    return sentence->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
-}
-
-/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at, so that beam
-   of them go on even if as many end. Only the best beam may end. */
-static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
-    tfm__candidates *c = &s->candidates;
-    int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
-    int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
-    c->n = 0, c->capacity = 2 * (int64_t)s->beam;
-    for (k = 0; k < sentence->n_live; k++)
-        tfm__offer_tokens(s, b, k, &live[k], logits + k * (int64_t)s->model->config.tgt_vocab_size);
-    tfm__sort(c->items, c->n, tfm__compare_candidates);
-    wanted = tfm__wanted_id(s, b, &forced);
-    for (i = 0; i < c->n; i++) {
-        const tfm__candidate *candidate = (const tfm__candidate *)c->items[i];
-        const tfm__leaf *from = &live[candidate->from];
-        int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
-        tfm__leaf leaf = *from;
-        if (is_end && i >= s->beam) continue;
-        if (is_end) leaf.sum = candidate->total;
-        else if (n_next == s->beam) continue;
-        else leaf = tfm__grow_leaf(s, from, row + n_next, candidate->id, candidate->total);
-        leaf.on_prefix = from->on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__keep(s, b, &leaf, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
-        if (is_end && i == 0) best_ended = 1;
-        if (!is_end) s->next[n_next++] = leaf;
-    }
-    for (k = 0; !c->n && k < sentence->n_live; k++) tfm__keep(s, b, &live[k], TFM_STUCK);
-    sentence->n_live = last ? 0 : n_next;
-    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
-    if (tfm__is_done(s, b, best_ended)) sentence->n_live = 0;
-}
-
-/* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
-static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *from, int32_t id,
-                        double sum) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam + k, leaf = *from;
-    if (id >= 0 && tfm__is_end(s, id)) leaf.sum = sum, leaf.finish = TFM_ENDED;
-    else if (id < 0) leaf.finish = TFM_STUCK;
-    else {
-        leaf = tfm__grow_leaf(s, from, b * s->max_beam + k, id, sum);
-        if (leaf.length == sentence->cap) leaf.finish = TFM_HIT_LENGTH;
-    }
-    if (leaf.finish == TFM_RUNNING) s->next[sentence->n_live++] = leaf;
-    else leaf.score = tfm__score(s, b, &leaf);
-    *kept = leaf;
-}
-
-/* Draws the next token of samples first .. first + n - 1, which all stand at leaf. */
-static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                             const tfm__leaf *leaf, float *logits) {
-    const tfm_decode_options *o = &s->decode;
-    uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-    int32_t k, id, kept = s->n_marked;
-    double log_sum, sum = 0;
-    tfm__prepare_choice(s, leaf, logits);
-    log_sum = tfm__log_sum(logits, s->model->config.tgt_vocab_size);
-    for (k = first; k < first + n; k++) {
-        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-        if (id >= 0) sum = leaf->sum + ((double)logits[id] - log_sum);
-        tfm__extend(s, b, k, leaf, id, sum);
-    }
-    tfm__unmark(s, kept);
-}
-
-/* The n best next tokens of leaf, one each for alternatives first onwards; how many there are. */
-static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                                     const tfm__leaf *leaf, float *logits) {
-    tfm__candidates *c = &s->candidates;
-    int32_t k;
-    c->n = 0, c->capacity = n;
-    tfm__offer_tokens(s, b, 0, leaf, logits);
-    tfm__sort(c->items, c->n, tfm__compare_candidates);
-    if (!c->n) tfm__extend(s, b, first, leaf, -1, 0);
-    for (k = 0; k < c->n; k++) {
-        const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
-        tfm__extend(s, b, first + k, leaf, candidate->id, candidate->total);
-    }
-    return (int32_t)tfm__max(1, c->n);
-}
-
-/* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
-   becomes as many as are wanted, and each goes its own way. */
-static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
-    int64_t V = s->model->config.tgt_vocab_size;
-    int32_t i, n = sentence->n_live, id, wanted = s->decode.samples;
-    int forced;
-    id = tfm__wanted_id(s, b, &forced);
-    if (id >= 0) { /* below the cap: tfm_start made sure */
-        live[0] = tfm__grow_leaf(s, &live[0], live[0].row, id, live[0].sum);
-        return;
-    }
-    sentence->n_live = 0;
-    if (!sentence->n_kept && wanted) {
-        sentence->n_kept = wanted;
-        tfm__sample_step(s, b, 0, wanted, &live[0], logits);
-    } else if (!sentence->n_kept) {
-        sentence->n_kept = tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
-    } else {
-        for (i = 0; i < n; i++) {
-            int32_t k = live[i].row - b * s->max_beam;
-            if (wanted) tfm__sample_step(s, b, k, 1, &live[i], logits + i * V);
-            else tfm__alternative_step(s, b, k, 1, &live[i], logits + i * V);
-        }
-    }
-    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
-}
-
-/* ---- the shortlist ---- */
-
-/* Up to 16 rows of the model's panels to one panel, in units of some columns: all streams are read
-   at the same pace, since each panel's line holds one unit that is wanted. */
-static void tfm__copy_units(unsigned char *panel, const unsigned char *const *rows, int n,
-                            int64_t units, int64_t size) {
-    int64_t u;
-    int r;
-    if (size == 2) {
-        for (u = 0; u < units; u++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 2 * (u * TFM__LANES + r), rows[r] + 2 * u * TFM__LANES, 2);
-    } else {
-        for (u = 0; u < units; u++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 4 * (u * TFM__LANES + r), rows[r] + 4 * u * TFM__LANES, 4);
-    }
-}
-
-/* Panel i of the shortlist. */
-static void tfm__gather_panel(tfm__shortlist *l, const tfm__matrix *w, int64_t i) {
-    int64_t size = tfm__element_bytes(w->dtype, 1), columns = tfm__panel_columns(w);
-    int64_t units = size == 1 ? columns / 4 : columns, unit = size == 1 ? 4 : size;
-    int64_t bytes = TFM__LANES * columns * size;
-    int n = (int)tfm__min(TFM__LANES, l->n - i * TFM__LANES), r;
-    const unsigned char *rows[TFM__LANES];
-    for (r = 0; r < n; r++) {
-        int64_t id = l->ids[i * TFM__LANES + r];
-        rows[r] = tfm__panel(w, id / TFM__LANES, 0) + id % TFM__LANES * unit;
-    }
-    if (n < TFM__LANES) memset(l->data + i * bytes, 0, (size_t)bytes);
-    tfm__copy_units(l->data + i * bytes, rows, n, units, unit);
-}
-
-/* Gathers the rows of these ids, their scales, offsets and biases. */
-static void tfm__take_shortlist(tfm_session *s, const int32_t *ids, int32_t n) {
-    const tfm_linear_weights *generator = &s->model->generator;
-    const tfm__matrix *w = tfm__kept(generator);
-    tfm__shortlist *l = &s->shortlist;
-    int64_t i, k, filled = tfm__filled_rows(n), all = tfm__filled_rows(w->rows);
-    int64_t row = tfm__element_bytes(w->dtype, w->columns);
-    l->n = n;
-    if (!n) return;
-    TFM_PART(OUTPUT);
-    memcpy(l->ids, ids, (size_t)n * sizeof *ids);
-    l->matrix = *w;
-    l->matrix.rows = n, l->matrix.data = l->data, l->matrix.tail = NULL;
-    l->matrix.scales = l->scales, l->matrix.offsets = l->offsets;
-    for (i = 0; w->in_panels && i * TFM__LANES < n; i++) tfm__gather_panel(l, w, i);
-    for (i = 0; !w->in_panels && i < n; i++)
-        memcpy(l->data + i * row, w->data + ids[i] * row, (size_t)row);
-    if (l->scales) memset(l->scales, 0, (size_t)filled * sizeof *l->scales);
-    for (i = 0; l->scales && i < n; i++) l->scales[i] = w->scales[ids[i]];
-    for (k = 0; l->offsets && k * TFM__X_BYTES < w->columns; k++) {
-        memset(l->offsets + k * filled, 0, (size_t)filled * sizeof *l->offsets);
-        for (i = 0; i < n; i++) l->offsets[k * filled + i] = w->offsets[k * all + ids[i]];
-    }
-    for (i = 0; l->bias && i < n; i++) l->bias[i] = ((const float *)generator->bias.data)[ids[i]];
-}
-
-/* The output projection of the rows x that the shortlist asks for, the full one's to the bit (BLAS
-   aside); what is not in it gets -inf. */
-static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
-    tfm__shortlist *l = &s->shortlist;
-    int64_t V = s->model->config.tgt_vocab_size, b, i;
-    tfm__rows out = tfm__rows_make(l->logits, x->B, 1, l->n);
-    tfm_linear_weights w;
-    memset(&w, 0, sizeof w);
-    w.weight = tfm_tensor_2d(&l->matrix, TFM__KEPT, l->n, l->matrix.columns);
-    if (l->bias) w.bias = tfm_tensor_1d(l->bias, TFM_F32, l->n);
-    tfm__linear(&out, x, &w, s->work.team);
-    for (b = 0; b < x->B; b++) {
-        const float *from = l->logits + b * l->n;
-        float *to = s->logits + b * V;
-        for (i = 0; i < V; i++) to[i] = -INFINITY;
-        for (i = 0; i < l->n; i++) to[l->ids[i]] = from[i];
-    }
-}
-
-/* ---- options ---- */
-
-/* One option and what it may be. */
-typedef struct tfm__option_range {
-    const char *name;
-    double value, least, most;
-} tfm__option_range;
-
-/* Ids of an option: each in the vocabulary. row -1: a plain list. */
-static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
-                                 int32_t row, tfm_error *err) {
-    int32_t i;
-    if (n < 0 || (n > 0 && !ids))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i ids, but none given", name, (int64_t)n);
-    for (i = 0; i < n; i++) {
-        if (ids[i] >= 0 && ids[i] < vocab) continue;
-        if (row >= 0)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
-                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
-        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
-                         (int64_t)ids[i], (int64_t)vocab);
-    }
-    return TFM_OK;
-}
-
-/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
-static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
-                                     int32_t least, int32_t vocab, tfm_error *err) {
-    int32_t r;
-    if (batch->width < 0 || batch->rows < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
-                         (int64_t)batch->width);
-    if (rows >= 0 && batch->rows != rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
-                         (int64_t)batch->rows, (int64_t)rows);
-    for (r = 0; r < batch->rows; r++) {
-        int32_t length = tfm__row_length(batch, r);
-        if (length < least || length > batch->width)
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
-                             name, (int64_t)r, (int64_t)length, (int64_t)least,
-                             (int64_t)batch->width);
-        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
-                                vocab, name, r, err));
-    }
-    return TFM_OK;
-}
-
-/* Ids of a shortlist: each in the vocabulary, and once. */
-static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_options *o,
-                                       tfm_error *err) {
-    const tfm__shortlist *l = &s->shortlist;
-    int32_t V = s->model->config.tgt_vocab_size, i;
-    if (o->n_shortlist < 0 || (o->n_shortlist > 0 && !o->shortlist))
-        return tfm__fail(err, TFM_E_ARGUMENT, "shortlist: %i ids, but none given",
-                         (int64_t)o->n_shortlist);
-    if (o->n_shortlist > l->most)
-        return tfm__fail(err, TFM_E_TOO_LONG,
-                         "shortlist has %i ids, the session's max_shortlist is %i",
-                         (int64_t)o->n_shortlist, (int64_t)l->most);
-    if (o->n_shortlist) memset(l->listed, 0, (size_t)V);
-    for (i = 0; i < o->n_shortlist; i++) {
-        int32_t id = o->shortlist[i];
-        if (id < 0 || id >= V)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "shortlist: position %i: id %i, the vocabulary has %i tokens",
-                             (int64_t)i, (int64_t)id, (int64_t)V);
-        if (l->listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %i: id %i is there already",
-                             (int64_t)i, (int64_t)id);
-        l->listed[id] = 1;
-    }
-    return TFM_OK;
-}
-
-/* Everything that needs no look at the single sentence. */
-static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_decode_options *o,
-                                            int32_t rows, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    int32_t V = c->tgt_vocab_size, i;
-    tfm__option_range ranges[17];
-    int n = 0;
-#define TFM__RANGE(field, low, high)                                                               \
-    ranges[n].name = #field, ranges[n].value = (double)o->field, ranges[n].least = low,            \
-    ranges[n++].most = high
-    TFM__RANGE(max_length, 0, INT32_MAX);
-    TFM__RANGE(min_length, 0, INT32_MAX);
-    TFM__RANGE(beam, 0, INT32_MAX);
-    TFM__RANGE(n_best, 0, o->beam > 1 ? o->beam : 1);
-    TFM__RANGE(length_penalty, -100, 100);
-    TFM__RANGE(coverage_penalty, 0, 1e6);
-    TFM__RANGE(patience, 0, 1e6);
-    TFM__RANGE(stop, TFM_STOP_ENOUGH, TFM_STOP_SURE);
-    TFM__RANGE(samples, 0, INT32_MAX);
-    TFM__RANGE(temperature, 0, 1e6);
-    TFM__RANGE(top_k, 0, INT32_MAX);
-    TFM__RANGE(top_p, 0, 1);
-    TFM__RANGE(alternatives, 0, INT32_MAX);
-    TFM__RANGE(prefix_bias, 0, 1);
-    TFM__RANGE(no_repeat_ngram, 0, INT32_MAX);
-    TFM__RANGE(repetition_penalty, 0, 1e6);
-    TFM__RANGE(attention_layer, 0, c->n_decoder_layers);
-#undef TFM__RANGE
-    while (n-- > 0)
-        if (!(ranges[n].value >= ranges[n].least && ranges[n].value <= ranges[n].most))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i",
-                             ranges[n].name, (int64_t)ranges[n].least, (int64_t)ranges[n].most);
-    if (o->attention_head < 0 || o->attention_head > c->n_heads)
-        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %i, the model has %i",
-                         (int64_t)o->attention_head, (int64_t)c->n_heads);
-    if ((o->beam > 1) + (o->samples > 0) + (o->alternatives > 0) > 1)
-        return tfm__fail(err, TFM_E_ARGUMENT, "beam, samples, alternatives: choose one");
-    if (o->prefix_bias > 0 && (o->samples || o->alternatives))
-        return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
-    if (tfm__max(o->beam, tfm__max(o->samples, o->alternatives)) > s->max_beam)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %i",
-                         o->samples        ? "samples"
-                         : o->alternatives ? "alternatives"
-                                           : "beam",
-                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)),
-                         (int64_t)s->max_beam);
-    if (tfm__max(o->max_length, o->min_length) > s->max_target)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %i",
-                         o->max_length > s->max_target ? "max_length" : "min_length",
-                         tfm__max(o->max_length, o->min_length), (int64_t)s->max_target);
-    if (o->max_length && o->min_length >= o->max_length)
-        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %i, max_length %i",
-                         (int64_t)o->min_length, (int64_t)o->max_length);
-    if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "coverage_penalty, attention_layer and attention_head need a session with "
-                         "attention");
-    TFM__TRY(tfm__check_ids(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
-    TFM__TRY(tfm__check_ids(o->ends, o->n_ends, V, "ends", -1, err));
-    if (o->forbidden_sequences)
-        TFM__TRY(tfm__check_id_rows(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
-    for (i = 0; o->first && i < rows; i++)
-        if (o->first[i] != -1) TFM__TRY(tfm__check_ids(&o->first[i], 1, V, "first", i, err));
-    TFM__TRY(tfm__check_shortlist(s, o, err));
-    return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
-}
-
-/* A sentence's first token and prefix are in the shortlist that was checked. */
-static tfm_status tfm__check_forced(const tfm_session *s, const tfm_decode_options *o, int32_t b,
-                                    const tfm__sentence *sentence, tfm_error *err) {
-    int32_t i;
-    for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
-        int32_t id = sentence->first;
-        if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
-        if (id >= 0 && !s->shortlist.listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "row %i: %s %i is not in the shortlist", (int64_t)b,
-                             i < 0 ? "the first token" : "the prefix's token", (int64_t)id);
-    }
-    return TFM_OK;
-}
-
-/* The cap of a sentence of that length, and room in it for what is forced. */
-static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_options *o, int32_t b,
-                                     int32_t source_length, tfm__sentence *sentence,
-                                     tfm_error *err) {
-    int64_t forced;
-    memset(sentence, 0, sizeof *sentence);
-    sentence->first = s->forced; /* negative: none */
-    if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
-    sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
-    forced = sentence->n_prefix + (sentence->first >= 0);
-    sentence->cap = (int32_t)tfm__min(
-        tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
-        s->max_target);
-    if (o->max_length) sentence->cap = o->max_length;
-    if (forced > 0 && forced >= sentence->cap)
-        return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",
-                         (int64_t)b, forced, (int64_t)sentence->cap);
-    return TFM_OK;
-}
-
-/* ---- the calls ---- */
-
-/* Encodes, and puts every row at position 0 with the start token. */
-TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
-                             const tfm_decode_options *options, tfm_error *err) {
-    tfm_session *s = session;
-    const tfm_config *c;
-    tfm_decode_options o;
-    tfm__sentence plan;
-    int32_t b, i;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src: none given");
-    c = &s->model->config;
-    if (c->start < 0 && !c->start_embedding_zero)
-        return tfm__fail(err, TFM_E_CONFIG,
-                         "transformer.config: 'start' is missing, so nothing can be "
-                         "decoded");
-    TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
-    for (b = 0; b < src->rows; b++) {
-        /* a source of any length: the shortest cap is the strictest */
-        TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
-        TFM__TRY(tfm__check_forced(s, &o, b, &plan, err));
-    }
-    TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, 1, NULL);
-    s->decoding = 1;
-    s->decode = o;
-    tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
-    s->beam = o.beam ? o.beam : 1;
-    s->n_best = o.n_best ? o.n_best : 1;
-    s->position = 0;
-    s->n_running = s->B;
-    memset(s->marks, 0, (size_t)c->tgt_vocab_size);
-    s->n_marked = 0; /* these stay marked for the whole decode */
-    for (i = 0; i < c->n_suppressed; i++) tfm__mark(s, c->suppressed[i]);
-    for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
-    if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
-    for (b = 0; b < s->B; b++) {
-        tfm__leaf *leaf = s->live + (int64_t)b * s->max_beam;
-        (void)tfm__plan_sentence(s, &o, b, s->src_lengths[b], &s->sentences[b], NULL);
-        s->sentences[b].n_live = 1;
-        memset(leaf, 0, sizeof *leaf);
-        leaf->row = b * s->max_beam;
-        leaf->on_prefix = 1;
-        s->running[b] = b;
-        s->slots[b] = -1;
-    }
-    return TFM_OK;
-}
-
-/* Lists the hypotheses that run: their rows, sentences, last tokens, and paths. */
-static void tfm__list_hypotheses(tfm_session *s) {
-    const tfm_config *c = &s->model->config;
-    int32_t i, k, n = 0;
-    for (i = 0; i < s->n_running; i++) {
-        int32_t b = s->running[i];
-        s->slots[b] = n;
-        for (k = 0; k < s->sentences[b].n_live; k++, n++) {
-            const tfm__leaf *leaf = &s->live[(int64_t)b * s->max_beam + k];
-            s->step_rows[n] = leaf->row, s->step_sentences[n] = b;
-            if (leaf->length) s->step_ids[n] = *tfm__token_at(s, leaf->length - 1, leaf->row);
-            else s->step_ids[n] = c->start < 0 ? 0 : c->start;
-            tfm__walk_rows(s, leaf, s->paths + (int64_t)n * s->max_target);
-        }
-    }
-    s->n_step = n;
-}
-
-/* One head's weights, or the mean over heads in their order, into the store. */
-static void tfm__store_attention(tfm_session *s) {
-    int64_t i, h, H = s->model->config.n_heads, x, first = 0, n = H;
-    if (s->decode.attention_head) first = s->decode.attention_head - 1, n = 1;
-    for (i = 0; i < s->n_step; i++) {
-        const float *heads = s->step_attention + i * H * s->S;
-        float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
-        memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
-        for (h = first + 1; h < first + n; h++)
-            tfm__kernels_here()->add(out, heads + h * s->S, s->S);
-        for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
-    }
-}
-
-/* One position of all hypotheses that run: a decoder pass of one position each. */
-TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
-    tfm_session *s = session;
-    if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
-    if (s->n_running) {
-        const tfm_model *m = s->model;
-        const tfm_config *c = &m->config;
-        int64_t D = c->d_model, V = c->tgt_vocab_size, dims[5];
-        tfm_masks cross =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, 0, s->B, s->S);
-        tfm_tensor attention;
-        tfm__rows x, logits;
-        tfm__pass p;
-        int32_t i, b, kept = 0;
-        for (b = 0; b < s->B; b++) s->slots[b] = -1;
-        tfm__list_hypotheses(s);
-        x = tfm__rows_make(s->x, s->n_step, 1, D),
-        logits = tfm__rows_make(s->logits, s->n_step, 1, V);
-        memset(&p, 0, sizeof p);
-        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
-        p.self_rows = s->step_rows, p.paths = s->paths, p.cross_rows = s->step_sentences;
-        p.cross_masks = &cross, p.work = s->work;
-        dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
-        dims[4] = s->S;
-        attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
-        attention.strides[0] = 0; /* one layer's weights are wanted */
-        p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
-        tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
-        tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
-        TFM_PART(OUTPUT);
-        if (s->shortlist.n) tfm__shortlist_logits(s, &x);
-        else tfm__linear(&logits, &x, &m->generator, s->work.team);
-        TFM_PART(SEARCH);
-        if (s->attention) tfm__store_attention(s);
-        for (i = 0; i < s->n_running; i++) {
-            b = s->running[i];
-            if (s->decode.samples || s->decode.alternatives)
-                tfm__independent_step(s, b, s->logits + s->slots[b] * V);
-            else tfm__search_step(s, b, s->logits + s->slots[b] * V);
-            if (s->sentences[b].n_live) s->running[kept++] = b;
-        }
-        s->n_running = kept;
-        s->position++;
-    }
-    TFM_PART(OTHER);
-    *running = s->n_running;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
-                              const tfm_decode_options *options, tfm_error *err) {
-    int32_t running = 0;
-    TFM__TRY(tfm_start(session, src, options, err));
-    do TFM__TRY(tfm_step(session, &running, err));
-    while (running);
-    return TFM_OK;
-}
-
-TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
-    const tfm__sentence *sentence;
-    if (!session || !session->decoding || row < 0 || row >= session->B) return 0;
-    sentence = &session->sentences[row];
-    if (session->decode.samples || session->decode.alternatives)
-        return sentence->n_kept ? sentence->n_kept : 1;
-    return sentence->n_live ? sentence->n_live : sentence->n_kept;
-}
-
-/* The leaf of a hypothesis that tfm_result_count counts. */
-static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, const char *call,
-                                 tfm__leaf *leaf, tfm_error *err) {
-    const tfm__sentence *sentence;
-    int64_t first;
-    int32_t n = tfm_result_count(s, row);
-    memset(leaf, 0, sizeof *leaf);
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
-    if (row < 0 || row >= s->B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
-                         (int64_t)s->B);
-    if (rank < 0 || rank >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %i: hypothesis %i of %i", (int64_t)row,
-                         (int64_t)rank, (int64_t)n);
-    sentence = &s->sentences[row];
-    first = (int64_t)row * s->max_beam;
-    /* independent hypotheses keep their last state in kept, those of a beam only when they end */
-    *leaf = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
-                ? s->kept[first + rank]
-                : s->live[first + rank];
-    if (leaf->finish == TFM_RUNNING) leaf->score = tfm__normalize(s, leaf->sum, leaf->length);
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
-                                  tfm_result *result, tfm_error *err) {
-    tfm__leaf leaf;
-    int32_t *ids;
-    if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result: no place for it");
-    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_result_get", &leaf, err));
-    ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
-    tfm__walk_tokens(session, &leaf, ids);
-    result->ids = ids, result->length = leaf.length;
-    result->log_probability = leaf.sum, result->score = leaf.score;
-    result->finish = leaf.finish;
-    return TFM_OK;
-}
-
-/* The leaf, and the rows in which its steps were made, in history. */
-static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, const char *call,
-                                      tfm__leaf *leaf, tfm_error *err) {
-    TFM__TRY(tfm__find_leaf(s, row, rank, call, leaf, err));
-    if (!s->attention)
-        return tfm__fail(err, TFM_E_STATE, "%s: the session was made without attention", call);
-    tfm__walk_rows(s, leaf, s->history);
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
-                                        tfm_tensor *out, tfm_error *err) {
-    tfm__leaf leaf;
-    tfm__rows rows;
-    tfm_tensor expected;
-    int32_t t;
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &leaf, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, leaf.length, session->src_lengths[row]);
-    TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
-    for (t = 0; t < leaf.length; t++)
-        memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
-               (size_t)rows.D * sizeof(float));
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
-                                        int32_t *sources, tfm_error *err) {
-    const tfm_config *c;
-    tfm__leaf leaf;
-    int32_t t, i, best;
-    if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources: no place for them");
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &leaf, err));
-    c = &session->model->config;
-    for (t = 0; t < leaf.length; t++) {
-        const float *weights = tfm__attention_row(session, t, session->history[t]);
-        for (i = 0, best = -1; i < session->src_lengths[row]; i++) {
-            int32_t id = session->src_ids[(int64_t)row * session->S + i];
-            int edge = (i == 0 && id == c->src_start) ||
-                       (i + 1 == session->src_lengths[row] && id == c->src_end);
-            if (edge || session->src_pads[(int64_t)row * session->S + i]) continue;
-            if (best < 0 || weights[i] > weights[best]) best = i;
-        }
-        sources[t] = best;
-    }
-    return TFM_OK;
-}
-
-TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
-    if (!session || !session->decoding || row < 0 || row >= session->B || session->slots[row] < 0)
-        return NULL;
-    return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
-}
-
-/* Log-probabilities of the targets of rows b0 .. b0 + B - 1, whose L positions are in s->x. */
-static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, int64_t B,
-                             double *out) {
-    const tfm_config *c = &s->model->config;
-    int64_t L = (int64_t)tgt->width + 1, V = c->tgt_vocab_size, at, i;
-    for (at = 0; at < B * L; at += s->max_rows) { /* as many positions as logits have room for */
-        int64_t n = tfm__min(s->max_rows, B * L - at);
-        tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
-        tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
-        TFM_PART(OUTPUT);
-        tfm__linear(&logits, &x, &s->model->generator, s->work.team);
-        for (i = 0; i < n; i++) {
-            int64_t b = b0 + (at + i) / L, l = (at + i) % L;
-            const float *row = s->logits + i * V;
-            int32_t length = tfm__row_length(tgt, b);
-            int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
-            double *to = out + b * L + l;
-            if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
-            else *to = (double)row[id] - tfm__log_sum(row, V);
-        }
-    }
-}
-
-/* Teacher-forced, in groups: the decoder reads the start token and the target, and is asked for the
-   target and the end token. */
-TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err) {
-    tfm_session *s = session;
-    const tfm_config *c;
-    int64_t b0, b, i, per, L;
-    if (!s || !src || !tgt || !out)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out: none given");
-    c = &s->model->config;
-    if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
-        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
-                         c->end < 0 ? "end" : "start");
-    TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
-    if (tgt->width >= s->max_target)
-        return tfm__fail(err, TFM_E_TOO_LONG,
-                         "tgt has %i tokens a row and an end token, the session takes %i",
-                         (int64_t)tgt->width, (int64_t)s->max_target);
-    TFM__TRY(tfm__set_source(s, src, err));
-    tfm__run_encoder(s, 1, NULL);
-    L = (int64_t)tgt->width + 1;
-    per = tfm__max(1, tfm__group_rows(s) / L);
-    for (b0 = 0; b0 < s->B; b0 += per) {
-        int64_t B = tfm__min(per, s->B - b0);
-        tfm_masks self;
-        memset(&self, 0, sizeof self);
-        self.causal = 1; /* hides what stands behind a short row, too */
-        for (b = 0; b < B; b++)
-            for (i = 0; i < L; i++) {
-                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt_ids[b * L + i];
-                if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
-                else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
-            }
-        tfm__decode_group(s, b0, B, L, s->tgt_ids, NULL, &self, NULL, NULL);
-        tfm__score_group(s, tgt, b0, B, out);
-    }
-    return TFM_OK;
-}
-
-/* >>text ==========================================================================================
-   27. TEXT IN, TEXT OUT
-   Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
-   Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
-   program could make.
-   ============================================================================================== */
-#ifndef TRANSFORMER_NO_TEXT
 
 /* Unicode's White_Space. */
 static int tfm__is_space(uint32_t c) {
@@ -10568,6 +10564,20 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     in.data = text, in.size = strlen(text);
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
+#else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
+
+static tfm_status tfm__load_text(tfm__loader *l) {
+    (void)tfm__claim(l, "src_vocabulary");
+    (void)tfm__claim(l, "tgt_vocabulary");
+    (void)tfm__claim(l, "src_sentencepiece");
+    (void)tfm__claim(l, "tgt_sentencepiece");
+    return TFM_OK;
+}
+
+static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    return tfm__take_ints(arena, s->max_batch, 1, &s->text_rows, err);
+}
+
 #endif /* TRANSFORMER_NO_TEXT */
 
 #endif /* TRANSFORMER_IMPLEMENTATION */
