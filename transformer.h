@@ -2647,8 +2647,10 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_ZERO _mm512_setzero_si512()
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(four) _mm512_set1_epi32(four)
-/* GCC 12 copies every sum from register to register around its own intrinsic */
-#define TFM__I_DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
+/* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
+   syntax, then for -masm=intel. */
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, offsets)                                                               \
     _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
 #include TRANSFORMER_FILE
