@@ -266,16 +266,14 @@
    with sessions that have no threads of their own; those stay behind.
 
 
-   8. WHAT A SESSION COSTS
-   -----------------------
-   Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
-   max_beam * max_target) for the KV cache, 4 * max_source * D for the encoder's output; per
-   hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens and
-   back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
-   the longest sentence, and 29 * V for candidates; and for each thread 4 * max_source *
-   (K + W + 40) of an encoder's head. max_target is what people overestimate: the default is the length at which
-   decoding stops anyway. max_shortlist costs a row of the output projection for each id, 4 bytes an
-   id for each hypothesis, and V.
+   8. WHAT A SESSION COSTS ----------------------- Per sentence of the batch, 4 bytes times decoder
+   layers times H*(K + W) times (max_source + max_beam * max_target) for the KV cache, 4 *
+   max_source * D for the encoder's output; per hypothesis (max_batch * max_beam of them) 4 * V for
+   logits, 16 * max_target for its tokens and back-pointers, and with attention 4 * max_source *
+   max_target; once, scratch for 512 positions or the longest sentence, and 29 * V for candidates;
+   and for each thread 4 * max_source * (K + W + 40) of an encoder's head. max_target is what people
+   overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
+   of the output projection for each id, 4 bytes an id for each hypothesis, and V.
 
 
    9. MODULES ON TENSORS OF YOUR OWN
@@ -294,8 +292,8 @@
    was, so set those before or after.
 
    Modules allocate nothing: they take scratch from a tfm_arena. To learn how much, run the same
-   call once with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing, and
-   leaves the need in arena.peak.
+   call once with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing,
+   and leaves the need in arena.peak.
 
    A tensor is a view with strides: data in PyTorch's [L, B, D] layout go in and come out as
    tfm_tensor_swap(tensor, 0, 1), without a copy.
@@ -349,8 +347,8 @@
    Not promised: that a model says what is true or fit to print; that it is quick (bound max_source,
    max_length and beam, which bound a sentence's time, and the length of texts, to which the time of
    tokenizing them is in proportion); and anything about pointers, sizes and tensors that the
-   program itself passes. Bytes given to tfm_model_load must not change while the model lives: of a mapped
-   file that others may cut short, load a copy (tfm_model_load_file does).
+   program itself passes. Bytes given to tfm_model_load must not change while the model lives: of a
+   mapped file that others may cut short, load a copy (tfm_model_load_file does).
 
    Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
    them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
