@@ -5968,6 +5968,23 @@ typedef struct tfm__vocabulary {
 
 typedef struct tfm__sentencepiece tfm__sentencepiece;
 
+/* What the source and the target of a model have each. */
+typedef struct tfm__side {
+    tfm__matrix *embedding;
+    tfm_tensor positions;  /* learned ones */
+    tfm_norm_weights norm; /* after the embedding */
+    int has_norm;
+    int zero_start; /* position 0 has no embedding */
+    /* text: the config's ids, -1: none */
+    const char *name; /* "src", "tgt" */
+    tfm_text_kind text;
+    int32_t unk, start, end;
+    tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
+    tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
+    int32_t *ids;               /* [pieces]: a piece's id, -1 none; NULL: each is its own */
+    int32_t *pieces;            /* target: [V], the piece of an id */
+} tfm__side;
+
 /* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
    same view twice. */
 struct tfm_model {
@@ -5976,19 +5993,11 @@ struct tfm_model {
     size_t mapped;  /* bytes there */
     tfm_config config;
     tfm__matrix *matrices; /* all of them, a list */
-    tfm__matrix *src_embedding, *tgt_embedding;
-    tfm_tensor src_positions, tgt_positions;
-    tfm_norm_weights src_norm, tgt_norm; /* after the embeddings */
-    int has_src_norm, has_tgt_norm;
+    tfm__side source, target;
     tfm_encoder_weights encoder;
     tfm_decoder_weights decoder;
     tfm_norm_weights encoder_norm, decoder_norm;
     tfm_linear_weights generator;
-    tfm__vocabulary src_vocabulary, tgt_vocabulary;
-    /* SentencePiece, NULL: words or characters. The vocabularies then are those of the file, or
-       the pieces; src_ids [source's pieces]: ids, -1 none, NULL each its own; tgt_pieces [V] */
-    tfm__sentencepiece *src_spm, *tgt_spm;
-    int32_t *src_ids, *tgt_pieces;
 };
 
 /* What loading passes around. */
@@ -6343,35 +6352,38 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_config *c = &m->config;
     tfm__matrix table;
     TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, &table));
-    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->src_embedding));
+    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->source.embedding));
     c->d_model = (int32_t)table.columns;
     TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &table));
-    m->tgt_embedding = m->src_embedding; /* one for both sides */
-    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->tgt_embedding));
-    c->src_vocab_size = (int32_t)m->src_embedding->rows;
-    c->tgt_vocab_size = (int32_t)m->tgt_embedding->rows;
+    m->target.embedding = m->source.embedding; /* one for both sides */
+    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->target.embedding));
+    c->src_vocab_size = (int32_t)m->source.embedding->rows;
+    c->tgt_vocab_size = (int32_t)m->target.embedding->rows;
     if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(
-            tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model, &m->src_positions));
-        TFM__TRY(
-            tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model, &m->tgt_positions));
-        if (!m->tgt_positions.data) m->tgt_positions = m->src_positions;
-        c->max_positions = (int32_t)tfm__min(m->src_positions.dims[0], m->tgt_positions.dims[0]) -
-                           c->position_offset;
+        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model,
+                                  &m->source.positions));
+        TFM__TRY(tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model,
+                                  &m->target.positions));
+        if (!m->target.positions.data) m->target.positions = m->source.positions;
+        c->max_positions =
+            (int32_t)tfm__min(m->source.positions.dims[0], m->target.positions.dims[0]) -
+            c->position_offset;
         if (c->max_positions < 1)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'src_positions.weight' is %t, but "
                              "position_offset is %i",
-                             &m->src_positions, (int64_t)c->position_offset);
+                             &m->source.positions, (int64_t)c->position_offset);
     }
-    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->src_norm));
-    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->tgt_norm));
-    m->has_src_norm = tfm__has_norm(&m->src_norm);
-    m->has_tgt_norm = tfm__has_norm(&m->tgt_norm);
+    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->source.norm));
+    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->target.norm));
+    m->target.zero_start = c->start_embedding_zero;
+    m->source.has_norm = tfm__has_norm(&m->source.norm);
+    m->target.has_norm = tfm__has_norm(&m->target.norm);
     if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
         return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
-    m->tgt_embedding->is_factor = 1; /* tied */
-    m->generator.weight = tfm_tensor_2d(m->tgt_embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
+    m->target.embedding->is_factor = 1; /* tied */
+    m->generator.weight =
+        tfm_tensor_2d(m->target.embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
     return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
 }
 
@@ -7188,13 +7200,11 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
 
 /* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads
    may be NULL. */
-static void tfm__embed(const tfm_session *s, float *x, int is_target, const int32_t *ids,
+static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side, const int32_t *ids,
                        const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
-    const tfm_model *m = s->model;
-    const tfm_config *c = &m->config;
-    const tfm__matrix *E = is_target ? m->tgt_embedding : m->src_embedding;
+    const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = tfm__kernels_here();
-    const tfm_tensor *P = is_target ? &m->tgt_positions : &m->src_positions;
+    const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
     TFM_PART(EMBEDDING);
@@ -7203,17 +7213,15 @@ static void tfm__embed(const tfm_session *s, float *x, int is_target, const int3
             int64_t at = b * L + l, p = first + l;
             const float *position = NULL;
             float *row = x + at * D;
-            int zero = is_target && c->start_embedding_zero && p == 0;
-            if (zero) memset(row, 0, (size_t)D * sizeof *row);
-            else tfm__matrix_row(E, ids[at], row);
+            if (side->zero_start && p == 0) memset(row, 0, (size_t)D * sizeof *row);
+            else tfm__matrix_row(side->embedding, ids[at], row);
             if (scale != 1) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED)
                 position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
             else if (s->positions) position = s->positions + p * D;
             if (position && !(pads && pads[at] && c->pad_position_zero))
                 kernels->add(row, position, D);
-            if (is_target ? m->has_tgt_norm : m->has_src_norm)
-                kernels->norm(row, row, D, is_target ? &m->tgt_norm : &m->src_norm);
+            if (side->has_norm) kernels->norm(row, row, D, &side->norm);
         }
 }
 
@@ -7278,7 +7286,7 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         memset(&p, 0, sizeof p);
         p.B = B, p.L = L, p.D = D;
         p.self_masks = &masks, p.work = s->work;
-        tfm__embed(s, s->x, 0, s->group_ids, s->group_pads, B, L, 0);
+        tfm__embed(s, s->x, &s->model->source, s->group_ids, s->group_pads, B, L, 0);
         tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
                      attention ? attention->strides[0] : 0);
         for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
@@ -7347,7 +7355,7 @@ static void tfm__decode_group(tfm_session *s, int64_t b0, int64_t B, int64_t L, 
     memset(&p, 0, sizeof p);
     p.B = B, p.L = L, p.D = s->model->config.d_model, p.S = s->S;
     p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
-    tfm__embed(s, s->x, 1, ids, pads, B, L, 0);
+    tfm__embed(s, s->x, &s->model->target, ids, pads, B, L, 0);
     tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
 }
 
@@ -8256,7 +8264,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
         attention.strides[0] = 0; /* one layer's weights are wanted */
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
-        tfm__embed(s, s->x, 1, s->step_ids, NULL, s->n_step, 1, s->position);
+        tfm__embed(s, s->x, &s->model->target, s->step_ids, NULL, s->n_step, 1, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
         if (s->shortlist.n) tfm__shortlist_logits(s, &x);
@@ -9862,14 +9870,14 @@ static tfm_status tfm__pieces_as_ids(tfm__loader *l, const char *side, const tfm
 /* From the source's pieces to ids, by spelling. */
 static tfm_status tfm__map_source(tfm__loader *l) {
     tfm_model *m = l->model;
-    const tfm__vocabulary *pieces = &m->src_spm->vocabulary;
+    const tfm__vocabulary *pieces = &m->source.spm->vocabulary;
     void *memory;
     int32_t i;
-    TFM__TRY(tfm__pool_take(&m->pool, pieces->n, sizeof *m->src_ids, &memory, l->err));
-    m->src_ids = (int32_t *)memory;
+    TFM__TRY(tfm__pool_take(&m->pool, pieces->n, sizeof *m->source.ids, &memory, l->err));
+    m->source.ids = (int32_t *)memory;
     for (i = 0; i < pieces->n; i++)
-        m->src_ids[i] = tfm__find_token(&m->src_vocabulary, pieces->spellings[i].text,
-                                        pieces->spellings[i].size);
+        m->source.ids[i] = tfm__find_token(&m->source.vocabulary, pieces->spellings[i].text,
+                                           pieces->spellings[i].size);
     return TFM_OK;
 }
 
@@ -9877,20 +9885,21 @@ static tfm_status tfm__map_source(tfm__loader *l) {
 static tfm_status tfm__map_target(tfm__loader *l) {
     tfm_model *m = l->model;
     const tfm_config *c = &m->config;
-    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    const tfm__vocabulary *v = &m->target.vocabulary;
     void *memory;
     int32_t i;
-    TFM__TRY(tfm__pool_take(&m->pool, c->tgt_vocab_size, sizeof *m->tgt_pieces, &memory, l->err));
-    m->tgt_pieces = (int32_t *)memory;
+    TFM__TRY(
+        tfm__pool_take(&m->pool, c->tgt_vocab_size, sizeof *m->target.pieces, &memory, l->err));
+    m->target.pieces = (int32_t *)memory;
     for (i = 0; i < c->tgt_vocab_size; i++) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
-        m->tgt_pieces[i] = TFM__ID_DROPPED;
+        m->target.pieces[i] = TFM__ID_DROPPED;
         if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
-            m->tgt_pieces[i] = tfm__find_token(&m->tgt_spm->vocabulary, s->text, s->size);
+            m->target.pieces[i] = tfm__find_token(&m->target.spm->vocabulary, s->text, s->size);
     }
     for (i = 0; i < c->n_languages; i++)
         if (c->languages[i].id < c->tgt_vocab_size)
-            m->tgt_pieces[c->languages[i].id] = TFM__ID_DROPPED;
+            m->target.pieces[c->languages[i].id] = TFM__ID_DROPPED;
     return TFM_OK;
 }
 
@@ -9899,43 +9908,49 @@ static tfm_status tfm__map_target(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
+    m->source.name = "src", m->source.text = c->src_text, m->source.unk = c->src_unk;
+    m->source.start = c->src_start, m->source.end = c->src_end;
+    m->target.name = "tgt", m->target.text = c->tgt_text, m->target.unk = c->tgt_unk;
+    m->target.start = c->start, m->target.end = c->end;
     TFM__TRY(tfm__load_sentencepiece(l, "src_sentencepiece", "src_text",
-                                     c->src_text == TFM_TEXT_SENTENCEPIECE, NULL, &m->src_spm));
+                                     c->src_text == TFM_TEXT_SENTENCEPIECE, NULL, &m->source.spm));
     TFM__TRY(tfm__load_sentencepiece(l, "tgt_sentencepiece", "tgt_text",
-                                     c->tgt_text == TFM_TEXT_SENTENCEPIECE, m->src_spm,
-                                     &m->tgt_spm));
-    TFM__TRY(tfm__load_vocabulary(l, "src_vocabulary", c->src_vocab_size, &m->src_vocabulary));
-    TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->tgt_vocabulary));
+                                     c->tgt_text == TFM_TEXT_SENTENCEPIECE, m->source.spm,
+                                     &m->target.spm));
+    TFM__TRY(tfm__load_vocabulary(l, "src_vocabulary", c->src_vocab_size, &m->source.vocabulary));
+    TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->target.vocabulary));
     /* a vocabulary of words does not serve pieces */
-    if (!m->tgt_vocabulary.n && m->src_vocabulary.n && (m->src_spm || !m->tgt_spm)) {
+    if (!m->target.vocabulary.n && m->source.vocabulary.n && (m->source.spm || !m->target.spm)) {
         if (c->src_vocab_size != c->tgt_vocab_size)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'tgt_vocabulary' is missing, and "
                              "src_vocabulary has %i tokens, expected %i",
                              (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
-        m->tgt_vocabulary = m->src_vocabulary;
+        m->target.vocabulary = m->source.vocabulary;
     }
-    if ((m->tgt_vocabulary.n || m->tgt_spm) && !m->src_vocabulary.n && !m->src_spm)
+    if ((m->target.vocabulary.n || m->target.spm) && !m->source.vocabulary.n && !m->source.spm)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
-    if (m->src_spm && !m->tgt_spm && !m->tgt_vocabulary.n)
+    if (m->source.spm && !m->target.spm && !m->target.vocabulary.n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
-    if (m->src_spm && m->src_vocabulary.n) TFM__TRY(tfm__map_source(l));
-    else if (m->src_spm)
-        TFM__TRY(tfm__pieces_as_ids(l, "src", m->src_spm, c->src_vocab_size, &m->src_vocabulary));
-    if (m->tgt_spm && !m->tgt_vocabulary.n)
-        TFM__TRY(tfm__pieces_as_ids(l, "tgt", m->tgt_spm, c->tgt_vocab_size, &m->tgt_vocabulary));
-    if (m->tgt_spm) TFM__TRY(tfm__map_target(l));
-    c->has_text = m->src_vocabulary.n > 0;
+    if (m->source.spm && m->source.vocabulary.n) TFM__TRY(tfm__map_source(l));
+    else if (m->source.spm)
+        TFM__TRY(
+            tfm__pieces_as_ids(l, "src", m->source.spm, c->src_vocab_size, &m->source.vocabulary));
+    if (m->target.spm && !m->target.vocabulary.n)
+        TFM__TRY(
+            tfm__pieces_as_ids(l, "tgt", m->target.spm, c->tgt_vocab_size, &m->target.vocabulary));
+    if (m->target.spm) TFM__TRY(tfm__map_target(l));
+    c->has_text = m->source.vocabulary.n > 0;
     return TFM_OK;
 }
 
 /* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
 static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (s->model->src_spm) {
+    if (s->model->source.spm) {
         tfm_arena need = tfm_arena_measuring();
         tfm__spm_work work;
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        TFM__TRY(tfm__spm_take(s->model->src_spm, bytes, &need, &work, err));
+        TFM__TRY(tfm__spm_take(s->model->source.spm, bytes, &need, &work, err));
         s->text_scratch_size = need.peak;
         TFM__TRY(tfm__take_bytes(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
     }
@@ -10106,12 +10121,12 @@ static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text,
     if (!scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: SentencePiece needs a scratch arena");
     used = scratch->used;
-    status = tfm__spm_cut(model->src_spm, text, size, scratch, &work, err);
+    status = tfm__spm_cut(model->source.spm, text, size, scratch, &work, err);
     scratch->used = used;
     if (status != TFM_OK || scratch->measuring) return status;
     memset(&to, 0, sizeof to);
-    to.ids = model->src_ids, to.v = &model->src_vocabulary, to.unk = c->src_unk;
-    n = tfm__spm_emit(model->src_spm, &work, &to, NULL);
+    to.ids = model->source.ids, to.v = &model->source.vocabulary, to.unk = c->src_unk;
+    n = tfm__spm_emit(model->source.spm, &work, &to, NULL);
     if (n < 0)
         return tfm__fail(err, TFM_E_TOKEN,
                          "a piece of the text is not in src_vocabulary, and the model has no "
@@ -10123,7 +10138,7 @@ static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text,
     *count = (int32_t)(n ? n + extra : 0);
     if (n == 0) return TFM_OK;
     memcpy(ids, leading, (size_t)n_leading * sizeof *ids);
-    (void)tfm__spm_emit(model->src_spm, &work, &to, ids + n_leading);
+    (void)tfm__spm_emit(model->source.spm, &work, &to, ids + n_leading);
     if (c->src_end >= 0) ids[n_leading + n] = c->src_end;
     return TFM_OK;
 }
@@ -10144,7 +10159,7 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     int pass;
     if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
-    c = &model->config, v = &model->src_vocabulary;
+    c = &model->config, v = &model->source.vocabulary;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
     TFM__TRY(tfm__check_text(text, size, "text", err));
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
@@ -10213,7 +10228,7 @@ static int32_t tfm__longest_token(const tfm_model *m, const char *text, int64_t 
                                   int64_t longest, int64_t *bytes) {
     const tfm_config *c = &m->config;
     for (*bytes = tfm__min(size, longest); *bytes > 0; --*bytes) {
-        int32_t id = tfm__find_token(&m->tgt_vocabulary, text, *bytes);
+        int32_t id = tfm__find_token(&m->target.vocabulary, text, *bytes);
         if (id >= 0 && id != c->tgt_pad && id != c->tgt_unk && id != c->start && id != c->end)
             return id;
     }
@@ -10224,7 +10239,7 @@ static int32_t tfm__longest_token(const tfm_model *m, const char *text, int64_t 
 /* Pieces without SentencePiece; counts only where ids is NULL. -1: unknown, and no id for that. A
    run of unknown characters is one token. */
 static int64_t tfm__match_pieces(const tfm_model *m, const char *text, int64_t size, int32_t *ids) {
-    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    const tfm__vocabulary *v = &m->target.vocabulary;
     int64_t longest = 0, at, n = 0, i, bytes;
     int known = 1;
     for (i = 0; i < v->n_spellings; i++) longest = tfm__max(longest, v->spellings[i].size);
@@ -10246,8 +10261,8 @@ static int64_t tfm__match_tokens(const tfm_model *m, tfm_text_kind kind, const c
     tfm_text token;
     size_t at = 0;
     int64_t n = 0;
-    while (tfm__next_token(&m->tgt_vocabulary, kind, text, size, &at, &token)) {
-        int32_t id = tfm__find_token(&m->tgt_vocabulary, token.data, (int64_t)token.size);
+    while (tfm__next_token(&m->target.vocabulary, kind, text, size, &at, &token)) {
+        int32_t id = tfm__find_token(&m->target.vocabulary, token.data, (int64_t)token.size);
         if (id < 0) id = m->config.tgt_unk;
         if (id < 0) return -1;
         if (ids) ids[n] = id;
@@ -10280,9 +10295,9 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     used = scratch ? scratch->used : 0;
     memset(&work, 0, sizeof work);
     memset(&to, 0, sizeof to);
-    to.v = &model->tgt_vocabulary, to.unk = c->tgt_unk, to.by_spelling = 1;
+    to.v = &model->target.vocabulary, to.unk = c->tgt_unk, to.by_spelling = 1;
     if (kind == TFM_TEXT_SENTENCEPIECE)
-        status = tfm__spm_cut(model->tgt_spm, text, (int64_t)size, scratch, &work, err);
+        status = tfm__spm_cut(model->target.spm, text, (int64_t)size, scratch, &work, err);
     else if (kind == TFM_TEXT_PIECES)
         status = tfm_arena_take(scratch, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err);
     if (scratch) scratch->used = used;
@@ -10290,7 +10305,7 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     if (marked) n_marked = tfm__mark_words(text, size, (char *)marked);
     for (pass = 0; pass < 2; pass++) {
         int32_t *out = pass ? ids : NULL;
-        if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->tgt_spm, &work, &to, out);
+        if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->target.spm, &work, &to, out);
         else if (marked) n = tfm__match_pieces(model, (const char *)marked, n_marked, out);
         else n = tfm__match_tokens(model, kind, text, size, out);
         if (n < 0)
@@ -10348,14 +10363,14 @@ static int32_t tfm__source_token(const tfm__unknowns *u, int32_t at, tfm_text *t
     int32_t i = 0, begin, end;
     int bytes;
     if (u->kind != TFM_TEXT_SENTENCEPIECE) {
-        for (; tfm__next_token(&m->src_vocabulary, u->kind, u->source.data, u->source.size, &offset,
-                               token);
+        for (; tfm__next_token(&m->source.vocabulary, u->kind, u->source.data, u->source.size,
+                               &offset, token);
              i++)
             if (i == at) return 1;
         return at < 0 ? i : 0;
     }
     for (begin = 0; begin < u->work.n; begin = end) {
-        end = tfm__spm_token_end(m->src_spm, &u->work, begin, &bytes);
+        end = tfm__spm_token_end(m->source.spm, &u->work, begin, &bytes);
         token->data = u->work.text + begin, token->size = (size_t)(end - begin);
         if (at >= i && at < i + (bytes ? end - begin : 1)) return 1;
         i += bytes ? end - begin : 1;
@@ -10384,13 +10399,13 @@ static int tfm__is_special(const tfm_model *m, int32_t id) {
    may be NULL. */
 static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
                         const tfm__unknowns *unknowns, char *out) {
-    const tfm__vocabulary *v = &m->tgt_vocabulary;
+    const tfm__vocabulary *v = &m->target.vocabulary;
     tfm__joined j;
     int64_t i;
-    if (form == TFM_FORM_TEXT && m->tgt_spm) {
+    if (form == TFM_FORM_TEXT && m->target.spm) {
         tfm__spm_decoder d;
         memset(&d, 0, sizeof d);
-        d.p = m->tgt_spm, d.v = v, d.pieces = m->tgt_pieces, d.ids = ids, d.n = n;
+        d.p = m->target.spm, d.v = v, d.pieces = m->target.pieces, d.ids = ids, d.n = n;
         if (unknowns) d.replace = tfm__replace_unknown, d.context = unknowns;
         return tfm__spm_decode(&d, out);
     }
@@ -10455,8 +10470,8 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     if (form == TFM_FORM_TEXT)
         TFM__TRY(tfm__take_language(c, &u->source.data, &u->source.size, &language, err));
     if (u->kind == TFM_TEXT_SENTENCEPIECE)
-        TFM__TRY(tfm__spm_cut(s->model->src_spm, u->source.data, (int64_t)u->source.size, &scratch,
-                              &u->work, err));
+        TFM__TRY(tfm__spm_cut(s->model->source.spm, u->source.data, (int64_t)u->source.size,
+                              &scratch, &u->work, err));
     u->leading = s->src_lengths[row] - (c->src_end >= 0) - tfm__source_token(u, -1, &token);
     return TFM_OK;
 }
@@ -10496,7 +10511,7 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
             status = tfm__fail(&inner, TFM_E_TOO_LONG,
                                "text has %i bytes after normalization, the session takes %i (%i "
                                "for each of max_source tokens)",
-                               tfm__spm_normalize(s->model->src_spm, texts[i].data,
+                               tfm__spm_normalize(s->model->source.spm, texts[i].data,
                                                   (int64_t)texts[i].size, NULL, 0),
                                (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
         if (status != TFM_OK && n > 1)

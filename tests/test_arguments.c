@@ -879,8 +879,8 @@ static void weights(void) {
         for (k = 0; strcmp(w.entries[k].name, "src_positions.weight") != 0;) k++;
         data = tiny_bytes(&w, &size);
         must(tfm_model_load(&model, data, size, NULL, &err));
-        CHECK(model->src_positions.dtype == TFM_F32 && model->config.max_positions == 9 &&
-                  fabsf(((float *)model->src_positions.data)[179]) < 2,
+        CHECK(model->source.positions.dtype == TFM_F32 && model->config.max_positions == 9 &&
+                  fabsf(((float *)model->source.positions.data)[179]) < 2,
               "learned positions of F16");
         tfm_model_free(model), model = NULL;
     }
