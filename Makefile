@@ -5,6 +5,7 @@
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-peers    what others compute of the same weights (Python)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
+# make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
 MAKEFLAGS += -j2
 CC = cc
@@ -84,6 +85,12 @@ fuzz: $(FUZZ:%=build/fuzz_%)
 build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h) | build
 	$(FUZZ_CC) -I. -Itools -Itests $< -o $@ $(LDLIBS)
 
+SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian) $(MODEL):examples/demo.txt $(GERMAN):examples/demo-de.txt
+soak: build/soak
+	build/soak $(SECONDS) $(SOAK)
+build/soak: tests/soak.c tests/test.h | build
+	$(COMPILE) $< -o $@ $(LINK) -pthread
+
 # The C tests alone. gcov knows the branches of gcc's code.
 COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 coverage: | build
@@ -101,4 +108,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy test-python test-peers fuzz coverage install clean
+.PHONY: all demo test test-c toy test-python test-peers fuzz soak coverage install clean

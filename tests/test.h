@@ -44,6 +44,27 @@ static int TEST_UNUSED test_done(const char *program) {
     return test_failed ? 1 : 0;
 }
 
+/* Pages of memory that are this process's alone; 0 where the system does not say, or a sanitizer keeps
+   books that grow. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define TEST_SANITIZED
+#endif
+#endif
+static long TEST_UNUSED test_pages(void) {
+    long all = 0, shared = 0;
+#if defined(__linux__) && !defined(TEST_SANITIZED)
+    FILE *stream = fopen("/proc/self/statm", "r");
+    if (!stream) return 0;
+    if (fscanf(stream, "%*d %ld %ld", &all, &shared) != 2) all = shared = 0;
+    fclose(stream);
+#endif
+    return all - shared;
+}
+
 /* ---- golden files: only with transformer.h ---- */
 #ifdef TRANSFORMER_H
 

@@ -5,18 +5,6 @@
 
 enum { TOKENS = 4096, PERIOD = 64, TEXTS = 48, MOST_WORDS = 6 };
 
-/* Pages of memory that are this process's alone, 0 where the system does not say. */
-static long own_pages(void) {
-    long all = 0, shared = 0;
-#ifdef __linux__
-    FILE *stream = fopen("/proc/self/statm", "r");
-    if (!stream) return 0;
-    if (fscanf(stream, "%*d %ld %ld", &all, &shared) != 2) all = shared = 0;
-    fclose(stream);
-#endif
-    return all - shared;
-}
-
 static tfm_model *text_model(const tfm_allocator *allocator) {
     tfm_model_options options;
     tiny t = tiny_default();
@@ -74,11 +62,9 @@ static void many_sentences(long sentences) {
             differ += tfm_translate(s, "one seven", text, sizeof text, &err) != TFM_E_TOKEN;
         must(tfm_translate(s, texts[k], text, sizeof text, &err));
         differ += strcmp(text, first[k]) != 0;
-#ifndef __SANITIZE_ADDRESS__ /* whose own bookkeeping grows */
-        if (i == sentences / 10) before = own_pages();
-#endif
+        if (i == sentences / 10) before = test_pages();
     }
-    after = own_pages();
+    after = test_pages();
     CHECK(differ == 0, "%ld short sentences through one session, each as the first time",
           sentences);
     CHECK(counter.calls == 1 && counter.live == 1 && model_counter.calls == calls,
