@@ -835,8 +835,8 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 typedef struct tfm_model tfm_model;
 
 typedef enum tfm_text_kind {
-    TFM_TEXT_WORDS,        /* tokens stand between white space */
-    TFM_TEXT_CHARACTERS,   /* a token for each Unicode character; white space is U+2581 */
+    TFM_TEXT_WORDS,        /* tokens stand between whitespace */
+    TFM_TEXT_CHARACTERS,   /* a token for each Unicode character; whitespace is U+2581 */
     TFM_TEXT_PIECES,       /* targets only: tokens are joined as they are; U+2581 becomes a space */
     TFM_TEXT_SENTENCEPIECE /* as the SentencePiece model in the file does it */
 } tfm_text_kind;
@@ -1654,7 +1654,7 @@ static tfm_status tfm__check_tensor(const tfm_tensor *t, const char *name, tfm_d
                                     int min_rank, int max_rank, tfm_error *err) {
     int64_t count = 1;
     int i;
-    if (!t) return tfm__fail(err, TFM_E_ARGUMENT, "%s: no tensor", name);
+    if (!t) return tfm__fail(err, TFM_E_ARGUMENT, "%s is NULL", name);
     if (t->dtype != dtype)
         return tfm__fail(err, TFM_E_DTYPE, "%s is %s, expected %s", name, tfm_dtype_name(t->dtype),
                          tfm_dtype_name(dtype));
@@ -3771,7 +3771,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
                                  const int32_t *lengths, tfm_error *err) {
     tfm__rows rows;
     int64_t end;
-    if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options: none given");
+    if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
     if ((int)options->kind < 0 || options->kind > TFM_POSITIONS_NONE)
         return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %i, no kind of positions",
@@ -3947,7 +3947,7 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
     tfm_tensor expected;
     tfm__rows from, to;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     expected = *x;
     TFM__TRY(tfm__check_linear(weights, "linear", from.D, &expected.dims[x->rank - 1], err));
     TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
@@ -4001,8 +4001,7 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     tfm_status status;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
-    if (!weights || !scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__check_ffn(weights, from.D, err));
     used = scratch->used;
     status =
@@ -4023,7 +4022,7 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
 /* The mask that a helper fills, and where it fills it from. */
 static tfm_status tfm__check_mask_out(const tfm_tensor *mask, const void *from, tfm_error *err) {
     TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
-    return from ? TFM_OK : tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths: none given");
+    return from ? TFM_OK : tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
 }
 
 TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
@@ -4321,7 +4320,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     float *scores;
     int r;
     memset(&a, 0, sizeof a);
-    if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch: none given");
+    if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL");
     TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, r, r, err));
@@ -4362,7 +4361,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     tfm_linear_weights *parts[3];
     int64_t E;
     int i;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_F32, 2, 2, err));
     E = in_proj_weight->dims[0] / 3;
     if (in_proj_weight->dims[0] % 3)
@@ -4512,8 +4511,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     int64_t B, T, S, HK, HW, width, strides[3];
     tfm_status status;
     size_t used;
-    if (!weights || !scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     B = q.B, T = q.L, S = k.L;
@@ -4747,7 +4745,7 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
 static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tfm__sizes *z,
                                      tfm_error *err) {
     int32_t i;
-    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers: none given");
+    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
     for (i = 0; i < w->n_layers; i++) {
         const tfm_encoder_layer_weights *l = &w->layers[i];
         const tfm_norm_weights *norms[2];
@@ -4762,7 +4760,7 @@ static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tf
 static tfm_status tfm__check_decoder(const tfm_decoder_weights *w, int64_t D, int64_t memory,
                                      tfm__sizes *z, tfm_error *err) {
     int32_t i;
-    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers: none given");
+    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
     for (i = 0; i < w->n_layers; i++) {
         const tfm_decoder_layer_weights *l = &w->layers[i];
         const tfm_norm_weights *norms[3];
@@ -4789,8 +4787,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     int32_t i;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
-    if (!weights || !scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     TFM__TRY(tfm__check_encoder(weights, from.D, &z, err));
@@ -4838,7 +4835,7 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
     one.layers = weights;
     one.n_layers = 1;
     one.norm = NULL;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
@@ -4862,8 +4859,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     memset(&p, 0, sizeof p);
     memset(&self, 0, sizeof self);
     memset(&cross, 0, sizeof cross);
-    if (!weights || !scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch: none given");
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     TFM__TRY(tfm__check_tensor(memory, "memory", TFM_F32, 3, 3, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
@@ -4921,7 +4917,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
     one.layers = weights;
     one.n_layers = 1;
     one.norm = NULL;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights: none given");
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     return tfm_decoder(out, tfm__as_stack(self_attention, &self_stack),
                        tfm__as_stack(cross_attention, &cross_stack), &one, x, memory, self_masks,
                        cross_masks, scratch, err);
@@ -4990,7 +4986,7 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 /* >>json ==========================================================================================
    19. JSON
    A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
-   Each function skips white space first and returns 0 at a fault, with at on the faulty byte.
+   Each function skips whitespace first and returns 0 at a fault, with at on the faulty byte.
    ============================================================================================== */
 
 enum { TFM__JSON_DEPTH = 64 };
@@ -5305,14 +5301,15 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
                                   tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
     int have_dtype = 0, have_shape = 0, have_offsets = 0, i;
-    if (!tfm__json_take(j, '{')) return tfm__json_fault(j, "no entry", e->name, err);
+    if (!tfm__json_take(j, '{'))
+        return tfm__json_fault(j, "the entry is not an object", e->name, err);
     if (!tfm__json_take(j, '}')) {
         do {
             (void)tfm__json_string(j, spare);
             (void)tfm__json_take(j, ':');
             if (strcmp(spare, "dtype") == 0) {
                 if (have_dtype++ || !tfm__json_string(j, spare))
-                    return tfm__json_fault(j, "bad or second dtype", e->name, err);
+                    return tfm__json_fault(j, "bad or duplicate dtype", e->name, err);
                 for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0; i++) {
                 }
                 if (i == TFM_DTYPE_COUNT)
@@ -5322,11 +5319,11 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
             } else if (strcmp(spare, "shape") == 0) {
                 e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
                 if (e->rank < 0)
-                    return tfm__json_fault(j, "bad or second shape (at most 8 sizes)", e->name,
+                    return tfm__json_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name,
                                            err);
             } else if (strcmp(spare, "data_offsets") == 0) {
                 if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
-                    return tfm__json_fault(j, "bad or second data_offsets", e->name, err);
+                    return tfm__json_fault(j, "bad or duplicate data_offsets", e->name, err);
             } else {
                 (void)tfm__json_skip(j, 2);
             }
@@ -5367,7 +5364,7 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
     tfm__json ahead = *j;
     void *memory, **sorted;
     int64_t i, n = tfm__json_members(&ahead);
-    if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is no object", "", err);
+    if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is not an object", "", err);
     TFM__TRY(tfm__pool_take(&f->pool, 2 * n, sizeof(char *), &memory, err));
     f->metadata = (const char **)memory;
     f->n_metadata = n;
@@ -5378,7 +5375,7 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
         f->metadata[2 * i] = tfm__keep_string(f, used);
         (void)tfm__json_take(j, ':');
         if (!tfm__json_string(j, f->strings + *used))
-            return tfm__json_fault(j, "the value is no string", f->metadata[2 * i], err);
+            return tfm__json_fault(j, "the value is not a string", f->metadata[2 * i], err);
         f->metadata[2 * i + 1] = tfm__keep_string(f, used);
     }
     (void)tfm__json_take(j, '}');
@@ -5388,7 +5385,7 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
     tfm__sort(sorted, n, tfm__compare_strings);
     for (i = 1; i < n; i++)
         if (strcmp((const char *)sorted[i - 1], (const char *)sorted[i]) == 0)
-            return tfm__fail(err, TFM_E_FORMAT, "metadata key '%s' stands twice",
+            return tfm__fail(err, TFM_E_FORMAT, "duplicate metadata key '%s'",
                              (const char *)sorted[i]);
     return TFM_OK;
 }
@@ -5428,7 +5425,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
         (void)tfm__json_string(&j, f->strings + used);
         (void)tfm__json_take(&j, ':');
         if (strcmp(f->strings + used, "__metadata__") == 0) {
-            if (have_metadata++) return tfm__json_fault(&j, "a second __metadata__", "", err);
+            if (have_metadata++) return tfm__json_fault(&j, "duplicate __metadata__", "", err);
             TFM__TRY(tfm__read_metadata(f, &j, &used, err));
             continue;
         }
@@ -5441,7 +5438,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     return TFM_OK;
 }
 
-/* The data section is covered without holes and overlaps, and no name stands twice. */
+/* The data section is covered without holes and overlaps, and no name is a duplicate. */
 static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
     int64_t i, at = 0;
     tfm__sort(f->by_offset, f->n_entries, tfm__compare_offsets);
@@ -5453,7 +5450,7 @@ static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
                              e->name, e->begin, at, e->begin < at ? "overlap" : "hole");
         at = e->end;
         if (i && tfm__compare_names(f->by_name[i - 1], f->by_name[i]) == 0)
-            return tfm__fail(err, TFM_E_FORMAT, "tensor name '%s' stands twice",
+            return tfm__fail(err, TFM_E_FORMAT, "duplicate tensor name '%s'",
                              ((const tfm__entry *)f->by_name[i])->name);
     }
     if (at != f->size)
@@ -5468,7 +5465,7 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
     int i;
     if (size < 8)
         return tfm__fail(err, TFM_E_FORMAT,
-                         "%i bytes are no safetensors file: its header length "
+                         "%i bytes are not a safetensors file: its header length "
                          "alone takes 8",
                          size);
     for (i = 7; i >= 0; i--) n = n << 8 | bytes[i];
@@ -5554,7 +5551,7 @@ static tfm_status tfm__read_file(const char *path, tfm__pool *pool, void **data,
                                  tfm_error *err) {
     FILE *stream;
     tfm_status status;
-    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
     stream = fopen(path, "rb");
     if (!stream) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
     status = tfm__read_stream(stream, path, pool, data, size, err);
@@ -5569,7 +5566,7 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
     void *data;
     int64_t size;
     pool.blocks = NULL;
-    if (!file) return tfm__fail(err, TFM_E_ARGUMENT, "file: no place for it");
+    if (!file) return tfm__fail(err, TFM_E_ARGUMENT, "file is NULL");
     TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
     TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
     return tfm__open_in_pool(file, &pool, data, size, err);
@@ -5673,7 +5670,9 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
     const tfm__entry *e = tfm__entry_at(file, i);
     const unsigned char *bytes;
     int64_t n;
-    if (!e || !out) return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i, or no place for it", i);
+    if (!e)
+        return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
+    if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
     bytes = file->data + e->begin;
     n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
     if (want == TFM_F32 && tfm__is_float(e->dtype)) {
@@ -5773,11 +5772,12 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
     tfm__json ahead = *j;
     void *memory;
     int32_t *ids, id, n = 0;
-    if (!tfm__json_take(&ahead, '[')) return tfm__config_fault("suppressed", "is no list", "", err);
+    if (!tfm__json_take(&ahead, '['))
+        return tfm__config_fault("suppressed", "is not a list", "", err);
     if (!tfm__json_take(&ahead, ']')) {
         do {
             if (!tfm__read_int32(&ahead, &id))
-                return tfm__config_fault("suppressed", "is no list of ids", "", err);
+                return tfm__config_fault("suppressed", "is not a list of ids", "", err);
             n++;
         } while (tfm__json_take(&ahead, ','));
     }
@@ -5805,7 +5805,7 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
     char *codes;
     int64_t n = tfm__json_members(&ahead);
     int32_t i, k;
-    if (n < 0) return tfm__config_fault("languages", "is no object", "", err);
+    if (n < 0) return tfm__config_fault("languages", "is not an object", "", err);
     if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", err);
     TFM__TRY(tfm__pool_take(pool, n, sizeof *languages, &memory, err));
     c->languages = languages = (tfm_language *)memory;
@@ -5820,7 +5820,7 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
                                      err);
         for (k = 0; k < i; k++)
             if (strcmp(languages[k].code, spare) == 0)
-                return tfm__config_fault("languages", "has twice the code ", spare, err);
+                return tfm__config_fault("languages", "has the duplicate code ", spare, err);
         languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, spare);
         if (!tfm__read_int32(j, &languages[i].id))
             return tfm__config_fault("languages", "has no id for ", spare, err);
@@ -5852,7 +5852,7 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
     } else if (kind & TFM__FIELD_NUMBER) {
         if (!tfm__json_number(j, &v->number, &integer, &whole) || !(v->number < 1e30) ||
             !(v->number > -1e30))
-            return tfm__config_fault(name, "is no number", "", err);
+            return tfm__config_fault(name, "is not a number", "", err);
     } else {
         return tfm__config_fault(name, "is not one of ", words, err);
     }
@@ -5936,7 +5936,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
             field++;
         if (field == TFM__N_FIELDS)
             return tfm__config_fault(spare, "is not a known field", "", err);
-        if (values[field].seen++) return tfm__config_fault(spare, "stands twice", "", err);
+        if (values[field].seen++) return tfm__config_fault(spare, "is a duplicate key", "", err);
         if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
         else if (field == tfm__field_languages)
             TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
@@ -6701,7 +6701,7 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
     void *data = MAP_FAILED;
     tfm_status status;
     int file = path ? open(path, O_RDONLY) : -1;
-    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path: none given");
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
     if (file < 0) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
     if (fstat(file, &about) == 0 && about.st_size > 0)
         data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
@@ -6721,7 +6721,7 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     void *data;
     int64_t size;
     pool.blocks = NULL;
-    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: no place for it");
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
 #ifdef TRANSFORMER_MMAP
     if (options && options->map) return tfm__load_mapped(model, path, options, err);
 #endif
@@ -7034,7 +7034,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     const tfm_allocator *allocator;
     int32_t most;
     void *memory;
-    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model: none given");
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
     if (options) o = *options;
@@ -7086,7 +7086,7 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
                                      size_t *bytes, tfm_error *err) {
     tfm_session plan;
     tfm_arena arena;
-    if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes: no place for them");
+    if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes is NULL");
     TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
     *bytes = arena.peak;
     return TFM_OK;
@@ -7110,7 +7110,7 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     tfm_session plan, *s;
     tfm_arena arena;
     void *memory = NULL, *place;
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: no place for it");
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
@@ -7314,7 +7314,7 @@ static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_erro
 }
 
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__set_source(session, src, err));
     tfm__run_encoder(session, 0, NULL);
     return TFM_OK;
@@ -7371,8 +7371,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     tfm__rows out;
     int64_t b0, per, T, D;
     int holes;
-    if (!s || !src || !tgt)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt: none given");
+    if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt is NULL");
     m = s->model, c = &m->config, D = c->d_model;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
@@ -7990,7 +7989,8 @@ static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, c
                                  int32_t row, tfm_error *err) {
     int32_t i;
     if (n < 0 || (n > 0 && !ids))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i ids, but none given", name, (int64_t)n);
+        return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL",
+                         name, (int64_t)n);
     for (i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < vocab) continue;
         if (row >= 0)
@@ -8031,7 +8031,9 @@ static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_op
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
     if (o->n_shortlist < 0 || (o->n_shortlist > 0 && !o->shortlist))
-        return tfm__fail(err, TFM_E_ARGUMENT, "shortlist: %i ids, but none given",
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         o->n_shortlist < 0 ? "shortlist: %i ids"
+                                            : "shortlist: %i ids, but it is NULL",
                          (int64_t)o->n_shortlist);
     if (o->n_shortlist > l->most)
         return tfm__fail(err, TFM_E_TOO_LONG,
@@ -8165,7 +8167,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     int32_t b, i;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src: none given");
+    if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src is NULL");
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
@@ -8239,7 +8241,7 @@ static void tfm__store_attention(tfm_session *s) {
 /* One position of all hypotheses that run: a decoder pass of one position each. */
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
-    if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running: none given");
+    if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
     if (s->n_running) {
         const tfm_model *m = s->model;
@@ -8311,7 +8313,7 @@ static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, cons
     int64_t first;
     int32_t n = tfm_result_count(s, row);
     memset(leaf, 0, sizeof *leaf);
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
     if (row < 0 || row >= s->B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
@@ -8333,7 +8335,7 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
                                   tfm_result *result, tfm_error *err) {
     tfm__leaf leaf;
     int32_t *ids;
-    if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result: no place for it");
+    if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
     TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_result_get", &leaf, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__walk_tokens(session, &leaf, ids);
@@ -8373,7 +8375,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     const tfm_config *c;
     tfm__leaf leaf;
     int32_t t, i, best;
-    if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources: no place for them");
+    if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
     TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &leaf, err));
     c = &session->model->config;
     for (t = 0; t < leaf.length; t++) {
@@ -8427,7 +8429,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     const tfm_config *c;
     int64_t b0, b, i, per, L;
     if (!s || !src || !tgt || !out)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out: none given");
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out is NULL");
     c = &s->model->config;
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
@@ -8618,7 +8620,7 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused;
-    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: white space goes behind */
+    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: whitespace goes behind */
     int joins_before, joins_after;          /* some piece has a space behind, before other text */
     int32_t unk, bytes[256];
     float unk_score;
@@ -8756,7 +8758,7 @@ static tfm_status tfm__spm_message(const tfm__spm_reader *r, const char *part, t
                              (int64_t)(w.at - r->begin), part ? part : "a piece");
         for (i = 0; i < n && known[i].number != f.number;) i++;
         if (i == n) continue;
-        if (fields[i].number) return tfm__spm_fault(r, part, known[i].name, " stands twice");
+        if (fields[i].number) return tfm__spm_fault(r, part, "duplicate ", known[i].name);
         if (f.type != known[i].type)
             return tfm__spm_fault(r, part, known[i].name, " has the wrong wire type");
         fields[i] = f;
@@ -9105,10 +9107,11 @@ static tfm_status tfm__spm_finish(const tfm__spm_reader *r, tfm__sentencepiece *
     unsigned types = users | 1u << TFM__PIECE_NORMAL;
     tfm__vocabulary *v = &p->vocabulary;
     int64_t i;
-    if (p->unk < 0) return tfm__spm_fault(r, "pieces", "none has the type unknown", "");
+    if (p->unk < 0) return tfm__spm_fault(r, "pieces", "the unknown piece is missing", "");
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s, pieces: none is byte %i", r->name, i);
+            return tfm__fail(r->err, TFM_E_TENSOR, "%s, pieces: the piece of byte %i is missing",
+                             r->name, i);
     tfm__sort(v->sorted, v->n, tfm__compare_spellings);
     for (i = 1; i < v->n; i++)
         if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
@@ -9122,7 +9125,7 @@ static tfm_status tfm__spm_finish(const tfm__spm_reader *r, tfm__sentencepiece *
     if (p->bpe) types |= 1u << TFM__PIECE_UNUSED; /* on the way to longer ones */
     TFM__TRY(tfm__trie_build(r, p, types, &p->trie));
     TFM__TRY(tfm__trie_build(r, p, users, &p->users));
-    if (!p->trie.units) return tfm__spm_fault(r, "pieces", "none is of the type normal", "");
+    if (!p->trie.units) return tfm__spm_fault(r, "pieces", "normal pieces are missing", "");
     tfm__spm_plain(p);
     tfm__spm_joins(p);
     return TFM_OK;
@@ -9159,10 +9162,10 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
             if (f.value < 3) return tfm__spm_fault(r, NULL, "it is empty", "");
             continue;
         }
-        if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "stands twice", "");
+        if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "duplicate field", "");
         parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
     }
-    if (n == 0) return tfm__spm_fault(r, "pieces", "none", "");
+    if (n == 0) return tfm__spm_fault(r, "pieces", "missing", "");
     r->piece = -1;
     for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
         if (!parts[i].at) parts[i].at = parts[i].end = bytes;
@@ -9269,7 +9272,7 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n) {
     o->n += n;
 }
 
-/* The rules for white space: none at the front, one between words, none at the end (where
+/* The rules for whitespace: none at the front, one between words, none at the end (where
    normalizer_spec says so); a mark for each that is left, and one more before or behind the whole.
    Returns the bytes that the result has; it is complete where that is not over capacity, and else
    counted up to three bytes too high. */
@@ -9964,14 +9967,14 @@ static int tfm__is_space(uint32_t c) {
            c == 0x205F || c == 0x3000;
 }
 
-/* Steps to the next token of text (valid UTF-8) from *at; 0 at the end. White space between
+/* Steps to the next token of text (valid UTF-8) from *at; 0 at the end. Whitespace between
    characters is a token where the vocabulary has one for it, and else nothing. */
 static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const char *text,
                            size_t size, size_t *at, tfm_text *token) {
     size_t begin = *at, i = *at;
     uint32_t c = 0;
     int n = 0;
-    /* white space before the token; after it, text[i] begins a character of n bytes */
+    /* whitespace before the token; after it, text[i] begins a character of n bytes */
     while (i < size && (n = tfm__utf8_next(text + i, size - i, &c), tfm__is_space(c)))
         i += (size_t)n;
     if (i >= size) return 0;
@@ -10048,7 +10051,7 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
                                      tfm_error *err) {
     const tfm_config *c;
     int32_t from = -1, into = -1;
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session: none given");
+    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     c = &session->model->config;
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
@@ -10575,7 +10578,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err) {
     tfm_text in, translated;
-    if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text: none given");
+    if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text is NULL");
     in.data = text, in.size = strlen(text);
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }

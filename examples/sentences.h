@@ -4,18 +4,18 @@
        const char *sentence;
        while (next_sentence(text, size, &at, &sentence, &length)) ...
 
-   Sentences are slices of the text, in order, without white space around them; between them is
-   nothing but white space. Text is UTF-8; a byte that is not counts as a letter, and a character is
+   Sentences are slices of the text, in order, without whitespace around them; between them is
+   nothing but whitespace. Text is UTF-8; a byte that is not counts as a letter, and a character is
    never cut. Nothing is allocated, and no language has to be named.
 
    The rules. A sentence ends
-    1. at a blank line, and at the end of the text. A single newline is white space like any other.
+    1. at a blank line, and at the end of the text. A single newline is whitespace like any other.
     2. behind the stops of scripts without spaces, and others that mean nothing else: 。！？ ؟ । and
        so on, whatever follows but a comma; not where a closing bracket and a Japanese particle
        follow: 「はい。」と言った。
-    3. behind ! ? and an ellipsis, with white space after it and no lower-case letter behind that:
+    3. behind ! ? and an ellipsis, with whitespace after it and no lower-case letter behind that:
        "Really?" he asked. — Да! — сказал он.
-    4. behind a full stop, with white space after it and no lower-case letter or digit of a date
+    4. behind a full stop, with whitespace after it and no lower-case letter or digit of a date
        behind that, unless it belongs to its word:
        a number that begins the sentence (1. Open the box), stands before another (3. 10. 1990), or
        before a month or the like (3. Mai); a single letter or several with stops between them (J.
@@ -235,7 +235,7 @@ static int sentence_stop_belongs(const char *word, size_t size, int is_first, co
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* The end of white space from at; *newlines in it. */
+/* The end of whitespace from at; *newlines in it. */
 static size_t sentence_skip_space(const char *text, size_t size, size_t at, int *newlines) {
     uint32_t c;
     size_t n;

@@ -570,7 +570,7 @@ static void tensors(void) {
         uint16_t out[7];
         uint32_t c = 7;
         tfm__narrow((unsigned char *)out, odd, TFM_F16, 7), out[0] &= 0x7FFF;
-        CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of what is no number, infinite or large");
+        CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of NaN, infinite or large");
         tfm__narrow((unsigned char *)out, odd, TFM_BF16, 7), out[0] &= 0x7FFF;
         CHECK(memcmp(out, bf16, sizeof out) == 0, "and BF16");
         CHECK(tfm__utf8_next("a", 0, &c) == 0 && c == 7, "no character in no bytes");
@@ -897,7 +897,7 @@ static void weights(void) {
 
 /* ---- text ---- */
 
-/* White space and what lies beside it. */
+/* Whitespace and what lies beside it. */
 static void spaces(void) {
     static const uint32_t white[] = {9,      10,     11,     12,     13,     32,
                                      0x85,   0xA0,   0x1680, 0x2000, 0x200A, 0x2028,
@@ -910,7 +910,7 @@ static void spaces(void) {
     int32_t ids[8], count = -1;
     size_t i, n;
     int good = 1;
-    SECTION("white space");
+    SECTION("whitespace");
     for (i = 0; i < sizeof white / sizeof *white + sizeof others / sizeof *others; i++) {
         int is_white = i < sizeof white / sizeof *white;
         text[0] = 'a';

@@ -567,11 +567,11 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = text;
-        CHECK(!tfm__json_size(&j, &whole) && !tfm__json_skip(&j, 0), "nothing is no number");
+        CHECK(!tfm__json_size(&j, &whole) && !tfm__json_skip(&j, 0), "nothing is not a number");
     }
     CHECK(number_of("-0.0", &value, &whole, &is_whole) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
-        CHECK(!number_of(none[i], &value, &whole, &is_whole), "'%s' is no number", none[i]);
+        CHECK(!number_of(none[i], &value, &whole, &is_whole), "'%s' is not a number", none[i]);
     CHECK(number_of("9223372036854775807", &value, &whole, &is_whole) && is_whole &&
               whole == INT64_MAX,
           "the largest integer");
@@ -615,7 +615,7 @@ static void names(void) {
     SECTION("J8: values that are no strings");
     for (i = 0; i < 6; i++) {
         snprintf(text, sizeof text, "{\"__metadata__\":{\"k\":%s}}", values[i]);
-        CHECK_FAILS(open_text(text, 0), TFM_E_FORMAT, i == 5 ? "malformed" : "no string of k");
+        CHECK_FAILS(open_text(text, 0), TFM_E_FORMAT, i == 5 ? "malformed" : "not a string of k");
         snprintf(text, sizeof text,
                  "{\"a\":{\"x\":%s,\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
                  values[i]);
@@ -1109,13 +1109,13 @@ static void pieces(void) {
         const char *says;
     } rows[] = {{"\x0a\0", 2, "piece 0: it is empty"},
                 {"\x0a\2\x0a\0", 4, "piece 0: it is empty"},
-                {"\x0a\3\x0a\1a", 5, "none has the type unknown"},
+                {"\x0a\3\x0a\1a", 5, "the unknown piece is missing"},
                 {"\x0a\5\x0a\1a\x18\2", 7, "piece 1: a second one of type unknown"},
                 {"\x0a\3\x0a\0\x30", 5, "malformed field"},
-                {"\x0a\4\x0a\2ab\x0a\3\x0a\1c", 11, "none has the type unknown"},
+                {"\x0a\4\x0a\2ab\x0a\3\x0a\1c", 11, "the unknown piece is missing"},
                 {"\x0a\3\x0a\2a", 5, "malformed field"},
-                {"\x12\0", 2, "trainer_spec: stands twice"},
-                {"\x30\1", 2, "pieces: none"}};
+                {"\x12\0", 2, "trainer_spec: duplicate field"},
+                {"\x30\1", 2, "pieces: missing"}};
     tiny t = tiny_default();
     size_t i, k;
     SECTION("T3: a megabyte of small pieces");

@@ -586,9 +586,9 @@ static void no_layers(void) {
     memset(&d, 0, sizeof d);
     e.n_layers = d.n_layers = 1;
     CHECK_FAILS(tfm_encoder(&x, NULL, &e, &x, NULL, &scratch, &err), TFM_E_ARGUMENT,
-                "layers: none");
+                "layers is NULL");
     CHECK_FAILS(tfm_decoder(&x, NULL, NULL, &d, &x, &x, NULL, NULL, &scratch, &err), TFM_E_ARGUMENT,
-                "layers: none");
+                "layers is NULL");
 }
 
 /* ---- what is refused ---- */
@@ -729,7 +729,7 @@ static void wrong_argument(function call, const tfm_tensor **which, const char *
     *which = &t;
     wrong_tensor(call, &t, name, how);
     *which = NULL;
-    snprintf(says, sizeof says, "%s: no tensor", name);
+    snprintf(says, sizeof says, "%s is NULL", name);
     if (how & OPTIONAL) accepted(call);
     else refused(call, TFM_E_ARGUMENT, says);
     *which = kept;
@@ -759,7 +759,7 @@ static void small_arenas(function call) {
     CHECK(call() == TFM_OK && !is_untouched(), "");
     give_outputs();
     given.scratch = NULL;
-    refused(call, TFM_E_ARGUMENT, "scratch: none given");
+    refused(call, TFM_E_ARGUMENT, "scratch is NULL");
     given.scratch = &scratch;
 }
 
@@ -905,9 +905,9 @@ static void wrong_positions(void) {
     given.out = &out, given.weights = &o, given.numbers = lengths;
     accepted(call_positions), wrong_tensor(call_positions, &out, "out", 0);
     given.out = NULL;
-    refused(call_positions, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+    refused(call_positions, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
     given.weights = NULL;
-    refused(call_positions, TFM_E_ARGUMENT, "options: none given"), given.weights = &o;
+    refused(call_positions, TFM_E_ARGUMENT, "options is NULL"), given.weights = &o;
 #ifndef __cplusplus
     o.kind = (tfm_position_kind)-1;
     refused(call_positions, TFM_E_ARGUMENT, "options.kind is -1");
@@ -960,12 +960,12 @@ static void wrong_modules(void) {
         wrong_argument(calls[kind], &given.x, "x", 0);
         wrong_output(calls[kind], &out, "out", SHAPED);
         given.out = NULL;
-        refused(calls[kind], TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        refused(calls[kind], TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
         if (kind == 0) wrong_norm(call_norm, &norm, "norm");
         if (kind == 1) wrong_linear(call_linear, &linear, "linear");
         if (kind == 3) wrong_ffn(call_ffn, &ffn), small_arenas(call_ffn);
         given.weights = NULL;
-        if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "none given");
+        if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "is NULL");
         else accepted(calls[kind]); /* a norm without weights; softmax has none */
         /* more than three dimensions are blocks of rows only where they lie evenly */
         given.weights = all[kind], given.x = &four, given.out = &four_out;
@@ -1003,9 +1003,9 @@ static void wrong_mask_helpers(void) {
         given.numbers = numbers;
         accepted(calls[i]), wrong_tensor(calls[i], &mask, "mask", 0);
         given.out = NULL;
-        refused(calls[i], TFM_E_ARGUMENT, "mask: no tensor"), given.out = &mask;
+        refused(calls[i], TFM_E_ARGUMENT, "mask is NULL"), given.out = &mask;
         given.numbers = NULL;
-        if (i < 2) refused(calls[i], TFM_E_ARGUMENT, "ids or lengths: none given");
+        if (i < 2) refused(calls[i], TFM_E_ARGUMENT, "ids or lengths is NULL");
     }
     CHECK(n_refused > 15, "masks: %d times refused", n_refused);
 }
@@ -1015,9 +1015,9 @@ static void wrong_unpack(void) {
     tfm_attention_weights w, kept;
     tfm_tensor t;
     memset(&w, 0, sizeof w), memset(&kept, 0, sizeof kept);
-    CHECK_FAILS(tfm_attention_unpack(NULL, &weight, &bias, &err), TFM_E_ARGUMENT, "weights: none");
+    CHECK_FAILS(tfm_attention_unpack(NULL, &weight, &bias, &err), TFM_E_ARGUMENT, "weights is NULL");
     CHECK_FAILS(tfm_attention_unpack(&w, NULL, &bias, &err), TFM_E_ARGUMENT,
-                "in_proj_weight: no tensor");
+                "in_proj_weight is NULL");
     t = weight, t.dims[0] = 17;
     CHECK_FAILS(tfm_attention_unpack(&w, &t, &bias, &err), TFM_E_SHAPE,
                 "17 rows are not three equal parts");
@@ -1050,7 +1050,7 @@ static void wrong_fit(function call, tfm_tensor *key, int how, tfm_tensor *out, 
     wrong_output(call, weights, weights_name, SHAPED | OPTIONAL);
     given.attention = NULL;
     accepted(call), given.attention = weights;
-    snprintf(says, sizeof says, "%s: no tensor", name), given.out = NULL;
+    snprintf(says, sizeof says, "%s is NULL", name), given.out = NULL;
     refused(call, TFM_E_ARGUMENT, says), given.out = out;
 }
 
@@ -1094,7 +1094,7 @@ static void wrong_multi_head(void) {
     v.dims[1] = 3;
     refused(call_attention, TFM_E_SHAPE, "value is [2, 3, 6], expected [2, 4, 6]"), v.dims[1] = 4;
     given.weights = NULL;
-    refused(call_attention, TFM_E_ARGUMENT, "weights or scratch: none given"), given.weights = &w;
+    refused(call_attention, TFM_E_ARGUMENT, "weights or scratch is NULL"), given.weights = &w;
     wrong_attention(call_attention, &w, "attention");
     wrong_masks(call_attention, &given.masks, 3, 4);
     small_arenas(call_attention);
@@ -1138,9 +1138,9 @@ static void wrong_encoders(void) {
         wrong_argument(call, &given.x, "x", 0);
         wrong_output(call, &out, "out", SHAPED);
         given.out = NULL;
-        refused(call, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        refused(call, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
         given.weights = NULL;
-        refused(call, TFM_E_ARGUMENT, "none given");
+        refused(call, TFM_E_ARGUMENT, "is NULL");
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
         wrong_stack_attention(call, &attention, "attention");
         given.attention = NULL;
@@ -1211,9 +1211,9 @@ static void wrong_decoders(void) {
         refused(call, TFM_E_SHAPE, "memory is [1, 4, 6], expected [2, 4, 6]"), memory.dims[0] = 2;
         wrong_output(call, &out, "out", SHAPED);
         given.out = NULL;
-        refused(call, TFM_E_ARGUMENT, "out: no tensor"), given.out = &out;
+        refused(call, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
         given.weights = NULL;
-        refused(call, TFM_E_ARGUMENT, "none given");
+        refused(call, TFM_E_ARGUMENT, "is NULL");
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
         wrong_stack_attention(call, &self, "self_attention");
         wrong_stack_attention(call, &cross, "cross_attention");

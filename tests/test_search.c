@@ -993,7 +993,7 @@ static void arguments(void) {
     REFUSED(attention_layer = 3, TFM_E_ARGUMENT,
             "attention_layer is out of range: it takes 0 to 2");
     REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is 3, the model has 2");
-    REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but none given");
+    REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but it is NULL");
     REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: id 6");
     REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: id 6");
     REFUSED(first = beyond, TFM_E_TOKEN, "first: row 1, position 0: id 6");

@@ -317,7 +317,7 @@ static void wire(void) {
         ROW("\x0b\x0c", "field 1: wrong wire type"),
         ROW("\x0a\x00", "piece 8: it is empty"),
         ROW("\x0a\x05\x0a\x01q\x0a\x01", "malformed field of a piece"),
-        ROW("\x0a\x06\x0a\x01q\x0a\x01r", "piece 8: piece stands twice"),
+        ROW("\x0a\x06\x0a\x01q\x0a\x01r", "piece 8: duplicate piece"),
         ROW("\x0a\x05\x0a\x01q\x10\x01", "piece 8: score has the wrong wire type"),
         ROW("\x0a\x05\x0a\x01q\x1a\x00", "piece 8: type has the wrong wire type"),
         ROW("\x0a\x05\x0a\x01q\x18\x00", "piece 8: its type is unknown"),
@@ -330,16 +330,17 @@ static void wire(void) {
         ROW("\x0a\x08\x0a\x01q\x15\x00\x00\xc0\x7f", "piece 8: its score is not finite"),
         ROW("\x0a\x08\x0a\x01q\x15\x00\x00\x80\xff", "piece 8: its score is not finite"),
         ROW("\x0a\x05\x0a\x01q\x18\x02", "piece 8: a second one of type unknown"),
-        ROW("\x12\x00\x12\x00", "trainer_spec: stands twice"),
-        ROW("\x1a\x00\x1a\x00", "normalizer_spec: stands twice"),
+        ROW("\x12\x00\x12\x00", "trainer_spec: duplicate field"),
+        ROW("\x1a\x00\x1a\x00", "normalizer_spec: duplicate field"),
         ROW("\x12\x02\x18\x03", "trainer_spec: model_type is word"),
         ROW("\x12\x02\x18\x04", "trainer_spec: model_type is char"),
         ROW("\x12\x02\x18\x63", "trainer_spec: model_type is unknown"),
         ROW("\x12\x02\x18\x02", NULL), /* bpe */
-        ROW("\x12\x04\x18\x02\x18\x02", "trainer_spec: model_type stands twice"),
+        ROW("\x12\x04\x18\x02\x18\x02", "trainer_spec: duplicate model_type"),
         ROW("\x12\x01\x18", "malformed field of trainer_spec"),
         ROW("\x12\x04\xe2\x02\x01\xff", "trainer_spec: unk_surface is not UTF-8"),
-        ROW("\x12\x03\x98\x02\x01", "none is byte 0"), /* byte_fallback, and no bytes */
+        ROW("\x12\x03\x98\x02\x01",
+            "the piece of byte 0 is missing"), /* byte_fallback, and no bytes */
         ROW("\x1a\x03\x18\x01\x20", "malformed field of normalizer_spec"),
         ROW("\x1a\x05\x12\x03"
             "123",
@@ -358,11 +359,11 @@ static void wire(void) {
         else ACCEPTED("a row");
     }
     n_built = 0;
-    REFUSED("pieces: none");
+    REFUSED("pieces: missing");
     put_piece("a", 0, 1);
-    REFUSED("pieces: none has the type unknown");
+    REFUSED("pieces: the unknown piece is missing");
     n_built = 0, put_piece("<unk>", 0, 2);
-    REFUSED("none is of the type normal");
+    REFUSED("normal pieces are missing");
     begin_file();
     begin = n_built;
     {
@@ -393,7 +394,7 @@ static void wire(void) {
     put_trainer(35, 1);
     for (i = 0; i < 255; i++)
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)i), put_piece(name, 0, 6);
-    REFUSED("none is byte 255");
+    REFUSED("the piece of byte 255 is missing");
     put_piece("<0xFF>", 0, 6);
     ACCEPTED("all bytes");
     put_piece_of("\0", 1, 0, 1);
@@ -1000,11 +1001,11 @@ static void languages(void) {
     f.src = NULL;
     CHECK(!load(f) && strstr(err.text, "'languages' is missing"), "%s", err.text);
     f.config = ", \"languages\": [1]";
-    CHECK(!load(f) && strstr(err.text, "'languages' is no object"), "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'languages' is not an object"), "%s", err.text);
     f.config = ", \"languages\": {\"a\": \"b\"}";
     CHECK(!load(f) && strstr(err.text, "'languages' has no id for a"), "%s", err.text);
     f.config = ", \"languages\": {\"a\": 1, \"a\": 2}";
-    CHECK(!load(f) && strstr(err.text, "'languages' has twice the code a"), "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'languages' has the duplicate code a"), "%s", err.text);
     f.config = ", \"languages\": {\"\": 1}";
     CHECK(!load(f) && strstr(err.text, "has a code that is empty"), "%s", err.text);
     f.config = ", \"languages\": {\"12345678901234567890123456789012\": 1}";

@@ -124,7 +124,7 @@ static void check_texts(const char *language, const char *const *texts, size_t n
         const char *got;
         for (j = 0; texts[i][j]; j++)
             if (texts[i][j] != '|') text[size++] = texts[i][j];
-        /* white space next to a bar belongs to no sentence */
+        /* whitespace next to a bar belongs to no sentence */
         for (j = 0; texts[i][j]; j++) {
             uint32_t c;
             size_t k = sentence_char(texts[i] + j, strlen(texts[i] + j), &c);
@@ -148,7 +148,7 @@ static void check_texts(const char *language, const char *const *texts, size_t n
 }
 #define CHECK_TEXTS(name) check_texts(#name, name, sizeof name / sizeof *name)
 
-/* Whether the bytes are white space alone. */
+/* Whether the bytes are whitespace alone. */
 static int is_blank(const char *text, size_t size) {
     size_t i, n;
     uint32_t c;
@@ -159,7 +159,7 @@ static int is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* What holds for any bytes: sentences in order, not empty, white space alone between them and none
+/* What holds for any bytes: sentences in order, not empty, whitespace alone between them and none
    at their ends, no character cut. */
 static int is_sound(const char *text, size_t size) {
     const char *sentence, *last = text;
@@ -170,7 +170,7 @@ static int is_sound(const char *text, size_t size) {
         if (!is_blank(last, (size_t)(sentence - last))) return 0;
         last = sentence + length;
         if (at < (size_t)(last - text)) return 0;
-        /* its ends are ends of characters, and of no white space */
+        /* its ends are ends of characters, and of no whitespace */
         while (i < (size_t)(sentence - text)) i += sentence_char(text + i, size - i, &c);
         if (i != (size_t)(sentence - text)) return 0;
         sentence_char(text + i, size - i, &c);
@@ -213,7 +213,7 @@ static void any_bytes(void) {
         sound = is_sound(text, size);
         (void)sentence_space_after(text, size);
     }
-    CHECK(sound, "200,000 random texts: every byte is in a sentence or white space between two");
+    CHECK(sound, "200,000 random texts: every byte is in a sentence or whitespace between two");
     size = 0;
     CHECK(is_sound(NULL, 0), "no text");
 }

@@ -376,7 +376,7 @@ static void arguments(void) {
             o.n_shortlist = 3, TFM_E_TOKEN, "shortlist: position 2: id 4 is there already");
     REFUSED(shortlist = ids; o.n_shortlist = 5, TFM_E_TOO_LONG,
                              "shortlist has 5 ids, the session's max_shortlist is 4");
-    REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but none given");
+    REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but it is NULL");
     REFUSED(shortlist = good; o.n_shortlist = -1, TFM_E_ARGUMENT, "shortlist: -1 ids");
     REFUSED(shortlist = good; o.n_shortlist = 4;
             o.first = firsts, TFM_E_TOKEN, "row 1: the first token 5 is not in the shortlist");

@@ -19,7 +19,7 @@ for batch in 1 2 3 16; do
     check "batch $batch: blank lines kept, order kept, a last line without newline" "" "$(cmp $dir/expected $dir/out 2>&1)"
 done
 check "--tokens" "0 I am a student" "$(echo '我 是 学 生' | run $toy --tokens) $(cat $dir/out)"
-check "carriage returns are white space" "0 I am a boy" "$(printf '我是男生\r\n' | run $toy) $(cat $dir/out)"
+check "carriage returns are whitespace" "0 I am a boy" "$(printf '我是男生\r\n' | run $toy) $(cat $dir/out)"
 check "--max-length 2" "0 I am" "$(echo 我是男生 | run $toy --max-length 2) $(cat $dir/out)"
 check "  and it says so" "translate: line 1: stopped at its limit of 2 tokens" "$(cat $dir/err)"
 echo 我是学生 | run $toy --scores > /dev/null
