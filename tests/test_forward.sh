@@ -29,6 +29,22 @@ check "usage: exit status 2" 2 "$(status build/forward $model)"
 check "  and nothing was written" "" "$(ls $dir/result* 2> /dev/null)"
 check "inspect" 0 "$(status build/inspect $model --tensors --src 7 --tgt 5)"
 check "  lists every tensor" "[30, 24]" "$(sed -n "s/^ *src_embedding.weight *F32 .*\(\[.*\]\)\$/\1/p" $dir/out)"
+# What a terminal would act on: escape, bell, C1 and lines in the metadata, the tensor is no model's.
+hostile() { # path, license: the model with metadata
+    length=$(od -An -tu8 -N8 $model)
+    header="{\"__metadata__\":{\"license\":\"$2\",$(head -c $((8 + length)) $model | tail -c +26)"
+    printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0%s" "$header" > "$1"
+    tail -c +$((9 + length)) $model >> "$1"
+}
+hostile $dir/hostile 'A\u001b]0;x\u0007B\u009bC\nD\u202eE é'
+check "inspect of control characters" 0 "$(status build/inspect $dir/hostile)"
+check "  shows them" 1 "$(grep -cF 'license              A\x1b]0;x\x07B\u009bC\x0aD\u202eE é' $dir/out)"
+check "  and sends none" 0 "$(LC_ALL=C tr -d '\n -~\303\251' < $dir/out | wc -c)"
+cp $dir/in $dir/own
+check "forward onto its own input" "2 forward: $dir/own: is a file to be read" "$(status build/forward $model $dir/own $dir/own) $(cat $dir/err)"
+check "  which is whole" "" "$(cmp $dir/in $dir/own 2>&1)"
+ln -sf own $dir/link
+check "forward onto a link" "1 forward: $dir/link: is a symbolic link, name the file itself" "$(status build/forward $model $dir/in $dir/link) $(cat $dir/err)"
 check "inspect of no model" 1 "$(status build/inspect README.md)"
 check "inspect, usage" 2 "$(status build/inspect)"
 echo "test_forward: $passed passed, $failed failed"

@@ -1,7 +1,8 @@
 # quantize as a program: what it writes of numbers that are known, of a model, of files that are none.
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 quantize=build/quantize model=tests/data/models/seed3_dv.safetensors zh=examples/models/zh-en.safetensors
 dir=build/test_quantize
+umount $dir/full 2> /dev/null # after a run that was cut off
 rm -rf $dir && mkdir -p $dir
 check() { # message, expected, got
     if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
@@ -79,8 +80,65 @@ cp $model $dir/own && ln -sf own $dir/link
 check "its own input" "2 quantize: $dir/own: is the file to be read" "$(status $quantize $dir/own $dir/own int8) $(cat $dir/err)"
 check "  by another name" 2 "$(status $quantize $dir/own $dir/link int8)"
 check "  which is whole" "" "$(cmp $model $dir/own 2>&1)"
+
+# Where OUT goes. What a wrong program would harm is made here, in the folder of the test.
+old() { printf old > $dir/out.st; }
+kept() { head -c 40 $dir/out.st; ls $dir | grep -c '^out.st.'; } # and nothing is left beside it
+old && ln -sf out.st $dir/link
+check "a link: exit status 1" 1 "$(status $quantize $model $dir/link int8)"
+check "  says so" "quantize: $dir/link: is a symbolic link, name the file itself" "$(cat $dir/err)"
+check "  is one still, and what it names is as it was" "out.st old0" "$(readlink $dir/link) $(kept)"
+mkfifo $dir/pipe
+check "a pipe stays one" "1 yes" "$(status $quantize $model $dir/pipe int8) $([ -p $dir/pipe ] && echo yes)"
+check "  forward says why" "1 forward: $dir/pipe: is not a regular file" "$(status build/forward $model $model $dir/pipe) $(cat $dir/err)"
+check "a folder" "1 quantize: $dir: is not a regular file" "$(status $quantize $model $dir int8) $(cat $dir/err)"
+if mknod $dir/null c 1 3 2> /dev/null; then
+    check "a device stays one" "1 yes" "$(status $quantize $model $dir/null int8) $([ -c $dir/null ] && echo yes)"
+    rm $dir/null
+else echo "    skip a device: only root makes one" && skipped=$((skipped + 1)); fi
+old && ln -sf out.st $dir/int8.part
+check "a link OUT.part is not followed" "0 old0" "$(status $quantize $model $dir/int8 int8) $(kept)"
+rm -f $dir/int8 $dir/int8.part
+check "over the limit of a file: exit status 1" 1 "$(ulimit -f 8; status $quantize $model $dir/out.st int8)"
+check "  says so" "quantize: $dir/out.st: File too large" "$(cat $dir/err)"
+check "  and the old file stays" old0 "$(kept)"
+mkdir $dir/full
+if mount -t tmpfs -o size=16k none $dir/full 2> /dev/null; then
+    check "a full disk: exit status 1" 1 "$(status $quantize $model $dir/full/out int8)"
+    check "  says so" "quantize: $dir/full/out: No space left on device" "$(cat $dir/err)"
+    check "  and nothing is left" "" "$(ls -A $dir/full)"
+    umount $dir/full
+else echo "    skip a full disk: no tmpfs can be mounted here" && skipped=$((skipped + 1)); fi
+if [ -c /dev/full ]; then
+    check "standard output is full" "1 quantize: standard output: write error" \
+        "$($quantize $model $dir/int8 int8 2> $dir/err > /dev/full; echo $?) $(cat $dir/err)"
+else echo "    skip standard output: no /dev/full" && skipped=$((skipped + 1)); fi
+check "standard output is closed" 1 "$($quantize $model $dir/int8 int8 2> /dev/null >&-; echo $?)"
+# the reader has gone before the writer begins
+rm -f $dir/gone $dir/int8
+{ until [ -e $dir/gone ]; do sleep 0.01; done; trap '' PIPE; $quantize $model $dir/int8 int8 2> $dir/err; echo $? > $dir/ended; } |
+    { exec 0<&-; touch $dir/gone; }
+until [ -s $dir/ended ]; do sleep 0.01; done
+check "a closed pipe: exit status 1" "1 quantize: standard output: write error" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
+check "  the file is whole" "" "$(cmp $dir/model $dir/int8 2>&1)"
+check "  and nothing is beside it" int8 "$(ls $dir | grep '^int8')"
+# Whenever it comes, OUT is the old file or the new one. (The signal within a write: tests/test_output.c.)
+if timeout -s INT 5 true 2> /dev/null; then
+    $quantize $zh $dir/whole f32 > /dev/null
+    seen=
+    for ms in 002 004 006 008 010 012 014 016 020 025 030 035 040 050 060 070 080 100 150; do
+        old
+        timeout -s INT 0.$ms $quantize $zh $dir/out.st f32 > /dev/null 2>&1
+        case $? in 0) ;; 124) ;; *) seen="$seen status" ;; esac
+        cmp -s $dir/whole $dir/out.st || [ "$(cat $dir/out.st)" = old ] || seen="$seen piece"
+    done
+    check "Ctrl-C at 19 moments: the old file or the new one" "" "$seen"
+    check "  and nothing beside it" 0 "$(ls $dir | grep -c '^out.st.')"
+    rm -f $dir/whole
+else echo "    skip Ctrl-C: no timeout here" && skipped=$((skipped + 1)); fi
 check "an unknown type" 2 "$(status $quantize $model $dir/int8 int4)"
 check "usage" 2 "$(status $quantize $model)"
 check "--help" 0 "$(status $quantize --help)"
-echo "test_quantize: $passed passed, $failed failed"
+if [ $skipped -gt 0 ]; then echo "test_quantize: $passed passed, $failed failed, $skipped skipped"
+else echo "test_quantize: $passed passed, $failed failed"; fi
 [ $failed -eq 0 ]

@@ -1,4 +1,5 @@
 /* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary. */
+#include "output.h"
 #include "transformer.h"
 #include "tiny.h"
 

@@ -1,5 +1,6 @@
 /* The writer's conversions of weights, against arithmetic that knows nothing of bits; and the order
    of its tensors. */
+#include "output.h"
 #include "transformer.h"
 #include "tiny.h"
 

@@ -17,6 +17,8 @@
 #define _DARWIN_C_SOURCE
 #endif
 
+#include "output.h"
+
 #include <stdint.h>
 
 /* What TFM_COUNT said since it was last cleared, in any thread. */
@@ -178,8 +180,7 @@ typedef struct bench {
 } bench;
 
 static int fail(const char *subject, const char *cause) {
-    fprintf(stderr, "bench: %s: %s\n", subject, cause);
-    return 0;
+    return output_fail("bench", subject, cause);
 }
 
 /* ---- time ---- */

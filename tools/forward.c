@@ -5,6 +5,7 @@
 
    The text below says what the files hold. */
 
+#include "output.h"
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <time.h>
@@ -27,7 +28,7 @@ static const char usage[] =
     "  --repeat N    makes the pass N times, 1 to 1000, and prints the median of their CPU times\n"
     "\n"
     "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line. OUT is written as a\n"
-    "whole or not at all.\n";
+    "whole or not at all, and must be a regular file or a new name, no symbolic link.\n";
 
 /* One run: the command line, and all that is freed at the end. */
 typedef struct task {
@@ -41,14 +42,9 @@ typedef struct task {
 } task;
 
 /* Both print the one line that a failed run prints, and return 0. */
-static int fail(const char *file, const char *cause) {
-    fprintf(stderr, "forward: %s: %s\n", file, cause);
-    return 0;
-}
+static int fail(const char *file, const char *cause) { return output_fail("forward", file, cause); }
 static int fail_status(const char *file, const tfm_error *err) {
-    if (err->status != TFM_E_IO) return fail(file, err->text);
-    fprintf(stderr, "forward: %s\n", err->text); /* which names the file */
-    return 0;
+    return fail(err->status == TFM_E_IO ? NULL : file, err->text); /* TFM_E_IO names the file */
 }
 
 /* A row-major tensor of new memory, which release frees. */
@@ -153,7 +149,7 @@ static int write_outputs(const task *t) {
         st_add(&w, "cross_attention", t->forward.cross_attention);
     }
     fault = st_write_file(&w, t->out_path);
-    if (fault) fprintf(stderr, "forward: %s\n", fault);
+    if (fault) fail(NULL, fault);
     st_free(&w);
     return !fault;
 }
@@ -183,6 +179,9 @@ static int run(task *t) {
     tfm_session_options limits;
     tfm_batch src, tgt;
     tfm_error err;
+    int mode;
+    const char *fault = output_refusal(t->out_path, &mode); /* before the work */
+    if (fault) return fail(t->out_path, fault);
     if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
         return fail_status(t->model_path, &err);
     if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
@@ -244,6 +243,10 @@ int main(int argc, char **argv) {
         return 2;
     }
     t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
+    if (output_is_same(paths[0], paths[2]) || output_is_same(paths[1], paths[2])) {
+        fail(paths[2], "is a file to be read");
+        return 2;
+    }
     done = run(&t);
     release(&t);
     return done ? 0 : 1;

@@ -3,6 +3,7 @@
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/inspect.c -o inspect -lm
        inspect MODEL [--tensors] [--src N] [--tgt N] */
 
+#include "output.h"
 #include "transformer.h"
 #include "arithmetic.h"
 #include "write_safetensors.h" /* for the size of a tensor and the name of a scale */
@@ -82,7 +83,7 @@ static void print_config(const tfm_config *c) {
     for (i = 0; i < c->n_suppressed; i++) printf(" %d", (int)c->suppressed[i]);
     printf(c->n_suppressed ? "\n" : " none\n");
     printf("  %-20s", "languages");
-    for (i = 0; i < c->n_languages; i++) printf(" %s", c->languages[i].code);
+    for (i = 0; i < c->n_languages; i++) putchar(' '), output_text(stdout, c->languages[i].code, 0);
     printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
     print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
@@ -103,8 +104,9 @@ static void print_tensors(const tfm_safetensors *file) {
     printf("tensors\n");
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tfm_tensor t = tfm_safetensors_tensor(file, i);
-        printf("  %-48s %-5s %12lld bytes  [", tfm_safetensors_name(file, i),
-               tfm_dtype_name(t.dtype), (long long)st_bytes(&t));
+        printf("  ");
+        output_text(stdout, tfm_safetensors_name(file, i), 48);
+        printf(" %-5s %12lld bytes  [", tfm_dtype_name(t.dtype), (long long)st_bytes(&t));
         for (d = 0; d < t.rank; d++) printf(d ? ", %lld" : "%lld", (long long)t.dims[d]);
         printf("]\n");
     }
@@ -232,10 +234,7 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
 
 /* Prints the one line that a failed run prints, and returns the exit status. */
 static int fail(const char *path, const tfm_error *err) {
-    /* a message about reading a file names it already */
-    if (err->status == TFM_E_IO) fprintf(stderr, "inspect: %s\n", err->text);
-    else fprintf(stderr, "inspect: %s: %s\n", path, err->text);
-    return 1;
+    return !output_fail("inspect", err->status == TFM_E_IO ? NULL : path, err->text);
 }
 
 /* Where the weights come from, as far as the file says. */
@@ -244,7 +243,10 @@ static void print_about(const tfm_safetensors *file) {
     size_t i;
     for (i = 0; i < 3; i++) {
         const char *text = tfm_safetensors_metadata(file, keys[i]);
-        if (text) printf("  %-20s %s\n", keys[i], text);
+        if (!text) continue;
+        printf("  %-20s ", keys[i]);
+        output_text(stdout, text, 0);
+        printf("\n");
     }
 }
 

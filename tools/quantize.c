@@ -6,15 +6,10 @@
    The same happens in memory where tfm_model_options ask for a type: a file that has it is smaller
    and loads without the work. */
 
-#if !defined(_WIN32) && !defined(_XOPEN_SOURCE)
-#define _XOPEN_SOURCE 700 /* stat beside -std=c99 */
-#endif
-
+#include "output.h"
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <float.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 
 static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32\n"
@@ -28,7 +23,8 @@ static const char usage[] =
     "  f32   floats, as other programs may want them\n"
     "\n"
     "Prints what was written, and the largest error, relative to the largest number of its row.\n"
-    "OUT is the old file or the whole new one, never a piece of it.\n"
+    "OUT is the old file or the whole new one, never a piece of it, also after Ctrl-C; it must be\n"
+    "a regular file or a new name, no symbolic link.\n"
     "\n"
     "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.\n";
 
@@ -51,8 +47,7 @@ typedef struct job {
 } job;
 
 static int fail(const char *subject, const char *cause) {
-    fprintf(stderr, "quantize: %s: %s\n", subject, cause);
-    return 0;
+    return output_fail("quantize", subject, cause);
 }
 
 /* Memory for n elements of so many bytes that lives until the file is written. */
@@ -223,15 +218,6 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
 
 /* ---- the file ---- */
 
-/* Whether both names are one file, which would be lost while it is read. */
-static int is_same_file(const char *a, const char *b) {
-#ifndef _WIN32
-    struct stat x, y;
-    if (stat(a, &x) == 0 && stat(b, &y) == 0) return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-#endif
-    return strcmp(a, b) == 0;
-}
-
 static void print_account(const char *what, const account *a, tfm_dtype want) {
     if (!a->tensors) return;
     printf("%-14s %5lld tensors %12lld -> %12lld bytes", what, (long long)a->tensors,
@@ -261,13 +247,12 @@ static int quantize(job *j, const char *from, const char *to) {
     const char *fault;
     const char *key;
     int64_t i, n;
+    int mode;
     st_init(&j->out);
-    if (tfm_safetensors_open_file(&j->in, from, NULL, &err) != TFM_OK) {
-        /* a message about reading a file names it already */
-        if (err.status != TFM_E_IO) return fail(from, err.text);
-        fprintf(stderr, "quantize: %s\n", err.text);
-        return 0;
-    }
+    fault = output_refusal(to, &mode); /* before the work */
+    if (fault) return fail(to, fault);
+    if (tfm_safetensors_open_file(&j->in, from, NULL, &err) != TFM_OK)
+        return fail(err.status == TFM_E_IO ? NULL : from, err.text); /* TFM_E_IO names the file */
     n = tfm_safetensors_count(j->in);
     j->made = (void **)calloc((size_t)n + 1, 3 * sizeof *j->made);
     if (!j->made) return fail(from, "no memory");
@@ -276,10 +261,7 @@ static int quantize(job *j, const char *from, const char *to) {
     for (i = 0; i < n; i++)
         if (!add_tensor(j, i, &err)) return 0;
     fault = st_write_file(&j->out, to);
-    if (fault) { /* which names the file */
-        fprintf(stderr, "quantize: %s\n", fault);
-        return 0;
-    }
+    if (fault) return fail(NULL, fault);
     print_report(j, to);
     return 1;
 }
@@ -298,7 +280,7 @@ int main(int argc, char **argv) {
         fputs("quantize: IN, OUT and one of int8, bf16, f16, f32 are needed; see --help\n", stderr);
         return 2;
     }
-    if (is_same_file(argv[1], argv[2])) {
+    if (output_is_same(argv[1], argv[2])) {
         fail(argv[2], "is the file to be read");
         return 2;
     }

@@ -6,7 +6,7 @@
        st_init(&w);
        st_add(&w, "logits", logits);
        st_add_metadata(&w, "transformer.config", "{\"n_heads\": 8}");
-       fault = st_write_file(&w, path);    NULL, or what went wrong: "out.safetensors.part: ..."
+       fault = st_write_file(&w, path);    NULL, or what went wrong: "out.safetensors: ..."
        st_free(&w);
 
    Names and texts are copied, tensors are not: their data must live until the file is written. An
@@ -29,6 +29,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef OUTPUT_H
+#define ST_STOPPED output_stopped
+#else
+#define ST_STOPPED() 0
+#endif
 
 enum {
     ST_ALIGN = 64,            /* of the data section in the file */
@@ -193,9 +199,18 @@ static inline void st_reserve(st_sink *s, size_t n) {
     s->room = room;
 }
 
+/* In pieces: a signal that ends the run is seen between them. */
+static inline void st_put_stream(st_sink *s, const char *bytes, size_t n) {
+    while (n && !s->failed) {
+        size_t piece = n < 1 << 20 ? n : 1 << 20;
+        s->failed = fwrite(bytes, 1, piece, s->file) != piece || ST_STOPPED();
+        bytes += piece, n -= piece;
+    }
+}
+
 static inline void st_put(st_sink *s, const void *bytes, size_t n) {
     if (s->file) {
-        if (!s->failed) s->failed = fwrite(bytes, 1, n, s->file) != n;
+        st_put_stream(s, (const char *)bytes, n);
         return;
     }
     st_reserve(s, n);
@@ -317,34 +332,23 @@ static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subj
     return NULL;
 }
 
-/* Writes path.part and renames it when all of it has arrived: path is the old file or the whole new
-   one, never a piece. Returns NULL, or the fault, which belongs to w. */
+#ifdef OUTPUT_H
+/* By output.h, which must be included first: path is the old file or the whole new one, never a
+   piece. Returns NULL, or the fault, which belongs to w. */
 static inline const char *st_write_file(st_writer *w, const char *path) {
     st_sink s;
-    const char *fault;
-    char *part = (char *)malloc(strlen(path) + sizeof ".part");
-    if (!part) return st_fail(w, path, "no memory");
-    strcpy(part, path);
-    strcat(part, ".part");
+    output o;
+    const char *fault = output_open(&o, path);
+    if (fault) return st_fail(w, path, fault);
     memset(&s, 0, sizeof s);
+    s.file = o.stream;
     errno = 0;
-    s.file = fopen(part, "wb");
-    if (!s.file) {
-        fault = st_fail(w, part, errno ? strerror(errno) : "cannot be made");
-    } else {
-        fault = st_put_file(&s, w, path);
-        if (fclose(s.file) != 0) s.failed = 1;
-        if (!fault && s.failed) fault = st_fail(w, part, errno ? strerror(errno) : "write error");
-#ifdef _WIN32
-        if (!fault) remove(path); /* rename replaces no file there */
-#endif
-        if (!fault && rename(part, path) != 0)
-            fault = st_fail(w, path, errno ? strerror(errno) : "cannot be replaced");
-        if (fault) remove(part);
-    }
-    free(part);
-    return fault;
+    fault = st_put_file(&s, w, path);
+    if (!fault && s.failed) fault = errno ? strerror(errno) : "write error";
+    fault = output_close(&o, fault);
+    return fault ? st_fail(w, path, fault) : NULL;
 }
+#endif
 
 /* The same into memory that the caller frees. Outputs are untouched on failure. */
 static inline const char *st_write_memory(st_writer *w, void **data, size_t *size) {

@@ -1,0 +1,249 @@
+/* output.h: what the tools put out: files, which are written as a whole or not at all, and text from
+   untrusted files. Include it before everything else, as it asks the system's headers for POSIX.
+
+       output o;
+       const char *fault = output_open(&o, path);
+       if (!fault) {
+           fwrite(..., o.stream);
+           fault = output_close(&o, NULL);    NULL: path is the new file; else: why it is the old one
+       }
+
+   What is written goes to a file of its own beside path, path.part and the id of the process, which
+   is renamed at the end. It is removed when something fails, and when SIGINT, SIGTERM or SIGHUP
+   arrive: output_close sends the signal on once that is done (a second Ctrl-C does not wait for
+   it). Path must be a regular file or a new name: devices, folders, pipes and symbolic links are
+   refused. A file that is replaced keeps its permissions; a new one gets what the umask leaves. */
+#ifndef OUTPUT_H
+#define OUTPUT_H
+
+#ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#else
+#if !defined(_XOPEN_SOURCE) && !defined(__APPLE__)
+#define _XOPEN_SOURCE 700 /* beside -std=c99 */
+#endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* files of over 2 GB on 32-bit systems */
+#endif
+#include <fcntl.h>
+#include <unistd.h>
+#endif
+#ifndef __wasi__ /* which has neither signals nor processes */
+#include <signal.h>
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* ---- files ---- */
+
+enum { OUTPUT_SIGNALS = 4, OUTPUT_NAMES = 100 };
+
+typedef struct output {
+    FILE *stream;
+    const char *path;
+    char *part;
+    char fault[256];
+    void (*handlers[OUTPUT_SIGNALS])(int); /* before output_open */
+} output;
+
+/* Whether both names are one file, which would be lost while it is read. */
+static inline int output_is_same(const char *a, const char *b) {
+#ifndef _WIN32
+    struct stat x, y;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0) return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+#endif
+    return strcmp(a, b) == 0;
+}
+
+/* Why path cannot be written; NULL: it can. *mode: the permissions of the file to be replaced, or
+   -1. */
+static inline const char *output_refusal(const char *path, int *mode) {
+#ifdef _WIN32
+    struct _stat64 about;
+    *mode = -1;
+    if (_stat64(path, &about) != 0) return errno == ENOENT ? NULL : strerror(errno);
+    return (about.st_mode & _S_IFMT) == _S_IFREG ? NULL : "is not a regular file";
+#else
+    struct stat about;
+    *mode = -1;
+    if (lstat(path, &about) != 0) return errno == ENOENT ? NULL : strerror(errno);
+    if (S_ISLNK(about.st_mode)) return "is a symbolic link, name the file itself";
+    if (!S_ISREG(about.st_mode)) return "is not a regular file";
+    *mode = (int)(about.st_mode & 0777);
+    return access(path, W_OK) == 0 ? NULL : strerror(errno);
+#endif
+}
+
+#ifdef __wasi__
+static inline int output_stopped(void) { return 0; }
+static inline void output_watch(output *o) { (void)o; }
+static inline void output_unwatch(const output *o) { (void)o; }
+static inline int output_process(void) { return 0; }
+#else
+static volatile sig_atomic_t output_signal; /* that arrived; 0: none */
+
+static inline void output_catch(int number) {
+    output_signal = number;
+    signal(number, SIG_DFL);
+}
+
+/* Writers of large pieces look at this in between. */
+static inline int output_stopped(void) { return output_signal != 0; }
+
+#ifdef _WIN32
+static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, 0, 0};
+static inline int output_process(void) { return _getpid(); }
+#else
+static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
+static inline int output_process(void) { return (int)getpid(); }
+#endif
+
+static inline void output_watch(output *o) {
+    int i;
+    output_signal = 0;
+    for (i = 0; i < OUTPUT_SIGNALS && output_signals[i]; i++) {
+        /* the last one, a file over the limit: its write fails, which is enough */
+        o->handlers[i] = signal(output_signals[i], i < 3 ? output_catch : SIG_IGN);
+        if (o->handlers[i] == SIG_IGN) signal(output_signals[i], SIG_IGN); /* nohup */
+    }
+}
+
+static inline void output_unwatch(const output *o) {
+    int i, number = output_signal;
+    for (i = 0; i < OUTPUT_SIGNALS && output_signals[i]; i++)
+        if (o->handlers[i] != SIG_ERR) signal(output_signals[i], o->handlers[i]);
+    output_signal = 0;
+    if (number) raise(number);
+}
+#endif
+
+/* A new file of that name, or -1. */
+static inline int output_create(const char *name, int mode) {
+#ifdef _WIN32
+    int file = _open(name, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY, _S_IREAD | _S_IWRITE);
+    (void)mode;
+    if (file < 0 || !_isatty(file)) return file;
+    _close(file); /* NUL.part is NUL */
+    errno = EINVAL;
+    return -1;
+#else
+    int file = open(name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, mode < 0 ? 0666 : mode);
+#ifndef __wasi__
+    if (file >= 0 && mode >= 0 && fchmod(file, (mode_t)mode) != 0) { /* what the umask took */
+        close(file);
+        remove(name);
+        return -1;
+    }
+#endif
+    return file;
+#endif
+}
+
+static inline const char *output_open(output *o, const char *path) {
+    size_t size = strlen(path) + 32;
+    const char *fault;
+    int mode, file = -1, i;
+    memset(o, 0, sizeof *o);
+    o->path = path;
+    fault = output_refusal(path, &mode);
+    if (fault) return fault;
+    o->part = (char *)malloc(size);
+    if (!o->part) return "no memory";
+    output_watch(o);
+    for (i = 0; i < OUTPUT_NAMES && file < 0; i++) { /* one that stayed behind is left alone */
+        snprintf(o->part, size, i ? "%s.part%d-%d" : "%s.part%d", path, output_process(), i);
+        file = output_create(o->part, mode);
+        if (file < 0 && errno != EEXIST) break;
+    }
+#ifdef _WIN32
+    if (file >= 0) o->stream = _fdopen(file, "wb");
+#else
+    if (file >= 0) o->stream = fdopen(file, "wb");
+#endif
+    if (o->stream) return NULL;
+    snprintf(o->fault, sizeof o->fault, "%s", strerror(errno));
+    if (file >= 0) remove(o->part);
+    free(o->part);
+    output_unwatch(o);
+    return o->fault;
+}
+
+/* fault: what went wrong meanwhile, or NULL. Returns the first fault. */
+static inline const char *output_close(output *o, const char *fault) {
+    int is_faulty = ferror(o->stream) != 0;
+    if (fclose(o->stream) != 0) is_faulty = 1;
+    if (output_stopped()) fault = "interrupted";
+    if (!fault && is_faulty) fault = errno ? strerror(errno) : "write error";
+#ifdef _WIN32
+    if (!fault && !MoveFileExA(o->part, o->path, MOVEFILE_REPLACE_EXISTING))
+        fault = "cannot be replaced";
+#else
+    if (!fault && rename(o->part, o->path) != 0) fault = strerror(errno);
+#endif
+    if (fault) snprintf(o->fault, sizeof o->fault, "%.255s", fault);
+    if (fault) remove(o->part);
+    free(o->part);
+    output_unwatch(o);
+    return fault ? o->fault : NULL;
+}
+
+/* ---- text ----
+   Names, metadata and messages about them come from files that may be anybody's: what a terminal
+   would act on is shown, not sent. */
+
+/* Bytes of the character at text, and which it is; 0 where there is no valid UTF-8. */
+static inline int output_decode(const char *text, unsigned long *c) {
+    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *b = (const unsigned char *)text;
+    int n = b[0] < 0x80 ? 1 : b[0] < 0xC0 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4, i;
+    *c = n < 2 ? b[0] : b[0] & (0x7Fu >> n);
+    for (i = 1; i < n; i++) {
+        if ((b[i] & 0xC0) != 0x80) return 0; /* the terminator among them */
+        *c = *c << 6 | (b[i] & 0x3F);
+    }
+    return *c < least[n] || *c > 0x10FFFF || (*c >= 0xD800 && *c < 0xE000) ? 0 : n;
+}
+
+/* C0 and C1, and what ends a line or changes the direction of what follows. */
+static inline int output_is_control(unsigned long c) {
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+/* Writes text with \x1b for such a byte, \u009b for such a character, and spaces up to a width in
+   characters. */
+static inline void output_text(FILE *stream, const char *text, int width) {
+    unsigned long c;
+    while (*text) {
+        int n = output_decode(text, &c);
+        if (n && !output_is_control(c)) fwrite(text, 1, (size_t)n, stream), width--;
+        else if (n > 1) width -= fprintf(stream, "\\u%04lx", c);
+        else width -= fprintf(stream, "\\x%02x", (unsigned)(unsigned char)*text);
+        text += n ? n : 1;
+    }
+    while (width-- > 0) putc(' ', stream);
+}
+
+/* The line that a failed run prints, and 0. subject: NULL where cause names it. */
+static inline int output_fail(const char *program, const char *subject, const char *cause) {
+    fprintf(stderr, "%s: ", program);
+    if (subject) output_text(stderr, subject, 0), fputs(": ", stderr);
+    output_text(stderr, cause, 0);
+    putc('\n', stderr);
+    return 0;
+}
+
+#endif
