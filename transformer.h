@@ -1549,13 +1549,30 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
         (uint64_t)used > (uint64_t)(SIZE_MAX / 2 - TFM__ALIGN))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i bytes are more than this machine can address",
                          bytes);
-    if ((size_t)used > arena->size)
+    if ((size_t)used > arena->size && !arena->measuring)
         return tfm__fail(err, TFM_E_ARENA, "scratch arena has %i bytes, %i are needed",
-                         (int64_t)arena->size, used);
-    *pointer = arena->measuring ? NULL : arena->data + arena->used;
+                         (int64_t)arena->size, used + TFM__ALIGN - 1);
+    *pointer = arena->data && (size_t)used <= arena->size ? arena->data + arena->used : NULL;
     arena->used = (size_t)used;
     /* the buffer may start anywhere, so a measured need includes the way to its first boundary */
     if (arena->peak < arena->used + TFM__ALIGN - 1) arena->peak = arena->used + TFM__ALIGN - 1;
+    return TFM_OK;
+}
+
+/* A call takes all its scratch from the copy that tfm__scratch_begin returns, which counts past the
+   arena's end. tfm__scratch_end refuses an arena that is too small for the sum, before anything is
+   computed. The arena's own used stays as it is. */
+static tfm_arena tfm__scratch_begin(const tfm_arena *scratch) {
+    tfm_arena all = *scratch;
+    all.measuring = 1;
+    return all;
+}
+static tfm_status tfm__scratch_end(tfm_arena *scratch, const tfm_arena *all, tfm_error *err) {
+    size_t need = all->used + TFM__ALIGN - 1;
+    if (all->used > scratch->size)
+        return tfm__fail(err, TFM_E_ARENA, "scratch arena has %i bytes, %i are needed",
+                         (int64_t)scratch->size, (int64_t)need);
+    if (scratch->peak < need) scratch->peak = need;
     return TFM_OK;
 }
 
@@ -3996,20 +4013,18 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err) {
     tfm__rows from, to;
-    size_t used;
+    tfm_arena all;
     float *hidden;
-    tfm_status status;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__check_ffn(weights, from.D, err));
-    used = scratch->used;
-    status =
-        tfm__take_floats(scratch, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err);
-    if (status == TFM_OK && !scratch->measuring)
-        tfm__feed_forward(&to, &from, weights, hidden, NULL);
-    scratch->used = used;
-    return status;
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(
+        tfm__take_floats(&all, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden, NULL);
+    return TFM_OK;
 }
 
 /* >>attention =====================================================================================
@@ -4315,8 +4330,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     tfm_error *err) {
     tfm__attention a;
     tfm_tensor expected;
-    tfm_status status;
-    size_t used;
+    tfm_arena all;
     float *scores;
     int r;
     memset(&a, 0, sizeof a);
@@ -4338,9 +4352,10 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     if (weights && weights->data)
         TFM__TRY(tfm__check_shape(weights, "weights", TFM_F32, &expected, err));
     TFM__TRY(tfm__check_masks(masks, a.B, a.H, a.T, a.S, err));
-    used = scratch->used;
-    status = tfm__take_floats(scratch, a.S, 1, &scores, err);
-    if (status == TFM_OK && !scratch->measuring) {
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(tfm__take_floats(&all, a.S, 1, &scores, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) {
         a.q = (const float *)query->data, tfm__head_strides(query, a.q_strides);
         a.k = (const float *)key->data, tfm__head_strides(key, a.k_strides);
         a.v = (const float *)value->data, tfm__head_strides(value, a.v_strides);
@@ -4351,8 +4366,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
         a.masks = masks;
         tfm__attend(&a, scores, NULL);
     }
-    scratch->used = used;
-    return status;
+    return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
@@ -4509,8 +4523,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     tfm__work work;
     tfm__kv kv;
     int64_t B, T, S, HK, HW, width, strides[3];
-    tfm_status status;
-    size_t used;
+    tfm_arena all;
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
@@ -4530,15 +4543,16 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
         tfm__head_strides(attention, strides);
     }
     HK = weights->query.weight.dims[0], HW = weights->value.weight.dims[0];
-    used = scratch->used;
+    all = tfm__scratch_begin(scratch);
     memset(&work, 0, sizeof work);
     memset(&kv, 0, sizeof kv);
-    status = tfm__take_floats(scratch, B * T, HK, &work.q, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, B * T, HW, &work.context, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HK, &work.k, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, B * S, HW, &work.v, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, S, 1, &work.scores, err);
-    if (status == TFM_OK && !scratch->measuring) {
+    TFM__TRY(tfm__take_floats(&all, B * T, HK, &work.q, err));
+    TFM__TRY(tfm__take_floats(&all, B * T, HW, &work.context, err));
+    TFM__TRY(tfm__take_floats(&all, B * S, HK, &work.k, err));
+    TFM__TRY(tfm__take_floats(&all, B * S, HW, &work.v, err));
+    TFM__TRY(tfm__take_floats(&all, S, 1, &work.scores, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) {
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
                   values = tfm__rows_make(work.v, B, S, HW);
         tfm__rows queries = tfm__rows_make(work.q, B, T, HK);
@@ -4549,8 +4563,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
         tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &kv,
                            S, 0, masks, &work);
     }
-    scratch->used = used;
-    return status;
+    return TFM_OK;
 }
 
 /* >>stack =========================================================================================
@@ -4781,8 +4794,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     tfm__rows from, to, stream;
     tfm__sizes z;
     tfm__pass p;
-    tfm_status status;
-    size_t used;
+    tfm_arena all;
     float *data;
     int32_t i;
     memset(&z, 0, sizeof z);
@@ -4801,18 +4813,18 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     p.self_masks = masks;
     z.M = z.key_rows = from.B * from.L;
     z.scores = tfm__tile_scratch(from.L, z.K, z.W);
-    used = scratch->used;
-    status = tfm__take_floats(scratch, z.M, z.D, &data, err);
-    if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
-    if (status == TFM_OK && !scratch->measuring) {
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(tfm__take_floats(&all, z.M, z.D, &data, err));
+    TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) {
         stream = tfm__rows_make(data, p.B, p.L, p.D);
         tfm__copy_rows(&stream, &from);
         tfm__encoder(&p, data, weights, attention ? (float *)attention->data : NULL,
                      attention ? attention->strides[0] : 0);
         tfm__copy_rows(&to, &stream);
     }
-    scratch->used = used;
-    return status;
+    return TFM_OK;
 }
 
 /* A stack's attention tensor for one layer: the same memory with a dimension before it. */
@@ -4851,8 +4863,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     tfm__pass p;
     tfm__kv self, cross;
     tfm_tensor expected;
-    tfm_status status;
-    size_t used;
+    tfm_arena all;
     float *data;
     int32_t i;
     memset(&z, 0, sizeof z);
@@ -4880,12 +4891,13 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     p.self_masks = self_masks, p.cross_masks = cross_masks;
     z.M = z.key_rows = from.B * from.L;
     z.scores = tfm__max(from.L, mem.L);
-    used = scratch->used;
-    status = tfm__take_floats(scratch, z.M, z.D, &data, err);
-    if (status == TFM_OK) status = tfm__take_work(scratch, &z, &p.work, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, mem.B * mem.L, z.HK, &cross.k, err);
-    if (status == TFM_OK) status = tfm__take_floats(scratch, mem.B * mem.L, z.HW, &cross.v, err);
-    if (status == TFM_OK && !scratch->measuring) {
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(tfm__take_floats(&all, z.M, z.D, &data, err));
+    TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
+    TFM__TRY(tfm__take_floats(&all, mem.B * mem.L, z.HK, &cross.k, err));
+    TFM__TRY(tfm__take_floats(&all, mem.B * mem.L, z.HW, &cross.v, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) {
         float *sa = self_attention ? (float *)self_attention->data : NULL;
         float *ca = cross_attention ? (float *)cross_attention->data : NULL;
         stream = tfm__rows_make(data, p.B, p.L, p.D);
@@ -4902,8 +4914,7 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
         tfm__final_norm(&p, data, weights->norm);
         tfm__copy_rows(&to, &stream);
     }
-    scratch->used = used;
-    return status;
+    return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
@@ -9594,6 +9605,7 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     size_t each = 1 + sizeof(tfm__cell) + (p->bpe ? 2 * sizeof(tfm__pair) : 0);
     int64_t room = 0, n;
     char *out = NULL;
+    tfm_arena all;
     tfm__bpe b;
     int32_t i;
     if (!scratch->measuring && scratch->size > scratch->used) {
@@ -9602,8 +9614,10 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
         room = (int64_t)((scratch->size - scratch->used) / each);
     }
     n = tfm__spm_normalize(p, text, size, out, room);
-    TFM__TRY(tfm__spm_take(p, n, scratch, work, err));
-    if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the take failed */
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(tfm__spm_take(p, n, &all, work, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the scratch did not do */
     if (!p->bpe) {
         tfm__unigram(p, work->text, work->n, work->cells);
         return TFM_OK;
@@ -10119,14 +10133,10 @@ static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text,
     int32_t leading[2];
     int64_t n, n_leading = tfm__leading_ids(c, language, leading);
     int64_t extra = n_leading + (c->src_end >= 0);
-    size_t used;
-    tfm_status status;
     if (!scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: SentencePiece needs a scratch arena");
-    used = scratch->used;
-    status = tfm__spm_cut(model->source.spm, text, size, scratch, &work, err);
-    scratch->used = used;
-    if (status != TFM_OK || scratch->measuring) return status;
+    TFM__TRY(tfm__spm_cut(model->source.spm, text, size, scratch, &work, err));
+    if (scratch->measuring) return TFM_OK;
     memset(&to, 0, sizeof to);
     to.ids = model->source.ids, to.v = &model->source.vocabulary, to.unk = c->src_unk;
     n = tfm__spm_emit(model->source.spm, &work, &to, NULL);
@@ -10282,10 +10292,9 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     tfm_text_kind kind;
     tfm__spm_work work;
     tfm__spm_target to;
-    tfm_status status = TFM_OK;
+    tfm_arena all;
     void *marked = NULL;
     int64_t n = 0, n_marked = 0;
-    size_t used;
     int pass;
     if (!model || !count || (!ids && capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: a pointer is NULL");
@@ -10295,16 +10304,17 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->tgt_text;
     if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
-    used = scratch ? scratch->used : 0;
     memset(&work, 0, sizeof work);
     memset(&to, 0, sizeof to);
     to.v = &model->target.vocabulary, to.unk = c->tgt_unk, to.by_spelling = 1;
     if (kind == TFM_TEXT_SENTENCEPIECE)
-        status = tfm__spm_cut(model->target.spm, text, (int64_t)size, scratch, &work, err);
-    else if (kind == TFM_TEXT_PIECES)
-        status = tfm_arena_take(scratch, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err);
-    if (scratch) scratch->used = used;
-    if (status != TFM_OK || (scratch && scratch->measuring)) return status;
+        TFM__TRY(tfm__spm_cut(model->target.spm, text, (int64_t)size, scratch, &work, err));
+    else if (kind == TFM_TEXT_PIECES) {
+        all = tfm__scratch_begin(scratch);
+        TFM__TRY(tfm_arena_take(&all, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err));
+        TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    }
+    if (scratch && scratch->measuring) return TFM_OK;
     if (marked) n_marked = tfm__mark_words(text, size, (char *)marked);
     for (pass = 0; pass < 2; pass++) {
         int32_t *out = pass ? ids : NULL;

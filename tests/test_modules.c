@@ -744,16 +744,19 @@ static void wrong_output(function call, tfm_tensor *t, const char *name, int how
     }
 }
 
-/* Each arena that is too small is; a measuring one tells what suffices. */
+/* Each arena that is too small is refused with the need of the whole call, which a measuring one
+   tells beforehand. */
 static void small_arenas(function call) {
     tfm_arena measure = tfm_arena_measuring(), arena;
+    char says[64];
     size_t at;
     given.scratch = &measure;
     CHECK(call() == TFM_OK && is_untouched() && measure.used == 0, "%s", err.text);
     given.scratch = &arena;
     for (at = 0; at + 64 <= measure.peak; at += 64) {
         arena = tfm_arena_make(scratch_memory, at);
-        refused(call, TFM_E_ARENA, "are needed");
+        snprintf(says, sizeof says, "has %d bytes, %d are needed", (int)at, (int)measure.peak);
+        refused(call, TFM_E_ARENA, says);
     }
     arena = tfm_arena_make(scratch_memory, measure.peak);
     CHECK(call() == TFM_OK && !is_untouched(), "");
@@ -1015,7 +1018,8 @@ static void wrong_unpack(void) {
     tfm_attention_weights w, kept;
     tfm_tensor t;
     memset(&w, 0, sizeof w), memset(&kept, 0, sizeof kept);
-    CHECK_FAILS(tfm_attention_unpack(NULL, &weight, &bias, &err), TFM_E_ARGUMENT, "weights is NULL");
+    CHECK_FAILS(tfm_attention_unpack(NULL, &weight, &bias, &err), TFM_E_ARGUMENT,
+                "weights is NULL");
     CHECK_FAILS(tfm_attention_unpack(&w, NULL, &bias, &err), TFM_E_ARGUMENT,
                 "in_proj_weight is NULL");
     t = weight, t.dims[0] = 17;
