@@ -27,7 +27,7 @@ typedef struct subject {
 typedef struct seat { /* a session, and the memory that it is made in */
     pthread_mutex_t mutex;
     tfm_session *session;
-    subject *subject;
+    subject *on; /* whose */
     void *memory;
     size_t size;
     int taken;
@@ -178,7 +178,7 @@ static void decode(seat *at, setting *s, const tfm_batch *src, const int *which,
     int32_t row, running = 1, steps = 0, last = below(state, 3) ? INT32_MAX : below(state, 12);
     int32_t interrupted = below(state, 4) ? -1 : below(state, 8);
     tfm_decode_options bad;
-    make_setting(s, at->subject, k, which, src->rows);
+    make_setting(s, at->on, k, which, src->rows);
     must(tfm_start(at->session, src, &s->options, err), err);
     for (; running && steps < last; steps++) {
         must(tfm_step(at->session, &running, err), err);
@@ -190,7 +190,7 @@ static void decode(seat *at, setting *s, const tfm_batch *src, const int *which,
     }
     for (row = 0; row < src->rows; row++) {
         uint64_t hash = hash_row(at->session, row, src->lengths[row], err);
-        if (!running) compare(at->subject, which[row], k, hash);
+        if (!running) compare(at->on, which[row], k, hash);
     }
     if (running) count(&cancelled);
 }
@@ -200,13 +200,13 @@ static void score(seat *at, const tfm_batch *src, const int *which, tfm_error *e
     double out[BATCH * (SOURCE + 1)];
     tfm_batch tgt = *src;
     for (i = 0; i < src->rows * src->width; i++)
-        targets[i] = src->ids[i] % at->subject->config->tgt_vocab_size;
+        targets[i] = src->ids[i] % at->on->config->tgt_vocab_size;
     tgt.ids = targets;
     must(tfm_score(at->session, src, &tgt, out, err), err);
     for (i = 0; i < src->rows; i++) {
         uint64_t hash = 1;
         mix(&hash, out + i * (src->width + 1), (size_t)(src->lengths[i] + 1) * sizeof *out);
-        compare(at->subject, which[i], SCORE, hash);
+        compare(at->on, which[i], SCORE, hash);
     }
 }
 
@@ -215,14 +215,14 @@ static void translate(seat *at, const int *which, int32_t rows, tfm_error *err) 
     char buffer[BATCH * 1024];
     int32_t i;
     for (i = 0; i < rows; i++) {
-        in[i].data = at->subject->texts[which[i] % at->subject->n_texts];
+        in[i].data = at->on->texts[which[i] % at->on->n_texts];
         in[i].size = strlen(in[i].data);
     }
     must(tfm_translate_batch(at->session, in, out, rows, NULL, buffer, sizeof buffer, err), err);
     for (i = 0; i < rows; i++) {
         uint64_t hash = 2;
         mix(&hash, out[i].data, out[i].size);
-        compare(at->subject, which[i] % at->subject->n_texts, TEXT, hash);
+        compare(at->on, which[i] % at->on->n_texts, TEXT, hash);
     }
 }
 
@@ -255,7 +255,7 @@ static void renew(seat *at, subject *m, int32_t threads) {
     allocator.allocate = allocate, allocator.release = release, allocator.user = at;
     o = limits(&allocator, threads, m);
     tfm_session_free(at->session);
-    at->session = NULL, at->subject = m;
+    at->session = NULL, at->on = m;
     must(tfm_session_create(&at->session, m->model, &o, &err), &err);
     count(&made);
 }
@@ -277,11 +277,11 @@ static void *work(void *context) {
         memset(ids, 0, sizeof ids);
         for (i = 0; i < src.rows; i++) {
             which[i] = below(&state, SENTENCES);
-            lengths[i] = at->subject->lengths[which[i]];
-            memcpy(ids + i * SOURCE, at->subject->ids[which[i]], sizeof *ids * SOURCE);
+            lengths[i] = at->on->lengths[which[i]];
+            memcpy(ids + i * SOURCE, at->on->ids[which[i]], sizeof *ids * SOURCE);
         }
         if (task == 0) score(at, &src, which, &err);
-        else if (task == 1 && at->subject->n_texts) translate(at, which, src.rows, &err);
+        else if (task == 1 && at->on->n_texts) translate(at, which, src.rows, &err);
         else decode(at, s, &src, which, below(&state, SETTINGS), &state, &err);
         pthread_mutex_unlock(&at->mutex);
     }
