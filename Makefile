@@ -26,14 +26,15 @@ PROGRAMS = $(patsubst examples/%.c,build/%,$(wildcard examples/*.c)) $(patsubst 
 TESTS = $(patsubst tests/%.c,build/%,$(wildcard tests/test_*.c)) build/test_units
 COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools -Itests
 LINK = $(OBJECT:%=-x none %) $(LDLIBS)
-# Programs without the implementation share one. Examples have it, as a user's program would, and tests of private parts.
-WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' examples/*.c tools/*.c tests/*.c)
-SHARING = $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(wildcard tools/*.c tests/*.c))))
+# One compiled implementation serves all but bench and the tests that reach private parts. Examples have it in them,
+# for who compiles one alone; the macro says that it is elsewhere.
+WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*.c tests/*.c)
+SHARING = build/test_units $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c) $(filter-out $(WHOLE),$(wildcard tools/*.c tests/*.c))))
 
 all: $(PROGRAMS)
 
 build/%: examples/%.c transformer.h $(wildcard examples/*.h) | build
-	$(COMPILE) $< -o $@ $(LINK)
+	$(COMPILE) -DTFM__IMPLEMENTED $< -o $@ $(LINK)
 build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
@@ -41,7 +42,7 @@ build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h exampl
 build/decode: tests/decode.c transformer.h | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
-	$(COMPILE) tests/units/*.c -o $@ $(LDLIBS)
+	$(COMPILE) tests/units/*.c -o $@ $(LINK)
 $(SHARING): OBJECT = build/transformer.o
 $(SHARING): build/transformer.o
 build/transformer.o: transformer.h | build

@@ -5,7 +5,10 @@
    cc -O2 -I. examples/modules.c -o modules -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { B = 4, L = 10, D = 128, H = 8, F = 512 };
 
