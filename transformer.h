@@ -1492,11 +1492,12 @@ typedef struct tfm__pool {
     tfm__block *blocks;
 } tfm__pool;
 
-/* count * size bytes, aligned, that live as long as the pool. */
-static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void **pointer,
+/* count * size bytes, aligned, that live as long as the pool, for *pointer: see tfm__take. */
+static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void *pointer,
                                  tfm_error *err) {
     int64_t bytes;
     void *memory;
+    char *start;
     if (!tfm__mul(count, (int64_t)size, &bytes) ||
         !tfm__add(bytes, TFM__ALIGN + (int64_t)sizeof(tfm__block), &bytes))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
@@ -1504,10 +1505,13 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
     TFM__TRY(tfm__allocate(&pool->allocator, bytes, &memory, err));
     ((tfm__block *)memory)->next = pool->blocks;
     pool->blocks = (tfm__block *)memory;
-    *pointer = (char *)memory + sizeof(tfm__block);
-    *pointer = (char *)*pointer + tfm__padding(*pointer);
+    start = (char *)memory + sizeof(tfm__block);
+    start += tfm__padding(start);
+    memcpy(pointer, &start, sizeof start);
     return TFM_OK;
 }
+#define TFM__NEW(pool, count, pointer, err)                                                        \
+    tfm__pool_take(pool, count, sizeof **(pointer), pointer, err)
 
 /* The pool may lie in one of its own blocks: callers pass a copy. */
 static void tfm__pool_free(tfm__pool *pool) {
@@ -1576,17 +1580,21 @@ static tfm_status tfm__scratch_end(tfm_arena *scratch, const tfm_arena *all, tfm
     return TFM_OK;
 }
 
-/* rows * columns floats. */
-static tfm_status tfm__take_floats(tfm_arena *arena, int64_t rows, int64_t columns, float **pointer,
-                                   tfm_error *err) {
+/* rows * columns elements for *pointer, which may be any object pointer: it is set by memcpy, since
+   a T ** is no void **. NULL while measuring. */
+static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, size_t size,
+                            void *pointer, tfm_error *err) {
     int64_t count;
     void *memory = NULL;
     if (!tfm__mul(rows, columns, &count))
-        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i floats overflow", rows, columns);
-    TFM__TRY(tfm_arena_take(arena, count, sizeof(float), &memory, err));
-    *pointer = (float *)memory;
+        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i elements of %i bytes overflow", rows,
+                         columns, (int64_t)size);
+    TFM__TRY(tfm_arena_take(arena, count, size, &memory, err));
+    memcpy(pointer, &memory, sizeof memory);
     return TFM_OK;
 }
+#define TFM__TAKE(arena, rows, columns, pointer, err)                                              \
+    tfm__take(arena, rows, columns, sizeof **(pointer), pointer, err)
 
 /* >>tensors =======================================================================================
    11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
@@ -4020,8 +4028,7 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__check_ffn(weights, from.D, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(
-        tfm__take_floats(&all, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err));
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden, NULL);
     return TFM_OK;
@@ -4353,7 +4360,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
         TFM__TRY(tfm__check_shape(weights, "weights", TFM_F32, &expected, err));
     TFM__TRY(tfm__check_masks(masks, a.B, a.H, a.T, a.S, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(tfm__take_floats(&all, a.S, 1, &scores, err));
+    TFM__TRY(TFM__TAKE(&all, a.S, 1, &scores, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
         a.q = (const float *)query->data, tfm__head_strides(query, a.q_strides);
@@ -4546,11 +4553,11 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     all = tfm__scratch_begin(scratch);
     memset(&work, 0, sizeof work);
     memset(&kv, 0, sizeof kv);
-    TFM__TRY(tfm__take_floats(&all, B * T, HK, &work.q, err));
-    TFM__TRY(tfm__take_floats(&all, B * T, HW, &work.context, err));
-    TFM__TRY(tfm__take_floats(&all, B * S, HK, &work.k, err));
-    TFM__TRY(tfm__take_floats(&all, B * S, HW, &work.v, err));
-    TFM__TRY(tfm__take_floats(&all, S, 1, &work.scores, err));
+    TFM__TRY(TFM__TAKE(&all, B * T, HK, &work.q, err));
+    TFM__TRY(TFM__TAKE(&all, B * T, HW, &work.context, err));
+    TFM__TRY(TFM__TAKE(&all, B * S, HK, &work.k, err));
+    TFM__TRY(TFM__TAKE(&all, B * S, HW, &work.v, err));
+    TFM__TRY(TFM__TAKE(&all, S, 1, &work.scores, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
@@ -4599,14 +4606,14 @@ typedef struct tfm__sizes {
    computation cannot fail in its middle. */
 static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
                                  tfm_error *err) {
-    TFM__TRY(tfm__take_floats(arena, z->M, z->HK, &w->q, err));
-    TFM__TRY(tfm__take_floats(arena, z->M, z->HW, &w->context, err));
-    TFM__TRY(tfm__take_floats(arena, z->key_rows, z->HK, &w->k, err));
-    TFM__TRY(tfm__take_floats(arena, z->key_rows, z->HW, &w->v, err));
-    TFM__TRY(tfm__take_floats(arena, z->scores, 1, &w->scores, err));
-    TFM__TRY(tfm__take_floats(arena, z->M, z->D, &w->y, err));
-    TFM__TRY(tfm__take_floats(arena, z->M, z->D, &w->n, err));
-    return tfm__take_floats(arena, z->M, z->F, &w->hidden, err);
+    TFM__TRY(TFM__TAKE(arena, z->M, z->HK, &w->q, err));
+    TFM__TRY(TFM__TAKE(arena, z->M, z->HW, &w->context, err));
+    TFM__TRY(TFM__TAKE(arena, z->key_rows, z->HK, &w->k, err));
+    TFM__TRY(TFM__TAKE(arena, z->key_rows, z->HW, &w->v, err));
+    TFM__TRY(TFM__TAKE(arena, z->scores, 1, &w->scores, err));
+    TFM__TRY(TFM__TAKE(arena, z->M, z->D, &w->y, err));
+    TFM__TRY(TFM__TAKE(arena, z->M, z->D, &w->n, err));
+    return TFM__TAKE(arena, z->M, z->F, &w->hidden, err);
 }
 
 /* The input of a sub-layer: the stream itself, or its norm. */
@@ -4814,7 +4821,7 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     z.M = z.key_rows = from.B * from.L;
     z.scores = tfm__tile_scratch(from.L, z.K, z.W);
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(tfm__take_floats(&all, z.M, z.D, &data, err));
+    TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
@@ -4892,10 +4899,10 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     z.M = z.key_rows = from.B * from.L;
     z.scores = tfm__max(from.L, mem.L);
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(tfm__take_floats(&all, z.M, z.D, &data, err));
+    TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
-    TFM__TRY(tfm__take_floats(&all, mem.B * mem.L, z.HK, &cross.k, err));
-    TFM__TRY(tfm__take_floats(&all, mem.B * mem.L, z.HW, &cross.v, err));
+    TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HK, &cross.k, err));
+    TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HW, &cross.v, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
         float *sa = self_attention ? (float *)self_attention->data : NULL;
@@ -5373,11 +5380,10 @@ static const char *tfm__keep_string(tfm_safetensors *f, int64_t *used) {
 static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
                                      tfm_error *err) {
     tfm__json ahead = *j;
-    void *memory, **sorted;
+    void **sorted;
     int64_t i, n = tfm__json_members(&ahead);
     if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is not an object", "", err);
-    TFM__TRY(tfm__pool_take(&f->pool, 2 * n, sizeof(char *), &memory, err));
-    f->metadata = (const char **)memory;
+    TFM__TRY(TFM__NEW(&f->pool, 2 * n, &f->metadata, err));
     f->n_metadata = n;
     (void)tfm__json_take(j, '{');
     for (i = 0; i < n; i++) {
@@ -5390,8 +5396,7 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
         f->metadata[2 * i + 1] = tfm__keep_string(f, used);
     }
     (void)tfm__json_take(j, '}');
-    TFM__TRY(tfm__pool_take(&f->pool, n, sizeof(void *), &memory, err));
-    sorted = (void **)memory;
+    TFM__TRY(TFM__NEW(&f->pool, n, &sorted, err));
     for (i = 0; i < n; i++) sorted[i] = (void *)f->metadata[2 * i];
     tfm__sort(sorted, n, tfm__compare_strings);
     for (i = 1; i < n; i++)
@@ -5405,7 +5410,6 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
 static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n,
                                    tfm_error *err) {
     tfm__json j, ahead;
-    void *memory;
     int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
     int have_metadata = 0;
     if (fault >= 0)
@@ -5420,14 +5424,10 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     /* memory in proportion to the header: one entry more than fit it as JSON, since the first that
        is none ends the reading */
     room = tfm__min(members, n / TFM__LEAST_ENTRY + 1);
-    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(tfm__entry), &memory, err));
-    f->entries = (tfm__entry *)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
-    f->by_offset = (void **)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, room, sizeof(void *), &memory, err));
-    f->by_name = (void **)memory;
-    TFM__TRY(tfm__pool_take(&f->pool, n + 1, 1, &memory, err));
-    f->strings = (char *)memory;
+    TFM__TRY(TFM__NEW(&f->pool, room, &f->entries, err));
+    TFM__TRY(TFM__NEW(&f->pool, room, &f->by_offset, err));
+    TFM__TRY(TFM__NEW(&f->pool, room, &f->by_name, err));
+    TFM__TRY(TFM__NEW(&f->pool, n + 1, &f->strings, err));
     /* second pass: what the members say; that they are JSON is known */
     (void)tfm__json_take(&j, '{');
     for (i = 0; i < members; i++) {
@@ -5497,14 +5497,12 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
 /* Opens into a new object. On failure everything that the pool holds is freed. */
 static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, const void *data,
                                     int64_t size, tfm_error *err) {
-    void *memory;
-    tfm_safetensors *f;
-    tfm_status status = tfm__pool_take(pool, 1, sizeof *f, &memory, err);
+    tfm_safetensors *f = NULL;
+    tfm_status status = TFM__NEW(pool, 1, &f, err);
     if (status != TFM_OK) {
         tfm__pool_free(pool);
         return status;
     }
-    f = (tfm_safetensors *)memory;
     memset(f, 0, sizeof *f);
     f->pool = *pool;
     status = tfm__open(f, (const unsigned char *)data, size, err);
@@ -5781,7 +5779,6 @@ static int tfm__read_int32(tfm__json *j, int32_t *value) {
 static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config *c,
                                        tfm_error *err) {
     tfm__json ahead = *j;
-    void *memory;
     int32_t *ids, id, n = 0;
     if (!tfm__json_take(&ahead, '['))
         return tfm__config_fault("suppressed", "is not a list", "", err);
@@ -5792,8 +5789,8 @@ static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config
             n++;
         } while (tfm__json_take(&ahead, ','));
     }
-    TFM__TRY(tfm__pool_take(pool, n, sizeof *ids, &memory, err));
-    c->suppressed = ids = (int32_t *)memory;
+    TFM__TRY(TFM__NEW(pool, n, &ids, err));
+    c->suppressed = ids;
     c->n_suppressed = n;
     (void)tfm__json_take(j, '[');
     for (id = 0; id < n; id++) {
@@ -5812,16 +5809,14 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
                                       tfm_error *err) {
     tfm__json ahead = *j;
     tfm_language *languages;
-    void *memory;
     char *codes;
     int64_t n = tfm__json_members(&ahead);
     int32_t i, k;
     if (n < 0) return tfm__config_fault("languages", "is not an object", "", err);
     if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", err);
-    TFM__TRY(tfm__pool_take(pool, n, sizeof *languages, &memory, err));
-    c->languages = languages = (tfm_language *)memory;
-    TFM__TRY(tfm__pool_take(pool, n, TFM__CODE, &memory, err));
-    codes = (char *)memory;
+    TFM__TRY(TFM__NEW(pool, n, &languages, err));
+    TFM__TRY(TFM__NEW(pool, n * TFM__CODE, &codes, err)); /* n is at most TFM__LANGUAGES */
+    c->languages = languages;
     (void)tfm__json_take(j, '{');
     for (i = 0; i < n; i++) {
         (void)tfm__json_string(j, spare);
@@ -5926,7 +5921,6 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
 static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config *c,
                                    tfm__value *values, tfm_error *err) {
     tfm__json j, ahead;
-    void *memory;
     char *spare;
     int64_t n;
     int field;
@@ -5937,8 +5931,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
     if (n < 0 || ahead.at != ahead.end)
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
                          (int64_t)(ahead.at - ahead.begin));
-    TFM__TRY(tfm__pool_take(pool, j.end - j.begin + 1, 1, &memory, err));
-    spare = (char *)memory;
+    TFM__TRY(TFM__NEW(pool, j.end - j.begin + 1, &spare, err));
     (void)tfm__json_take(&j, '{');
     while (n--) {
         (void)tfm__json_string(&j, spare);
@@ -6081,10 +6074,10 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
     TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
     if (t.data && !l->checking && !tfm__usable_in_place(&t)) {
         int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
-        void *memory;
-        TFM__TRY(tfm__pool_take(&l->model->pool, count, sizeof(float), &memory, l->err));
-        tfm__widen((float *)memory, (const unsigned char *)t.data, t.dtype, count);
-        t.data = memory;
+        float *wide;
+        TFM__TRY(TFM__NEW(&l->model->pool, count, &wide, l->err));
+        tfm__widen(wide, (const unsigned char *)t.data, t.dtype, count);
+        t.data = wide;
         t.dtype = TFM_F32;
     }
     *out = t;
@@ -6112,9 +6105,7 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int require
 /* Rows begin .. begin + n of w as a matrix of the model's. */
 static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
                                    tfm__matrix **kept) {
-    void *memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof *w, &memory, l->err));
-    *kept = (tfm__matrix *)memory;
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, kept, l->err));
     **kept = *w;
     (*kept)->rows = n;
     (*kept)->data += begin * tfm__element_bytes(w->dtype, w->columns);
@@ -6489,13 +6480,10 @@ static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float *
                                    int32_t **offsets) {
     int64_t filled = tfm__filled_rows(w->rows);
     int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-    void *memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, filled, sizeof(float), &memory, l->err));
-    memset(memory, 0, (size_t)filled * sizeof(float));
-    *scales = (float *)memory;
-    TFM__TRY(tfm__pool_take(&l->model->pool, filled * blocks, sizeof(int32_t), &memory, l->err));
-    memset(memory, 0, (size_t)(filled * blocks) * sizeof(int32_t));
-    *offsets = (int32_t *)memory;
+    TFM__TRY(TFM__NEW(&l->model->pool, filled, scales, l->err));
+    memset(*scales, 0, (size_t)filled * sizeof(float));
+    TFM__TRY(TFM__NEW(&l->model->pool, filled * blocks, offsets, l->err));
+    memset(*offsets, 0, (size_t)(filled * blocks) * sizeof(int32_t));
     return TFM_OK;
 }
 
@@ -6538,7 +6526,7 @@ static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, 
     float *scales = NULL;
     int32_t *offsets = NULL;
     int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
-    void *memory = NULL;
+    unsigned char *memory = NULL;
     unsigned char *to;
     from.is_native = same && type == TFM_F32;
     if (!in_panels && same) { /* where it lies */
@@ -6547,15 +6535,14 @@ static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, 
     }
     if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
     if (!in_panels) {
-        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows * K, (size_t)tfm__element_bytes(type, 1),
-                                &memory, l->err));
+        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows, (size_t)row_bytes, &memory, l->err));
         for (i = 0; i < w->rows; i++) {
             float scale;
             tfm__convert_row(kernels, &from, i, type, temporary, floats, &scale);
-            memcpy((unsigned char *)memory + i * row_bytes, temporary, (size_t)row_bytes);
+            memcpy(memory + i * row_bytes, temporary, (size_t)row_bytes);
             if (scales) scales[i] = scale;
         }
-        w->data = (unsigned char *)memory, w->dtype = type, w->scales = scales;
+        w->data = memory, w->dtype = type, w->scales = scales;
         w->is_native = type == TFM_F32;
         return TFM_OK;
     }
@@ -6565,14 +6552,14 @@ static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, 
     same = same && l->is_ours && K == tfm__panel_columns(w);
     if (!same || panels > full) { /* what is not full cannot take the place of its rows */
         int64_t need = same ? bytes : panels * bytes;
-        TFM__TRY(tfm__pool_take(&l->model->pool, need, 1, &memory, l->err));
+        TFM__TRY(TFM__NEW(&l->model->pool, need, &memory, l->err));
         memset(memory, 0, (size_t)need);
     }
-    to = same ? (unsigned char *)raw.data : (unsigned char *)memory;
-    if (same) w->tail = (unsigned char *)memory;
+    to = same ? (unsigned char *)raw.data : memory;
+    if (same) w->tail = memory;
     for (n = 0; n < panels; n++) {
         int64_t rows = tfm__min(TFM__LANES, w->rows - n * TFM__LANES), r;
-        unsigned char *panel = same && n == full ? (unsigned char *)memory : to + n * bytes;
+        unsigned char *panel = same && n == full ? memory : to + n * bytes;
         for (r = 0; r < rows; r++) {
             float scale;
             i = n * TFM__LANES + r;
@@ -6594,13 +6581,13 @@ static tfm_status tfm__pack_matrices(tfm__loader *l) {
     const tfm__kernels *kernels = tfm__kernels_here();
     tfm__matrix *w;
     int64_t columns = 0;
-    void *temporary;
+    unsigned char *temporary;
     for (w = l->model->matrices; w; w = w->next)
         if (w->is_factor) columns = tfm__max(columns, w->columns);
     TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
                             &temporary, l->err));
     for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, (unsigned char *)temporary));
+        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, temporary));
     return TFM_OK;
 }
 
@@ -6657,22 +6644,21 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     tfm__loader l;
     tfm_safetensors *file = NULL;
     tfm_model *m = NULL;
-    void *memory;
-    tfm_status status = tfm__pool_take(pool, 1, sizeof *m, &memory, err);
+    unsigned char *used = NULL;
+    tfm_status status = TFM__NEW(pool, 1, &m, err);
     if (status == TFM_OK) {
-        m = (tfm_model *)memory;
         memset(m, 0, sizeof *m);
         m->pool = *pool;
         status = tfm_safetensors_open(&file, data, (size_t)size, &pool->allocator, err);
     }
     if (status == TFM_OK) /* lives as long as the file's directory, not the model */
-        status = tfm__pool_take(&file->pool, file->n_entries, 1, &memory, err);
+        status = TFM__NEW(&file->pool, file->n_entries, &used, err);
     if (status == TFM_OK) {
         memset(&l, 0, sizeof l);
         l.file = file, l.model = m, l.err = err;
         l.is_ours = is_ours;
         if (options) l.options = *options;
-        l.used = (unsigned char *)memory;
+        l.used = used;
         l.temporary = &file->pool, l.checking = 0;
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
@@ -6867,37 +6853,18 @@ struct tfm_session {
     tfm__candidates candidates;                     /* of one sentence */
     unsigned char *marks;                           /* [V]: 1 = forbidden */
     int32_t *marked, n_marked;                      /* [V]: which */
-    float *attention;      /* [max_target, M, max_source]; NULL: not kept */
-    float *step_attention; /* [n_step, H, S] */
-    int32_t *out_ids;      /* [M, max_target] */
-    int32_t *text_ids;     /* [max_batch, max_source]: what tfm_translate tokenizes into */
-    int32_t *text_lengths; /* [max_batch] */
-    int32_t *text_rows;    /* [max_batch]: the text's row of the batch, -1: blank */
-    int32_t language;      /* before each source; -1: none, TFM__LANGUAGE_UNSET */
-    int32_t forced;        /* the first target token, likewise */
-    void *text_scratch;    /* for texts of TFM__TEXT_BYTES a token after normalization */
+    float *attention;            /* [max_target, M, max_source]; NULL: not kept */
+    float *step_attention;       /* [n_step, H, S] */
+    int32_t *out_ids;            /* [M, max_target] */
+    int32_t *text_ids;           /* [max_batch, max_source]: what tfm_translate tokenizes into */
+    int32_t *text_lengths;       /* [max_batch] */
+    int32_t *text_rows;          /* [max_batch]: the text's row of the batch, -1: blank */
+    int32_t language;            /* before each source; -1: none, TFM__LANGUAGE_UNSET */
+    int32_t forced;              /* the first target token, likewise */
+    unsigned char *text_scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
     size_t text_scratch_size;
     tfm__shortlist shortlist;
 };
-
-/* rows * columns ids or lengths. */
-static tfm_status tfm__take_ints(tfm_arena *arena, int64_t rows, int64_t columns, int32_t **pointer,
-                                 tfm_error *err) {
-    void *memory = NULL;
-    int64_t n;
-    if (!tfm__mul(rows, columns, &n))
-        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i ids overflow", rows, columns);
-    TFM__TRY(tfm_arena_take(arena, n, sizeof(int32_t), &memory, err));
-    *pointer = (int32_t *)memory;
-    return TFM_OK;
-}
-
-/* n elements of size bytes; *pointer is NULL while measuring. */
-static tfm_status tfm__take_bytes(tfm_arena *arena, int64_t n, size_t size, void **pointer,
-                                  tfm_error *err) {
-    *pointer = NULL;
-    return tfm_arena_take(arena, n, size, pointer, err);
-}
 
 /* Keys and values of every decoder layer: of the target so far, and of the memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
@@ -6905,12 +6872,9 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
     int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
     tfm__kv none, *self, *cross;
-    void *memory;
     int32_t i;
-    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
-    s->self = (tfm__kv *)memory;
-    TFM__TRY(tfm__take_bytes(arena, d->n_layers, sizeof none, &memory, err));
-    s->cross = (tfm__kv *)memory;
+    TFM__TRY(TFM__TAKE(arena, d->n_layers, 1, &s->self, err));
+    TFM__TRY(TFM__TAKE(arena, d->n_layers, 1, &s->cross, err));
     for (i = 0; i < d->n_layers; i++) {
         const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
         self = s->self ? &s->self[i] : &none;
@@ -6920,10 +6884,10 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
         self->by_heads = cross->by_heads = 1;
-        TFM__TRY(tfm__take_floats(arena, self_rows, a->key.weight.dims[0], &self->k, err));
-        TFM__TRY(tfm__take_floats(arena, self_rows, a->value.weight.dims[0], &self->v, err));
-        TFM__TRY(tfm__take_floats(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
-        TFM__TRY(tfm__take_floats(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
+        TFM__TRY(TFM__TAKE(arena, self_rows, a->key.weight.dims[0], &self->k, err));
+        TFM__TRY(TFM__TAKE(arena, self_rows, a->value.weight.dims[0], &self->v, err));
+        TFM__TRY(TFM__TAKE(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
+        TFM__TRY(TFM__TAKE(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
     }
     return TFM_OK;
 }
@@ -6940,36 +6904,28 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
     const tfm_config *c = &s->model->config;
     int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
     int64_t most = tfm__max(2 * (int64_t)s->max_beam, V);
-    void *memory;
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->running, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->slots, err));
-    TFM__TRY(tfm__take_bytes(arena, B, sizeof(tfm__sentence), &memory, err));
-    s->sentences = (tfm__sentence *)memory;
-    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
-    s->live = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_bytes(arena, M, sizeof(tfm__leaf), &memory, err));
-    s->kept = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_bytes(arena, s->max_beam, sizeof(tfm__leaf), &memory, err));
-    s->next = (tfm__leaf *)memory;
-    TFM__TRY(tfm__take_ints(arena, T, M, &s->tokens, err));
-    TFM__TRY(tfm__take_ints(arena, T, M, &s->parents, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_rows, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_sentences, err));
-    TFM__TRY(tfm__take_ints(arena, M, 1, &s->step_ids, err));
-    TFM__TRY(tfm__take_ints(arena, M, T, &s->paths, err));
-    TFM__TRY(tfm__take_ints(arena, T + 1, 1, &s->history, err));
-    TFM__TRY(tfm__take_bytes(arena, most, sizeof(tfm__candidate), &memory, err));
-    s->candidates.pool = (tfm__candidate *)memory;
-    TFM__TRY(tfm__take_bytes(arena, most, sizeof(void *), &memory, err));
-    s->candidates.items = (void **)memory;
-    TFM__TRY(tfm__take_bytes(arena, V, 1, &memory, err));
-    s->marks = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, V, 1, &s->marked, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->running, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->slots, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->sentences, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->live, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->kept, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_beam, 1, &s->next, err));
+    TFM__TRY(TFM__TAKE(arena, T, M, &s->tokens, err));
+    TFM__TRY(TFM__TAKE(arena, T, M, &s->parents, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_rows, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_sentences, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_ids, err));
+    TFM__TRY(TFM__TAKE(arena, M, T, &s->paths, err));
+    TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->history, err));
+    TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.pool, err));
+    TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.items, err));
+    TFM__TRY(TFM__TAKE(arena, V, 1, &s->marks, err));
+    TFM__TRY(TFM__TAKE(arena, V, 1, &s->marked, err));
     if (attention) {
-        TFM__TRY(tfm__take_floats(arena, T * M, s->max_source, &s->attention, err));
-        TFM__TRY(tfm__take_floats(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
+        TFM__TRY(TFM__TAKE(arena, T * M, s->max_source, &s->attention, err));
+        TFM__TRY(TFM__TAKE(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
     }
-    return tfm__take_ints(arena, M, T, &s->out_ids, err);
+    return TFM__TAKE(arena, M, T, &s->out_ids, err);
 }
 
 static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
@@ -6978,18 +6934,16 @@ static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_er
     tfm__shortlist *l = &s->shortlist;
     int64_t n = l->most, blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
     int64_t panels = (n + TFM__LANES - 1) / TFM__LANES;
-    void *memory;
     if (!n) return TFM_OK;
-    TFM__TRY(tfm__take_ints(arena, n, 1, &l->ids, err));
-    TFM__TRY(tfm__take_bytes(arena, s->model->config.tgt_vocab_size, 1, &memory, err));
-    l->listed = (unsigned char *)memory;
-    TFM__TRY(tfm__take_bytes(arena, panels * TFM__LANES * tfm__panel_columns(w),
-                             (size_t)tfm__element_bytes(w->dtype, 1), &memory, err));
-    l->data = (unsigned char *)memory;
-    if (w->scales) TFM__TRY(tfm__take_floats(arena, tfm__filled_rows(n), 1, &l->scales, err));
-    if (w->offsets) TFM__TRY(tfm__take_ints(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
-    if (generator->bias.data) TFM__TRY(tfm__take_floats(arena, n, 1, &l->bias, err));
-    return tfm__take_floats(arena, s->max_rows, n, &l->logits, err);
+    TFM__TRY(TFM__TAKE(arena, n, 1, &l->ids, err));
+    TFM__TRY(TFM__TAKE(arena, s->model->config.tgt_vocab_size, 1, &l->listed, err));
+    TFM__TRY(TFM__TAKE(arena, panels,
+                       tfm__element_bytes(w->dtype, TFM__LANES * tfm__panel_columns(w)), &l->data,
+                       err));
+    if (w->scales) TFM__TRY(TFM__TAKE(arena, tfm__filled_rows(n), 1, &l->scales, err));
+    if (w->offsets) TFM__TRY(TFM__TAKE(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
+    if (generator->bias.data) TFM__TRY(TFM__TAKE(arena, n, 1, &l->bias, err));
+    return TFM__TAKE(arena, s->max_rows, n, &l->logits, err);
 }
 
 /* What the text calls need: >>text. */
@@ -7004,7 +6958,6 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     int64_t longest = tfm__max(s->max_source, s->max_target);
     int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
     tfm__sizes z;
-    void *memory;
     memset(&z, 0, sizeof z);
     TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
     TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
@@ -7012,28 +6965,25 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
     z.key_rows = rows;
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
-    if (sinusoids) TFM__TRY(tfm__take_floats(arena, longest, D, &s->positions, err));
-    TFM__TRY(tfm__take_floats(arena, B * s->max_source, D, &s->memory, err));
-    TFM__TRY(tfm__take_floats(arena, rows, D, &s->x, err));
-    TFM__TRY(tfm__take_floats(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
+    if (sinusoids) TFM__TRY(TFM__TAKE(arena, longest, D, &s->positions, err));
+    TFM__TRY(TFM__TAKE(arena, B * s->max_source, D, &s->memory, err));
+    TFM__TRY(TFM__TAKE(arena, rows, D, &s->x, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->order, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->group_lengths, err));
-    TFM__TRY(tfm__take_ints(arena, rows, 1, &s->group_ids, err));
-    TFM__TRY(tfm__take_bytes(arena, rows, 1, &memory, err));
-    s->group_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->src_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->src_lengths, err));
-    TFM__TRY(tfm__take_bytes(arena, B * s->max_source, 1, &memory, err));
-    s->src_pads = (unsigned char *)memory;
-    TFM__TRY(tfm__take_ints(arena, B, s->max_target, &s->tgt_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->tgt_lengths, err));
-    TFM__TRY(tfm__take_bytes(arena, B * s->max_target, 1, &memory, err));
-    s->tgt_pads = (unsigned char *)memory;
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->order, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->group_lengths, err));
+    TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_ids, err));
+    TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->src_ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->src_lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B * s->max_source, 1, &s->src_pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, s->max_target, &s->tgt_ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt_lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B * s->max_target, 1, &s->tgt_pads, err));
     TFM__TRY(tfm__layout_search(s, attention, arena, err));
     TFM__TRY(tfm__layout_shortlist(s, arena, err));
-    TFM__TRY(tfm__take_ints(arena, B, s->max_source, &s->text_ids, err));
-    TFM__TRY(tfm__take_ints(arena, B, 1, &s->text_lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->text_ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->text_lengths, err));
     return tfm__layout_text(s, arena, err);
 }
 
@@ -7043,8 +6993,8 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                                     tfm_error *err) {
     tfm_session_options o;
     const tfm_allocator *allocator;
+    tfm_session *place; /* the session itself, first in its memory */
     int32_t most;
-    void *memory;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
@@ -7088,7 +7038,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
-    TFM__TRY(tfm_arena_take(arena, 1, sizeof *s, &memory, err));
+    TFM__TRY(TFM__TAKE(arena, 1, 1, &place, err));
     return tfm__layout_session(s, o.attention, arena, err);
 }
 
@@ -7120,14 +7070,13 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
                                       const tfm_session_options *options, tfm_error *err) {
     tfm_session plan, *s;
     tfm_arena arena;
-    void *memory = NULL, *place;
+    void *memory = NULL;
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
     /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
-    (void)tfm_arena_take(&arena, 1, sizeof *s, &place, NULL);
-    s = (tfm_session *)place;
+    (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
     (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
@@ -8524,7 +8473,7 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
                                        const char *text, int64_t size, int32_t expected,
                                        tfm_error *err) {
     int64_t lines = 0, spellings = 0, i, begin, fault;
-    void *memory, **sorted;
+    void **sorted;
     if (size > INT32_MAX)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", name, size);
     fault = tfm__utf8_fault(text, (size_t)size);
@@ -8542,8 +8491,8 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     if (lines != expected)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
                          (int64_t)expected);
-    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->sorted, &memory, err));
-    v->sorted = sorted = (void **)memory;
+    TFM__TRY(TFM__NEW(pool, spellings, &v->sorted, err));
+    sorted = v->sorted;
     for (i = begin = 0; i < size; i++) {
         if (text[i] != '\n' && text[i] != '\t') continue;
         *sorted++ = (void *)(text + begin);
@@ -8557,10 +8506,8 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
             return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
                              tfm__min(a, b), tfm__max(a, b));
         }
-    TFM__TRY(tfm__pool_take(pool, spellings, sizeof *v->spellings, &memory, err));
-    v->spellings = (tfm__spelling *)memory;
-    TFM__TRY(tfm__pool_take(pool, lines, sizeof *v->tokens, &memory, err));
-    v->tokens = (int64_t *)memory;
+    TFM__TRY(TFM__NEW(pool, spellings, &v->spellings, err));
+    TFM__TRY(TFM__NEW(pool, lines, &v->tokens, err));
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
@@ -8942,22 +8889,18 @@ static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__sentencep
     const tfm__vocabulary *v = &p->vocabulary;
     const tfm__spelling **keys;
     tfm__range *stack;
-    void *memory;
     int64_t units, i;
     int32_t n = 0;
-    TFM__TRY(tfm__pool_take(r->temporary, v->n, sizeof *keys, &memory, r->err));
-    keys = (const tfm__spelling **)memory;
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &keys, r->err));
     for (i = 0; i < v->n; i++) {
         const tfm__spelling *s = (const tfm__spelling *)v->sorted[i];
         if (types >> p->types[s->id] & 1) keys[n++] = s;
     }
     if (!n) return TFM_OK;
-    TFM__TRY(tfm__pool_take(r->temporary, n, sizeof *stack, &memory, r->err));
-    stack = (tfm__range *)memory;
+    TFM__TRY(TFM__NEW(r->temporary, n, &stack, r->err));
     units = tfm__trie_place(t, keys, n, stack);
     if (!units) return tfm__spm_fault(r, "pieces", "more than 8388608 nodes", "");
-    TFM__TRY(tfm__pool_take(r->pool, units, sizeof *t->units, &memory, r->err));
-    t->units = (tfm__unit *)memory;
+    TFM__TRY(TFM__NEW(r->pool, units, &t->units, r->err));
     for (i = 0; i < units; i++) t->units[i].link = 256, t->units[i].id = -1;
     (void)tfm__trie_place(t, keys, n, stack);
     return TFM_OK;
@@ -9152,7 +9095,6 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
     tfm__wire file, parts[6], w;
     tfm__wire_field f;
     int64_t n = 0;
-    void *memory;
     int got, i;
     if (size > INT32_MAX)
         return tfm__fail(r->err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", r->name,
@@ -9186,16 +9128,11 @@ static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
     TFM__TRY(tfm__spm_trainer(r, p, parts[2]));
     TFM__TRY(tfm__spm_normalizer(r, p, parts[3]));
     TFM__TRY(tfm__spm_denormalizer(r, p, parts[5]));
-    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->spellings, &memory, r->err));
-    v->spellings = (tfm__spelling *)memory;
-    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->sorted, &memory, r->err));
-    v->sorted = (void **)memory;
-    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *v->tokens, &memory, r->err));
-    v->tokens = (int64_t *)memory;
-    TFM__TRY(tfm__pool_take(r->pool, n, sizeof *p->scores, &memory, r->err));
-    p->scores = (float *)memory;
-    TFM__TRY(tfm__pool_take(r->pool, n, 1, &memory, r->err));
-    p->types = (unsigned char *)memory;
+    TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
     for (w = file; tfm__wire_next(&w, &f) > 0;) {
         tfm__wire piece;
         if (f.number != 1) continue;
@@ -9579,22 +9516,17 @@ typedef struct tfm__spm_work {
 
 static tfm_status tfm__spm_take(const tfm__sentencepiece *p, int64_t n, tfm_arena *scratch,
                                 tfm__spm_work *work, tfm_error *err) {
-    void *memory = NULL;
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
     memset(work, 0, sizeof *work);
     work->n = (int32_t)n;
-    TFM__TRY(tfm_arena_take(scratch, n, 1, &memory, err));
-    work->text = (char *)memory;
-    TFM__TRY(tfm_arena_take(scratch, n + 1, sizeof *work->cells, &memory, err));
-    work->cells = (tfm__cell *)memory;
+    TFM__TRY(TFM__TAKE(scratch, n, 1, &work->text, err));
+    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &work->cells, err));
     if (!p->bpe) return TFM_OK;
-    TFM__TRY(tfm_arena_take(scratch, 2 * n, sizeof *work->heap, &memory, err));
-    work->heap = (tfm__pair *)memory;
+    TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &work->heap, err));
     if (!p->has_unused) return TFM_OK;
-    TFM__TRY(tfm_arena_take(scratch, p->vocabulary.n, sizeof *work->splits, &memory, err));
-    work->splits = (int32_t *)memory;
+    TFM__TRY(TFM__TAKE(scratch, p->vocabulary.n, 1, &work->splits, err));
     return TFM_OK;
 }
 
@@ -9853,7 +9785,6 @@ static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, cons
                                           tfm__sentencepiece **p) {
     tfm__spm_reader r;
     tfm_tensor t;
-    void *memory;
     TFM__TRY(tfm__load_bytes(l, name, &t));
     if (t.data && !wanted)
         return tfm__fail(l->err, TFM_E_CONFIG,
@@ -9863,8 +9794,7 @@ static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, cons
     *p = shared;
     if (!t.data && shared) return TFM_OK;
     if (!t.data) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
-    TFM__TRY(tfm__pool_take(&l->model->pool, 1, sizeof **p, &memory, l->err));
-    *p = (tfm__sentencepiece *)memory;
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, p, l->err));
     memset(*p, 0, sizeof **p);
     memset(&r, 0, sizeof r);
     r.name = name, r.err = l->err;
@@ -9888,10 +9818,8 @@ static tfm_status tfm__pieces_as_ids(tfm__loader *l, const char *side, const tfm
 static tfm_status tfm__map_source(tfm__loader *l) {
     tfm_model *m = l->model;
     const tfm__vocabulary *pieces = &m->source.spm->vocabulary;
-    void *memory;
     int32_t i;
-    TFM__TRY(tfm__pool_take(&m->pool, pieces->n, sizeof *m->source.ids, &memory, l->err));
-    m->source.ids = (int32_t *)memory;
+    TFM__TRY(TFM__NEW(&m->pool, pieces->n, &m->source.ids, l->err));
     for (i = 0; i < pieces->n; i++)
         m->source.ids[i] = tfm__find_token(&m->source.vocabulary, pieces->spellings[i].text,
                                            pieces->spellings[i].size);
@@ -9903,11 +9831,8 @@ static tfm_status tfm__map_target(tfm__loader *l) {
     tfm_model *m = l->model;
     const tfm_config *c = &m->config;
     const tfm__vocabulary *v = &m->target.vocabulary;
-    void *memory;
     int32_t i;
-    TFM__TRY(
-        tfm__pool_take(&m->pool, c->tgt_vocab_size, sizeof *m->target.pieces, &memory, l->err));
-    m->target.pieces = (int32_t *)memory;
+    TFM__TRY(TFM__NEW(&m->pool, c->tgt_vocab_size, &m->target.pieces, l->err));
     for (i = 0; i < c->tgt_vocab_size; i++) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         m->target.pieces[i] = TFM__ID_DROPPED;
@@ -9969,9 +9894,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
         TFM__TRY(tfm__spm_take(s->model->source.spm, bytes, &need, &work, err));
         s->text_scratch_size = need.peak;
-        TFM__TRY(tfm__take_bytes(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
+        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
     }
-    return tfm__take_ints(arena, s->max_batch, 1, &s->text_rows, err);
+    return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
 }
 
 /* Unicode's White_Space. */
@@ -10293,7 +10218,7 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     tfm__spm_work work;
     tfm__spm_target to;
     tfm_arena all;
-    void *marked = NULL;
+    char *marked = NULL;
     int64_t n = 0, n_marked = 0;
     int pass;
     if (!model || !count || (!ids && capacity > 0))
@@ -10311,15 +10236,15 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
         TFM__TRY(tfm__spm_cut(model->target.spm, text, (int64_t)size, scratch, &work, err));
     else if (kind == TFM_TEXT_PIECES) {
         all = tfm__scratch_begin(scratch);
-        TFM__TRY(tfm_arena_take(&all, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err));
+        TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err));
         TFM__TRY(tfm__scratch_end(scratch, &all, err));
     }
     if (scratch && scratch->measuring) return TFM_OK;
-    if (marked) n_marked = tfm__mark_words(text, size, (char *)marked);
+    if (marked) n_marked = tfm__mark_words(text, size, marked);
     for (pass = 0; pass < 2; pass++) {
         int32_t *out = pass ? ids : NULL;
         if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->target.spm, &work, &to, out);
-        else if (marked) n = tfm__match_pieces(model, (const char *)marked, n_marked, out);
+        else if (marked) n = tfm__match_pieces(model, marked, n_marked, out);
         else n = tfm__match_tokens(model, kind, text, size, out);
         if (n < 0)
             return tfm__fail(err, TFM_E_TOKEN,
@@ -10603,7 +10528,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 }
 
 static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    return tfm__take_ints(arena, s->max_batch, 1, &s->text_rows, err);
+    return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
 }
 
 #endif /* TRANSFORMER_NO_TEXT */

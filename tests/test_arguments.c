@@ -548,7 +548,7 @@ static void tensors(void) {
     {
         int32_t *some;
         arena = tfm_arena_measuring();
-        CHECK_FAILS(tfm__take_ints(&arena, INT64_MAX, 2, &some, &err), TFM_E_OVERFLOW, "");
+        CHECK_FAILS(TFM__TAKE(&arena, INT64_MAX, 2, &some, &err), TFM_E_OVERFLOW, "");
     }
     {
         int64_t n = 7;
