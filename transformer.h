@@ -1317,7 +1317,7 @@ typedef struct tfm__writer {
     char *at, *end; /* end: where the terminator goes at the latest */
 } tfm__writer;
 
-/* Names come from files of strangers: what a terminal would act on is not passed through. */
+/* Names come from untrusted files: what a terminal would act on is not passed through. */
 static void tfm__write_char(tfm__writer *w, char c) {
     if (w->at < w->end) *w->at++ = ((unsigned char)c < 0x20 || c == 0x7f) ? '?' : c;
 }
@@ -1828,9 +1828,9 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 /* >>threads =======================================================================================
    12. WORK IN PARTS
    A pass cuts its products by columns and its attention by heads into parts that write to different
-   places and share no sum, so who computes a part changes no bit. The parts go to the host's
-   parallel-for or to threads of the session's own, which look for work for some microseconds and
-   then sleep. Relies on nothing.
+   places and share no sum, so results are the same bits for any number of threads. The parts go to
+   the host's parallel-for or to threads of the session's own, which look for work for some
+   microseconds and then sleep. Relies on nothing.
    ============================================================================================== */
 
 /* How many share the work, and how it is handed out. */
@@ -4112,10 +4112,10 @@ typedef struct tfm__attention {
     float scale;
     const tfm_masks *masks; /* may be NULL */
     int64_t first; /* query 0 stands at this key position: for causal masks while stepping */
-    /* where batch row b finds keys and values: in row kv_rows[b] (NULL: b), or, if there are paths,
-       those of position s in row paths[b * path_stride + s] */
-    const int32_t *kv_rows, *paths;
-    int64_t path_stride;
+    /* where batch row b finds keys and values: in row kv_rows[b] (NULL: b), or, if there are
+       ancestries, those of position s in row ancestry[b * ancestry_stride + s] */
+    const int32_t *kv_rows, *ancestry;
+    int64_t ancestry_stride;
     int in_tiles; /* tfm__attend_tiles, which wants each sentence's keys side by side */
 } tfm__attention;
 
@@ -4175,7 +4175,7 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
-    const int32_t *path = a->paths ? a->paths + b * a->path_stride : NULL;
+    const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
     const float *k = a->k + h * a->k_strides[1], *v = a->v + h * a->v_strides[1];
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, t, s, end;
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
@@ -4415,8 +4415,8 @@ typedef struct tfm__kv {
     float *k, *v;     /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
     int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order */
     int64_t capacity; /* positions that a row has room for */
-    /* as in tfm__attention, for the pass that is on; paths: [B, capacity] */
-    const int32_t *rows, *paths;
+    /* as in tfm__attention, for the pass that is on; ancestry: [B, capacity] */
+    const int32_t *rows, *ancestry;
 } tfm__kv;
 
 /* The same from cache row b on. */
@@ -4470,7 +4470,7 @@ static void tfm__attend_cached(const tfm__rows *out, float *attention,
     if (attention) memcpy(a.weight_strides, attention_strides, sizeof a.weight_strides);
     a.scale = tfm__scale(w->scale, a.K);
     a.masks = masks, a.first = first;
-    a.kv_rows = kv->rows, a.paths = kv->paths, a.path_stride = kv->capacity;
+    a.kv_rows = kv->rows, a.ancestry = kv->ancestry, a.ancestry_stride = kv->capacity;
     a.in_tiles = work->in_tiles;
     tfm__attend(&a, work->scores, work->team);
     TFM_PART(PROJECTIONS);
@@ -4589,9 +4589,9 @@ typedef struct tfm__pass {
     int64_t first;   /* position of its first row in the cache */
     const tfm_masks *self_masks, *cross_masks;
     int64_t S; /* memory positions for cross-attention */
-    /* a step's hypotheses, else NULL: the cache row in which each stands, its path through the
-       rows, and the sentence whose memory it attends to */
-    const int32_t *self_rows, *paths, *cross_rows;
+    /* a step's hypotheses, else NULL: the cache row of each, its ancestry, and the
+       sentence whose memory it attends to */
+    const int32_t *self_rows, *ancestry, *cross_rows;
     int64_t only_layer; /* the one whose cross-attention is wanted, from 1; 0: all */
     tfm__work work;
 } tfm__pass;
@@ -6745,8 +6745,8 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
 
 /* >>session =======================================================================================
    23. SESSIONS
-   One arena holds everything. Passes work on groups of rows that fit the scratch (rows are
-   independent, so a group changes no bit), which bounds memory whatever the batch.
+   One arena holds everything. Passes work on groups of rows that fit the scratch, which bounds memory
+   whatever the batch; results are batch-invariant, since no sum has terms of two rows.
 
    A source is encoded once; each decoder layer's cross keys and values are made of it then. The
    target's keys and values are appended position by position: a step computes one position and
@@ -6758,14 +6758,14 @@ enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where
 enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
 enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
 
-/* One hypothesis: the end of a path through the forest of tokens. */
-typedef struct tfm__leaf {
-    int32_t row;       /* where its last token was written, and where its next step is made */
+/* A hypothesis: its last token; the others are found by back-pointers. */
+typedef struct tfm__hypothesis {
+    int32_t row;       /* of its last token, and of its next step: in the cache and the tables */
     int32_t length;    /* tokens, the end token not counted */
     int32_t on_prefix; /* all of it follows the prefix */
     tfm_finish finish;
     double sum, score;
-} tfm__leaf;
+} tfm__hypothesis;
 
 /* The search of one sentence. */
 typedef struct tfm__sentence {
@@ -6840,14 +6840,14 @@ struct tfm_session {
     int32_t beam, n_best;
     int32_t position; /* of the next step */
     int32_t n_running;
-    int32_t *running;          /* [n_running]: sentences, in order */
-    int32_t *slots;            /* [B]: the sentence's first place in logits, or -1 */
-    tfm__sentence *sentences;  /* [B] */
-    tfm__leaf *live, *kept;    /* [B, max_beam] */
-    tfm__leaf *next;           /* [max_beam]: of one sentence */
-    int32_t *tokens, *parents; /* [max_target, M] */
+    int32_t *running;                /* [n_running]: sentences, in order */
+    int32_t *slots;                  /* [B]: the sentence's first place in logits, or -1 */
+    tfm__sentence *sentences;        /* [B] */
+    tfm__hypothesis *live, *kept;    /* [B, max_beam] */
+    tfm__hypothesis *next;           /* [max_beam]: of one sentence */
+    int32_t *tokens, *back_pointers; /* [max_target, M] */
     int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
-    int32_t *paths;                                 /* [n_step, max_target] */
+    int32_t *ancestry;                              /* [n_step, max_target] */
     int32_t n_step;                                 /* hypotheses in the last step */
     int32_t *history;                               /* [max_target + 1]: of one hypothesis */
     tfm__candidates candidates;                     /* of one sentence */
@@ -6911,11 +6911,11 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->kept, err));
     TFM__TRY(TFM__TAKE(arena, s->max_beam, 1, &s->next, err));
     TFM__TRY(TFM__TAKE(arena, T, M, &s->tokens, err));
-    TFM__TRY(TFM__TAKE(arena, T, M, &s->parents, err));
+    TFM__TRY(TFM__TAKE(arena, T, M, &s->back_pointers, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_rows, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_sentences, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_ids, err));
-    TFM__TRY(TFM__TAKE(arena, M, T, &s->paths, err));
+    TFM__TRY(TFM__TAKE(arena, M, T, &s->ancestry, err));
     TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->history, err));
     TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.pool, err));
     TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.items, err));
@@ -7297,7 +7297,7 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
         tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
         tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
         int wanted = !p->only_layer || p->only_layer == i + 1;
-        self.rows = p->self_rows, self.paths = p->paths, cross.rows = p->cross_rows;
+        self.rows = p->self_rows, self.ancestry = p->ancestry, cross.rows = p->cross_rows;
         tfm__decoder_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
@@ -7371,67 +7371,67 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 
 /* >>search ========================================================================================
    24. DECODING
-   Beam search, sampling and alternatives are one machine. The hypotheses of all sentences form a
-   forest: at each step a hypothesis stands in a cache row, and its new token is written down with
-   the row that it came from. Where hypotheses fork or die nothing is copied: a row's keys and
-   values stay where they were computed, and the next step reads them along the path through the
-   forest. Sentence b owns rows b * max_beam onwards; a sentence that is done leaves the pass.
+   Beam search, sampling and alternatives are one machine. A hypothesis occupies a row of the KV
+   cache; its new token is recorded with a back-pointer, the row that it was extended from. Where
+   hypotheses fork or die nothing is copied: keys and values stay in the row in which they were
+   computed, and the next step reads them along the hypothesis's ancestry. Sentence b owns rows
+   b * max_beam onwards; a sentence that is done leaves the pass.
 
    Each sentence is searched by itself, from its logits alone, in an order that its batch does not
    change. Whatever the weights compute, a sentence ends at its cap, and every id is in range.
    Relies on the session's passes.
    ============================================================================================== */
 
-/* ---- the forest ---- */
+/* ---- tokens and back-pointers ---- */
 
-/* Token t of the hypothesis that stood in row after step t, and the row in which it was made. */
+/* Token t of the hypothesis in row after step t, and its back-pointer: the row before that step. */
 static int32_t *tfm__token_at(const tfm_session *s, int64_t t, int64_t row) {
     return s->tokens + t * s->max_rows + row;
 }
-static int32_t *tfm__parent_at(const tfm_session *s, int64_t t, int64_t row) {
-    return s->parents + t * s->max_rows + row;
+static int32_t *tfm__back_pointer(const tfm_session *s, int64_t t, int64_t row) {
+    return s->back_pointers + t * s->max_rows + row;
 }
 static float *tfm__attention_row(const tfm_session *s, int64_t t, int64_t row) {
     return s->attention + (t * s->max_rows + row) * s->max_source;
 }
 
 /* The tokens of a hypothesis. */
-static void tfm__walk_tokens(const tfm_session *s, const tfm__leaf *leaf, int32_t *ids) {
-    int32_t t, row = leaf->row;
-    for (t = leaf->length - 1; t >= 0; t--) {
+static void tfm__trace_tokens(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids) {
+    int32_t t, row = h->row;
+    for (t = h->length - 1; t >= 0; t--) {
         ids[t] = *tfm__token_at(s, t, row);
-        row = *tfm__parent_at(s, t, row);
+        row = *tfm__back_pointer(s, t, row);
     }
 }
 
-/* rows[t]: the row in which step t was made, for steps 0 to the leaf's length: the next step, or
-   the one that made the end token, comes last. */
-static void tfm__walk_rows(const tfm_session *s, const tfm__leaf *leaf, int32_t *rows) {
-    int32_t t, row = leaf->row;
-    for (t = leaf->length; t >= 0; t--) {
+/* The ancestry: rows[t] is the row in which step t was computed, for steps 0 to h's length: the next
+   step, or the one that made the end token, comes last. */
+static void tfm__trace_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
+    int32_t t, row = h->row;
+    for (t = h->length; t >= 0; t--) {
         if (t < s->max_target) rows[t] = row;
-        if (t) row = *tfm__parent_at(s, t - 1, row);
+        if (t) row = *tfm__back_pointer(s, t - 1, row);
     }
 }
 
 /* A hypothesis one token longer, in that row. */
-static tfm__leaf tfm__grow_leaf(tfm_session *s, const tfm__leaf *from, int32_t row, int32_t id,
-                                double sum) {
-    tfm__leaf leaf = *from;
+static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from, int32_t row,
+                                     int32_t id, double sum) {
+    tfm__hypothesis h = *from;
     *tfm__token_at(s, from->length, row) = id;
-    *tfm__parent_at(s, from->length, row) = from->row;
-    leaf.row = row, leaf.sum = sum;
-    leaf.length++;
-    return leaf;
+    *tfm__back_pointer(s, from->length, row) = from->row;
+    h.row = row, h.sum = sum;
+    h.length++;
+    return h;
 }
 
 /* ---- scores ---- */
 
 /* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
-static double tfm__coverage(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    int32_t i, t, steps = (int32_t)tfm__min(leaf->length + 1, s->position + 1);
+static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+    int32_t i, t, steps = (int32_t)tfm__min(h->length + 1, s->position + 1);
     double sum = 0;
-    tfm__walk_rows(s, leaf, s->history);
+    tfm__trace_rows(s, h, s->history);
     for (i = 0; i < s->src_lengths[b]; i++) {
         double covered = 0;
         if (s->src_pads[(int64_t)b * s->S + i]) continue;
@@ -7449,17 +7449,17 @@ static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
     return score == score ? score : -INFINITY;
 }
 
-static double tfm__score(tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    double score = tfm__normalize(s, leaf->sum, leaf->length + (leaf->finish == TFM_ENDED));
-    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, leaf);
+static double tfm__score(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+    double score = tfm__normalize(s, h->sum, h->length + (h->finish == TFM_ENDED));
+    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, h);
     return score;
 }
 
 /* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
    it most is the longest one, or with a negative penalty the next. */
-static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__leaf *leaf) {
-    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : leaf->length + 1;
-    return tfm__normalize(s, leaf->sum, length);
+static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : h->length + 1;
+    return tfm__normalize(s, h->sum, length);
 }
 
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
@@ -7543,13 +7543,13 @@ static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_
     tfm__unmark(s, kept);
 }
 
-/* Makes logits and marks ready for choosing the next token of leaf. */
-static void tfm__prepare_choice(tfm_session *s, const tfm__leaf *leaf, float *logits) {
+/* Makes logits and marks ready for choosing the next token of h. */
+static void tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, float *logits) {
     const tfm_decode_options *o = &s->decode;
-    tfm__walk_tokens(s, leaf, s->history);
+    tfm__trace_tokens(s, h, s->history);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__penalize_repetition(s, logits, s->history, leaf->length);
-    tfm__mark_forbidden(s, s->history, leaf->length);
+        tfm__penalize_repetition(s, logits, s->history, h->length);
+    tfm__mark_forbidden(s, s->history, h->length);
 }
 
 /* ---- candidates: the best few of many ---- */
@@ -7587,7 +7587,7 @@ static float tfm__offer_floor(const tfm__candidates *c, double offset) {
 }
 
 /* Offers what may follow hypothesis from, whose logits these are. */
-static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__leaf *leaf,
+static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__hypothesis *h,
                               float *logits) {
     enum { BLOCK = 256 };
     const tfm__kernels *kernels = tfm__kernels_here();
@@ -7595,17 +7595,17 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
     int64_t v, V = s->model->config.tgt_vocab_size;
     int forced, kept = s->n_marked;
     int32_t wanted = tfm__wanted_id(s, b, &forced);
-    double log_sum, base = leaf->sum, bias = s->decode.prefix_bias;
+    double log_sum, base = h->sum, bias = s->decode.prefix_bias;
     float floor;
     if (wanted >= 0 && forced) {
-        tfm__offer(c, leaf->sum, from, wanted);
+        tfm__offer(c, h->sum, from, wanted);
         return;
     }
-    tfm__prepare_choice(s, leaf, logits);
+    tfm__prepare_choice(s, h, logits);
     log_sum = tfm__log_sum(logits, V);
-    if (wanted >= 0 && leaf->on_prefix) {
+    if (wanted >= 0 && h->on_prefix) {
         double p = exp((double)logits[wanted] - log_sum);
-        if (!s->marks[wanted]) tfm__offer(c, leaf->sum + log((1 - bias) * p + bias), from, wanted);
+        if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
         tfm__mark(s, wanted);
         base += log(1 - bias);
     }
@@ -7716,9 +7716,9 @@ static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
 /* ---- one sentence, one step ---- */
 
 /* Puts an ended hypothesis among the n best, behind those of equal score. */
-static void tfm__keep(tfm_session *s, int32_t b, const tfm__leaf *leaf, tfm_finish finish) {
+static void tfm__keep(tfm_session *s, int32_t b, const tfm__hypothesis *h, tfm_finish finish) {
     tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam, ended = *leaf;
+    tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam, ended = *h;
     int32_t at;
     ended.finish = finish;
     ended.score = tfm__score(s, b, &ended);
@@ -7733,8 +7733,8 @@ static void tfm__keep(tfm_session *s, int32_t b, const tfm__leaf *leaf, tfm_fini
 static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
     const tfm_decode_options *o = &s->decode;
     const tfm__sentence *sentence = &s->sentences[b];
-    const tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
-    const tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam;
+    const tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
+    const tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam;
     double patience = o->patience > 0 ? o->patience : 1;
     int full = sentence->n_kept == s->n_best;
     if (!sentence->n_live) return 1;
@@ -7750,7 +7750,7 @@ static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
    of them go on even if as many end. Only the best beam may end. */
 static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
     tfm__candidates *c = &s->candidates;
     int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
     int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
@@ -7761,17 +7761,17 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     wanted = tfm__wanted_id(s, b, &forced);
     for (i = 0; i < c->n; i++) {
         const tfm__candidate *candidate = (const tfm__candidate *)c->items[i];
-        const tfm__leaf *from = &live[candidate->from];
+        const tfm__hypothesis *from = &live[candidate->from];
         int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
-        tfm__leaf leaf = *from;
+        tfm__hypothesis h = *from;
         if (is_end && i >= s->beam) continue;
-        if (is_end) leaf.sum = candidate->total;
+        if (is_end) h.sum = candidate->total;
         else if (n_next == s->beam) continue;
-        else leaf = tfm__grow_leaf(s, from, row + n_next, candidate->id, candidate->total);
-        leaf.on_prefix = from->on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__keep(s, b, &leaf, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        else h = tfm__extended(s, from, row + n_next, candidate->id, candidate->total);
+        h.on_prefix = from->on_prefix && candidate->id == wanted;
+        if (is_end || last) tfm__keep(s, b, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
         if (is_end && i == 0) best_ended = 1;
-        if (!is_end) s->next[n_next++] = leaf;
+        if (!is_end) s->next[n_next++] = h;
     }
     for (k = 0; !c->n && k < sentence->n_live; k++) tfm__keep(s, b, &live[k], TFM_STUCK);
     sentence->n_live = last ? 0 : n_next;
@@ -7780,50 +7780,50 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
 }
 
 /* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
-static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__leaf *from, int32_t id,
-                        double sum) {
+static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__hypothesis *from,
+                        int32_t id, double sum) {
     tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *kept = s->kept + (int64_t)b * s->max_beam + k, leaf = *from;
-    if (id >= 0 && tfm__is_end(s, id)) leaf.sum = sum, leaf.finish = TFM_ENDED;
-    else if (id < 0) leaf.finish = TFM_STUCK;
+    tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam + k, h = *from;
+    if (id >= 0 && tfm__is_end(s, id)) h.sum = sum, h.finish = TFM_ENDED;
+    else if (id < 0) h.finish = TFM_STUCK;
     else {
-        leaf = tfm__grow_leaf(s, from, b * s->max_beam + k, id, sum);
-        if (leaf.length == sentence->cap) leaf.finish = TFM_HIT_LENGTH;
+        h = tfm__extended(s, from, b * s->max_beam + k, id, sum);
+        if (h.length == sentence->cap) h.finish = TFM_HIT_LENGTH;
     }
-    if (leaf.finish == TFM_RUNNING) s->next[sentence->n_live++] = leaf;
-    else leaf.score = tfm__score(s, b, &leaf);
-    *kept = leaf;
+    if (h.finish == TFM_RUNNING) s->next[sentence->n_live++] = h;
+    else h.score = tfm__score(s, b, &h);
+    *kept = h;
 }
 
-/* Draws the next token of samples first .. first + n - 1, which all stand at leaf. */
+/* Draws the next token of samples first .. first + n - 1, which all stand at h. */
 static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                             const tfm__leaf *leaf, float *logits) {
+                             const tfm__hypothesis *h, float *logits) {
     const tfm_decode_options *o = &s->decode;
     uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
     int32_t k, id, kept = s->n_marked;
     double log_sum, sum = 0;
-    tfm__prepare_choice(s, leaf, logits);
+    tfm__prepare_choice(s, h, logits);
     log_sum = tfm__log_sum(logits, s->model->config.tgt_vocab_size);
     for (k = first; k < first + n; k++) {
         id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-        if (id >= 0) sum = leaf->sum + ((double)logits[id] - log_sum);
-        tfm__extend(s, b, k, leaf, id, sum);
+        if (id >= 0) sum = h->sum + ((double)logits[id] - log_sum);
+        tfm__extend(s, b, k, h, id, sum);
     }
     tfm__unmark(s, kept);
 }
 
-/* The n best next tokens of leaf, one each for alternatives first onwards; how many there are. */
+/* The n best next tokens of h, one each for alternatives first onwards; how many there are. */
 static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                                     const tfm__leaf *leaf, float *logits) {
+                                     const tfm__hypothesis *h, float *logits) {
     tfm__candidates *c = &s->candidates;
     int32_t k;
     c->n = 0, c->capacity = n;
-    tfm__offer_tokens(s, b, 0, leaf, logits);
+    tfm__offer_tokens(s, b, 0, h, logits);
     tfm__sort(c->items, c->n, tfm__compare_candidates);
-    if (!c->n) tfm__extend(s, b, first, leaf, -1, 0);
+    if (!c->n) tfm__extend(s, b, first, h, -1, 0);
     for (k = 0; k < c->n; k++) {
         const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
-        tfm__extend(s, b, first + k, leaf, candidate->id, candidate->total);
+        tfm__extend(s, b, first + k, h, candidate->id, candidate->total);
     }
     return (int32_t)tfm__max(1, c->n);
 }
@@ -7832,13 +7832,13 @@ static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, i
    becomes as many as are wanted, and each goes its own way. */
 static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
     tfm__sentence *sentence = &s->sentences[b];
-    tfm__leaf *live = s->live + (int64_t)b * s->max_beam;
+    tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
     int64_t V = s->model->config.tgt_vocab_size;
     int32_t i, n = sentence->n_live, id, wanted = s->decode.samples;
     int forced;
     id = tfm__wanted_id(s, b, &forced);
     if (id >= 0) { /* below the cap: tfm_start made sure */
-        live[0] = tfm__grow_leaf(s, &live[0], live[0].row, id, live[0].sum);
+        live[0] = tfm__extended(s, &live[0], live[0].row, id, live[0].sum);
         return;
     }
     sentence->n_live = 0;
@@ -8154,19 +8154,19 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
     for (b = 0; b < s->B; b++) {
-        tfm__leaf *leaf = s->live + (int64_t)b * s->max_beam;
+        tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
         (void)tfm__plan_sentence(s, &o, b, s->src_lengths[b], &s->sentences[b], NULL);
         s->sentences[b].n_live = 1;
-        memset(leaf, 0, sizeof *leaf);
-        leaf->row = b * s->max_beam;
-        leaf->on_prefix = 1;
+        memset(h, 0, sizeof *h);
+        h->row = b * s->max_beam;
+        h->on_prefix = 1;
         s->running[b] = b;
         s->slots[b] = -1;
     }
     return TFM_OK;
 }
 
-/* Lists the hypotheses that run: their rows, sentences, last tokens, and paths. */
+/* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
 static void tfm__list_hypotheses(tfm_session *s) {
     const tfm_config *c = &s->model->config;
     int32_t i, k, n = 0;
@@ -8174,11 +8174,11 @@ static void tfm__list_hypotheses(tfm_session *s) {
         int32_t b = s->running[i];
         s->slots[b] = n;
         for (k = 0; k < s->sentences[b].n_live; k++, n++) {
-            const tfm__leaf *leaf = &s->live[(int64_t)b * s->max_beam + k];
-            s->step_rows[n] = leaf->row, s->step_sentences[n] = b;
-            if (leaf->length) s->step_ids[n] = *tfm__token_at(s, leaf->length - 1, leaf->row);
+            const tfm__hypothesis *h = &s->live[(int64_t)b * s->max_beam + k];
+            s->step_rows[n] = h->row, s->step_sentences[n] = b;
+            if (h->length) s->step_ids[n] = *tfm__token_at(s, h->length - 1, h->row);
             else s->step_ids[n] = c->start < 0 ? 0 : c->start;
-            tfm__walk_rows(s, leaf, s->paths + (int64_t)n * s->max_target);
+            tfm__trace_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
         }
     }
     s->n_step = n;
@@ -8219,7 +8219,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         logits = tfm__rows_make(s->logits, s->n_step, 1, V);
         memset(&p, 0, sizeof p);
         p.B = s->n_step, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
-        p.self_rows = s->step_rows, p.paths = s->paths, p.cross_rows = s->step_sentences;
+        p.self_rows = s->step_rows, p.ancestry = s->ancestry, p.cross_rows = s->step_sentences;
         p.cross_masks = &cross, p.work = s->work;
         dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
         dims[4] = s->S;
@@ -8266,13 +8266,13 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
     return sentence->n_live ? sentence->n_live : sentence->n_kept;
 }
 
-/* The leaf of a hypothesis that tfm_result_count counts. */
-static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, const char *call,
-                                 tfm__leaf *leaf, tfm_error *err) {
+/* A hypothesis that tfm_result_count counts. */
+static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank, const char *call,
+                                       tfm__hypothesis *h, tfm_error *err) {
     const tfm__sentence *sentence;
     int64_t first;
     int32_t n = tfm_result_count(s, row);
-    memset(leaf, 0, sizeof *leaf);
+    memset(h, 0, sizeof *h);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
     if (row < 0 || row >= s->B)
@@ -8284,47 +8284,47 @@ static tfm_status tfm__find_leaf(tfm_session *s, int32_t row, int32_t rank, cons
     sentence = &s->sentences[row];
     first = (int64_t)row * s->max_beam;
     /* independent hypotheses keep their last state in kept, those of a beam only when they end */
-    *leaf = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
-                ? s->kept[first + rank]
-                : s->live[first + rank];
-    if (leaf->finish == TFM_RUNNING) leaf->score = tfm__normalize(s, leaf->sum, leaf->length);
+    *h = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
+             ? s->kept[first + rank]
+             : s->live[first + rank];
+    if (h->finish == TFM_RUNNING) h->score = tfm__normalize(s, h->sum, h->length);
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
                                   tfm_result *result, tfm_error *err) {
-    tfm__leaf leaf;
+    tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__find_leaf(session, row, rank, "tfm_result_get", &leaf, err));
+    TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_get", &h, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
-    tfm__walk_tokens(session, &leaf, ids);
-    result->ids = ids, result->length = leaf.length;
-    result->log_probability = leaf.sum, result->score = leaf.score;
-    result->finish = leaf.finish;
+    tfm__trace_tokens(session, &h, ids);
+    result->ids = ids, result->length = h.length;
+    result->log_probability = h.sum, result->score = h.score;
+    result->finish = h.finish;
     return TFM_OK;
 }
 
-/* The leaf, and the rows in which its steps were made, in history. */
+/* The hypothesis, and its ancestry in s->history. */
 static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, const char *call,
-                                      tfm__leaf *leaf, tfm_error *err) {
-    TFM__TRY(tfm__find_leaf(s, row, rank, call, leaf, err));
+                                      tfm__hypothesis *h, tfm_error *err) {
+    TFM__TRY(tfm__find_hypothesis(s, row, rank, call, h, err));
     if (!s->attention)
         return tfm__fail(err, TFM_E_STATE, "%s: the session was made without attention", call);
-    tfm__walk_rows(s, leaf, s->history);
+    tfm__trace_rows(s, h, s->history);
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
                                         tfm_tensor *out, tfm_error *err) {
-    tfm__leaf leaf;
+    tfm__hypothesis h;
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &leaf, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, leaf.length, session->src_lengths[row]);
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &h, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, h.length, session->src_lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
-    for (t = 0; t < leaf.length; t++)
+    for (t = 0; t < h.length; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
                (size_t)rows.D * sizeof(float));
     return TFM_OK;
@@ -8333,12 +8333,12 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
 TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
                                         int32_t *sources, tfm_error *err) {
     const tfm_config *c;
-    tfm__leaf leaf;
+    tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &leaf, err));
+    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &h, err));
     c = &session->model->config;
-    for (t = 0; t < leaf.length; t++) {
+    for (t = 0; t < h.length; t++) {
         const float *weights = tfm__attention_row(session, t, session->history[t]);
         for (i = 0, best = -1; i < session->src_lengths[row]; i++) {
             int32_t id = session->src_ids[(int64_t)row * session->S + i];
@@ -10425,8 +10425,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
-        TFM__TRY(tfm_result_alignment(session, row, rank, session->paths, err));
-        unknowns.ids = result.ids, unknowns.positions = session->paths; /* scratch of a step */
+        TFM__TRY(tfm_result_alignment(session, row, rank, session->ancestry, err));
+        unknowns.ids = result.ids, unknowns.positions = session->ancestry; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, result.length, form,
                               source ? &unknowns : NULL, text, capacity, size, err);

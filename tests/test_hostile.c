@@ -1,4 +1,4 @@
-/* Hostile inputs, a section for each row: what a file or a text from a stranger may try. Each input
+/* Hostile inputs, a section for each row: what an untrusted file or text may try. Each input
    lies in memory of exactly its size, so that a sanitizer sees a read past it; each refusal leaves
    outputs untouched, leaks nothing, and allocates no block larger than 4 x the input and 8 kB.
 

@@ -325,7 +325,7 @@ static void products(const tfm__kernels *kernels) {
                         same &= memcmp(one, y + m * (N + 1) + first,
                                        (size_t)(N - first) * sizeof *one) == 0;
                     }
-                    /* the last row against its sums in double, of bytes against whole numbers */
+                    /* the last row against its sums in double, of int8 against integers */
                     m = M - 1;
                     for (n = 0; n < N; n++) {
                         const float *xm = x + m * X_STRIDE;

@@ -341,8 +341,9 @@ static void exhaustive(void) {
             trees += all.n;
             tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
         }
-        CHECK(equal == 3 && most < 1e-5, "%-28s %d of 3 trees of %lld leaves, scores within %.1g",
-              settings[i].name, equal, (long long)trees, most);
+        CHECK(equal == 3 && most < 1e-5,
+              "%-28s %d of 3 trees of %lld hypotheses, scores within %.1g", settings[i].name, equal,
+              (long long)trees, most);
     }
 }
 
@@ -381,7 +382,7 @@ static void narrow(void) {
           total, most);
 }
 
-/* ---- the same bits in any company ---- */
+/* ---- batch-invariant: the same bits alone and in any batch ---- */
 
 typedef struct kind {
     const char *name;
