@@ -39,6 +39,7 @@ build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
+build/test_lines build/fuzz_translate: examples/translate.c
 build/decode: tests/decode.c transformer.h | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build

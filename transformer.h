@@ -1132,8 +1132,12 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 #ifndef TRANSFORMER_NO_TEXT
 
 typedef enum tfm_text_form {
-    TFM_FORM_TEXT,  /* text as people write it; the config says how it falls into tokens */
-    TFM_FORM_TOKENS /* tokens between spaces, as they stand in the vocabulary */
+    TFM_FORM_TEXT,   /* text as people write it; the config says how it falls into tokens */
+    TFM_FORM_TOKENS, /* tokens between spaces, as they stand in the vocabulary */
+    TFM_FORM_ESCAPED /* the same on one line, which tokenizing reads back to the same ids: within a
+                        token whitespace is \s \t \n \v \f \r or, beyond ASCII, \u and four
+                        hexadecimal digits; a backslash is \\. Read, \u0000 to \uFFFF are such
+                        characters, and what is no escape stands for itself */
 } tfm_text_form;
 
 /* Text of size bytes to source ids, start and end id included where the config names them; at most
@@ -9932,6 +9936,58 @@ static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const c
     return 1;
 }
 
+/* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
+static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
+
+/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
+static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
+    const char *letter;
+    uint32_t c = 0;
+    int i, digit;
+    *out = *text, *n = 1;
+    if (size < 2 || *text != '\\') return 1;
+    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
+    if (letter) {
+        *out = tfm__escaped[letter - tfm__escape_letters];
+        return 2;
+    }
+    if (size < 6 || text[1] != 'u') return 1;
+    for (i = 2; i < 6; i++) {
+        char d = text[i];
+        digit = d >= '0' && d <= '9'   ? d - '0'
+                : d >= 'a' && d <= 'f' ? d - 'a' + 10
+                : d >= 'A' && d <= 'F' ? d - 'A' + 10
+                                       : -1;
+        if (digit < 0) return 1;
+        c = c << 4 | (uint32_t)digit;
+    }
+    if (c >= 0xD800 && c < 0xE000) return 1;
+    *n = (int)(tfm__utf8_put(out, c) - out);
+    return 6;
+}
+
+/* The id of a token as it stands in a text of that form, or -1. */
+static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
+    int64_t low = 0, high = v->n_spellings, size = (int64_t)token->size;
+    if (form != TFM_FORM_ESCAPED || !memchr(token->data, '\\', token->size))
+        return tfm__find_token(v, token->data, size);
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, at = 0, i = 0;
+        const tfm__spelling *s = (const tfm__spelling *)v->sorted[middle];
+        int order = 0, n;
+        char bytes[4];
+        for (; !order && at < size; i += n) {
+            at += tfm__unescape(token->data + at, size - at, bytes, &n);
+            order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
+            if (!order && s->size - i < n) order = -1;
+        }
+        if (!order && i == s->size) return s->id;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
 /* Insertions, deletions and exchanges of bytes from one code to another, both short. */
 static int tfm__distance(const char *from, const char *to) {
     int row[TFM__CODE + 1], n = (int)strlen(to), i, k;
@@ -10100,7 +10156,7 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
     c = &model->config, v = &model->source.vocabulary;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
     TFM__TRY(tfm__check_text(text, size, "text", err));
-    kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->src_text;
     if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
     if (kind == TFM_TEXT_SENTENCEPIECE)
         return tfm__tokenize_pieces(model, text, (int64_t)size, language, ids, capacity, count,
@@ -10111,7 +10167,7 @@ static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t
         n = n_leading;
         if (pass) memcpy(ids, leading, (size_t)n * sizeof *ids);
         for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
-            int32_t id = tfm__find_token(v, token.data, (int64_t)token.size);
+            int32_t id = tfm__token_id(v, form, &token);
             if (id < 0 && c->src_unk < 0)
                 return tfm__fail(err, TFM_E_TOKEN,
                                  "the token before byte %i is not in src_vocabulary, "
@@ -10194,13 +10250,13 @@ static int64_t tfm__match_pieces(const tfm_model *m, const char *text, int64_t s
 }
 
 /* Words or characters of the target, likewise. */
-static int64_t tfm__match_tokens(const tfm_model *m, tfm_text_kind kind, const char *text,
-                                 size_t size, int32_t *ids) {
+static int64_t tfm__match_tokens(const tfm_model *m, tfm_text_kind kind, tfm_text_form form,
+                                 const char *text, size_t size, int32_t *ids) {
     tfm_text token;
     size_t at = 0;
     int64_t n = 0;
     while (tfm__next_token(&m->target.vocabulary, kind, text, size, &at, &token)) {
-        int32_t id = tfm__find_token(&m->target.vocabulary, token.data, (int64_t)token.size);
+        int32_t id = tfm__token_id(&m->target.vocabulary, form, &token);
         if (id < 0) id = m->config.tgt_unk;
         if (id < 0) return -1;
         if (ids) ids[n] = id;
@@ -10226,7 +10282,7 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
     c = &model->config;
     if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     TFM__TRY(tfm__check_text(text, size, "text", err));
-    kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->tgt_text;
+    kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->tgt_text;
     if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
     memset(&work, 0, sizeof work);
@@ -10245,7 +10301,7 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
         int32_t *out = pass ? ids : NULL;
         if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->target.spm, &work, &to, out);
         else if (marked) n = tfm__match_pieces(model, marked, n_marked, out);
-        else n = tfm__match_tokens(model, kind, text, size, out);
+        else n = tfm__match_tokens(model, kind, form, text, size, out);
         if (n < 0)
             return tfm__fail(err, TFM_E_TOKEN,
                              "a token of the text is not in tgt_vocabulary, and the model has no "
@@ -10262,7 +10318,8 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
 typedef struct tfm__joined {
     char *out;
     size_t size;
-    int words; /* tokens stand between spaces; else U+2581 in a token is a space */
+    int words;   /* tokens stand between spaces; else U+2581 in a token is a space */
+    int escaped; /* TFM_FORM_ESCAPED */
 } tfm__joined;
 
 static void tfm__join_byte(tfm__joined *j, char byte) {
@@ -10270,10 +10327,34 @@ static void tfm__join_byte(tfm__joined *j, char byte) {
     j->size = tfm__more(j->size, 1);
 }
 
+/* A token of TFM_FORM_ESCAPED. */
+static void tfm__join_escaped(tfm__joined *j, const char *token, int64_t size) {
+    int64_t k;
+    int n, i;
+    for (k = 0; k < size; k += n) {
+        uint32_t c = 0;
+        const char *plain;
+        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
+        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
+        if (!c || (!plain && tfm__is_space(c))) {
+            tfm__join_byte(j, '\\'), tfm__join_byte(j, 'u');
+            for (i = 12; i >= 0; i -= 4) tfm__join_byte(j, "0123456789ABCDEF"[c >> i & 15]);
+        } else if (plain) {
+            tfm__join_byte(j, '\\');
+            tfm__join_byte(j, tfm__escape_letters[plain - tfm__escaped]);
+        } else
+            for (i = 0; i < n; i++) tfm__join_byte(j, token[k + i]);
+    }
+}
+
 /* The text begins with a word, not with its space. */
 static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     int64_t k;
     if (j->words && j->size) tfm__join_byte(j, ' ');
+    if (j->escaped) {
+        tfm__join_escaped(j, token, size);
+        return;
+    }
     for (k = 0; k < size;) {
         int space = !j->words && size - k >= TFM__SPACE_PIECE &&
                     memcmp(token + k, tfm__space_piece, TFM__SPACE_PIECE) == 0;
@@ -10348,17 +10429,19 @@ static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_t
         return tfm__spm_decode(&d, out);
     }
     j.out = out, j.size = 0;
-    j.words = form == TFM_FORM_TOKENS || m->config.tgt_text == TFM_TEXT_WORDS;
+    j.words = form != TFM_FORM_TEXT || m->config.tgt_text == TFM_TEXT_WORDS;
     for (i = 0; i < n; i++) {
         tfm_text token;
         if (unknowns && tfm__replace_unknown(unknowns, i, &token)) {
             /* pieces say where spaces are, this word does not */
             if (!j.words && j.size && m->config.tgt_text == TFM_TEXT_PIECES)
                 tfm__join_byte(&j, ' ');
+            j.escaped = 0; /* it is, as it stands in the source */
             tfm__join_token(&j, token.data, (int64_t)token.size);
         } else if (ids[i] < v->n && !(form == TFM_FORM_TEXT && tfm__is_special(m, ids[i]))) {
             /* (an embedding may have more rows than there are pieces) */
             const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
+            j.escaped = form == TFM_FORM_ESCAPED;
             tfm__join_token(&j, spelling->text, spelling->size);
         }
     }
@@ -10404,7 +10487,7 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     TFM__TRY(tfm__check_text(source->data, source->size, "source", err));
     memset(u, 0, sizeof *u);
     u->model = s->model, u->source = *source;
-    u->kind = form == TFM_FORM_TOKENS ? TFM_TEXT_WORDS : c->src_text;
+    u->kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->src_text;
     if (form == TFM_FORM_TEXT)
         TFM__TRY(tfm__take_language(c, &u->source.data, &u->source.size, &language, err));
     if (u->kind == TFM_TEXT_SENTENCEPIECE)

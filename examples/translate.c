@@ -7,6 +7,12 @@
    Lines are read a window at a time, sorted by length inside it so that a batch holds little
    padding, and written in their own order: line n of the output is always line n of the input,
    empty where the input is blank or faulty. No option's result depends on --batch. */
+#if defined(__unix__) || defined(__APPLE__)
+#define TRANSLATE_SIGNALS
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* sigaction */
+#endif
+#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "heatmap.h"
@@ -23,21 +29,33 @@
 #else
 #include <unistd.h>
 #endif
+#ifdef TRANSLATE_SIGNALS
+#include <fcntl.h>
+#include <signal.h>
+#endif
 
 static const char usage[] =
     "usage: translate MODEL [options] < in > out\n"
     "\n"
-    "Translates standard input, a sentence a line, to standard output, a line each.\n"
+    "Translates standard input, a sentence a line, to standard output, a line each: where a\n"
+    "translation has a line break of its own (or a tab, where tabs separate fields), the output "
+    "has\n"
+    "a space.\n"
     "\n"
     "  --document              lines are paragraphs: each is split into sentences, by rules for\n"
     "                          many languages; they are translated one by one and joined again\n"
-    "  --tokens                lines are tokens of the vocabularies between spaces, in and out\n"
+    "  --tokens                lines are tokens of the vocabularies between spaces, in and out; "
+    "in\n"
+    "                          a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a "
+    "backslash\n"
     "  --from CODE, --to CODE  languages, for models of several (eng_Latn, fra ...)\n"
     "  --batch N               sentences translated together (default 16; 1 on a terminal, where\n"
     "                          each line is answered at once)\n"
     "  --threads N             that share the work (default 1); outputs are the same for any "
     "number\n"
-    "  --max-source N          a line of more than N source tokens is an error (default 4096)\n"
+    "  --max-source N          a line of more than N source tokens is an error (default 4096), "
+    "and\n"
+    "                          so is one whose tokenizing takes more than 3 kB for each of N\n"
     "\n"
     "search\n"
     "  --beam N                hypotheses followed at each step (default 1: greedy, or --n-best)\n"
@@ -66,10 +84,13 @@ static const char usage[] =
     "  --help, --version\n"
     "\n"
     "Exit status: 0 all lines translated; 1 some line could not be (its output is empty, standard\n"
-    "error says why); 2 wrong usage, no model, or input or output failed.\n";
+    "error says why); 2 wrong usage, no model, or input or output failed. An interrupt (Ctrl-C) "
+    "ends\n"
+    "it after the last line that is ready.\n";
 
 enum { EXIT_LINES = 1, EXIT_USAGE = 2, WINDOW_BATCHES = 16, FULL_BATCH_SOURCE = 512 };
 enum { MOST_TOKENS = 1000000 }; /* of a line, whatever the options say */
+enum { TOKEN_SCRATCH = 3136 };  /* bytes of the tokenizer's scratch for each of --max-source */
 
 typedef struct options {
     const char *model;
@@ -103,6 +124,8 @@ typedef struct line {
     ids source, target; /* target: of the prefix or of the translation to score */
     buffer out;         /* without the last newline */
     int faulty;         /* reported already */
+    int cut;            /* by too little memory */
+    int done;           /* out is what is to be written */
 } line;
 
 /* What a session is made for. */
@@ -135,6 +158,13 @@ static void *grow(void *memory, size_t bytes) {
         exit(EXIT_USAGE);
     }
     return grown;
+}
+
+/* Room for n items of what the text of a line asks for: 0 where there is no memory for it. */
+static int make_room(void **data, size_t *room, size_t n, size_t size) {
+    void *grown = n > *room ? realloc(*data, n * size) : *data;
+    if (grown && n > *room) *data = grown, *room = n;
+    return grown || !n;
 }
 
 static void reserve(buffer *b, size_t more) {
@@ -170,7 +200,7 @@ static void name_line(const line *l) {
 static void report(translator *t, line *l, const char *cause) {
     name_line(l);
     fprintf(stderr, "%s\n", cause);
-    l->faulty = t->any_faulty = 1;
+    l->faulty = l->done = t->any_faulty = 1;
 }
 
 /* A file of the user's, or the end of the program. */
@@ -184,16 +214,54 @@ static FILE *open_file(const char *path, const char *mode) {
 }
 
 /* Reads one line without its newline; 0 at the end of the input. A last line without newline
-   counts. */
-static int read_line(FILE *in, buffer *b) {
+   counts. A line that memory cannot hold is read to its end and is *cut. */
+static int read_line(FILE *in, buffer *b, int *cut) {
     int c;
-    b->size = 0;
+    b->size = 0, *cut = 0;
     while ((c = getc(in)) != EOF && c != '\n') {
-        reserve(b, 1);
-        b->data[b->size++] = (char)c;
+        if (b->size + 1 >= b->room && !*cut) {
+            size_t room = 2 * b->room + 128;
+            char *grown = b->size < INT32_MAX ? (char *)realloc(b->data, room) : NULL;
+            if (grown) b->data = grown, b->room = room;
+            else *cut = 1;
+        }
+        if (!*cut) b->data[b->size++] = (char)c;
     }
     return c != EOF || b->size > 0;
 }
+
+/* ---- interrupts -----------------------------------------------------------------------------
+
+   While lines are translated and written, SIGINT and SIGTERM let the step at hand and the line that
+   is being written end; a second one ends the program at once, and so does one while it waits for
+   input, since all that was read has been written then. */
+
+static volatile int stopped; /* the signal */
+
+#ifdef TRANSLATE_SIGNALS
+static void stop(int number) { stopped = number; }
+
+static void hold_interrupts(int hold) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    struct sigaction action, old;
+    int i;
+    memset(&action, 0, sizeof action);
+    if (hold) action.sa_handler = stop, action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    else action.sa_handler = SIG_DFL;
+    for (i = 0; i < 2; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+}
+
+static void end_by_signal(void) { hold_interrupts(0), raise(stopped); }
+
+/* A closed standard input or output would be the next file that is opened. */
+static int is_open(int file) { return fcntl(file, F_GETFD) != -1; }
+#else
+static void hold_interrupts(int hold) { (void)hold; }
+static void end_by_signal(void) {}
+static int is_open(int file) { return file >= 0; }
+#endif
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
@@ -336,7 +404,7 @@ static options parse_options(int argc, char **argv) {
                 (int)d->min_length, (int)o.max_length);
         exit(EXIT_USAGE);
     }
-    o.form = tokens ? TFM_FORM_TOKENS : TFM_FORM_TEXT;
+    o.form = tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
     o.beside = o.prefix ? o.prefix : o.score;
     if (!o.batch) o.batch = isatty(0) ? 1 : 16;
     if (!o.max_source) o.max_source = 4096;
@@ -380,9 +448,18 @@ static tfm_status cut_text(translator *t, cutter cut, const buffer *text, ids *o
     /* a token is a byte at least, of the text, of a mark before a word, or of what normalization
        adds, for which the scratch has 17 bytes and more; start and end come on top */
     most = 2 * text->size + scratch.peak / 17 + 3;
-    if (most > out->room)
-        out->data = (int32_t *)grow(out->data, (out->room = 2 * most) * sizeof *out->data);
-    reserve(&t->scratch, scratch.peak);
+    if (scratch.peak / TOKEN_SCRATCH > (size_t)t->opt.max_source) {
+        snprintf(err->text, sizeof err->text,
+                 "tokenizing takes %lu bytes, more than %d for each of %d tokens (--max-source)",
+                 (unsigned long)scratch.peak, (int)TOKEN_SCRATCH, (int)t->opt.max_source);
+        return err->status = TFM_E_TOO_LONG;
+    }
+    if (!make_room((void **)&out->data, &out->room, most, sizeof *out->data) ||
+        !make_room((void **)&t->scratch.data, &t->scratch.room, scratch.peak + 1, 1)) {
+        snprintf(err->text, sizeof err->text, "too little memory to tokenize %lu bytes",
+                 (unsigned long)text->size);
+        return err->status = TFM_E_MEMORY;
+    }
     scratch = tfm_arena_make(t->scratch.data, t->scratch.room);
     if (most > INT32_MAX) most = INT32_MAX;
     return cut(t->model, text->data, text->size, t->opt.form, out->data, (int32_t)most, &out->n,
@@ -448,9 +525,9 @@ static void tokenize(translator *t, line *l) {
     ids *s = &l->source;
     tfm_error err;
     char cause[128];
-    s->n = l->target.n = 0, l->out.size = 0, l->faulty = 0;
-    if (l->text.size > INT32_MAX - 2) {
-        report(t, l, "longer than 2 GiB");
+    s->n = l->target.n = 0, l->out.size = 0, l->faulty = l->done = 0;
+    if (l->cut) {
+        report(t, l, "too long for the memory at hand");
     } else if (cut_text(t, tfm_tokenize, &l->text, s, &err) != TFM_OK) {
         report(t, l, err.text);
     } else if (!put_language(t, s)) {
@@ -566,8 +643,9 @@ static int fit_session(translator *t, int32_t rows, int32_t source, int32_t targ
     tfm_session_free(t->session);
     t->session = NULL, memset(&t->made, 0, sizeof t->made);
     s.source = round_length(source, 64), s.target = round_length(target, 0);
-    s.rows = rows_at(t, source, target), s.attention = t->attention;
-    if (s.rows < rows) s.rows = rows;
+    for (s.rows = 1; s.rows < rows;) s.rows *= 2; /* so many as there are, not as there may be */
+    if (s.rows > t->opt.batch) s.rows = t->opt.batch;
+    s.attention = t->attention;
     o = session_options(t, &s);
     if (tfm_session_create(&t->session, t->model, &o, err) != TFM_OK) return 0;
     t->made = s;
@@ -595,7 +673,7 @@ static void add_label(labels *list, const char *text, size_t size) {
    a token. */
 static void split_source(const translator *t, const line *l, int with_spaces, labels *out) {
     const tfm_config *c = tfm_model_config(t->model);
-    int words = t->opt.form == TFM_FORM_TOKENS || c->src_text == TFM_TEXT_WORDS, blank = 0;
+    int words = t->opt.form != TFM_FORM_TEXT || c->src_text == TFM_TEXT_WORDS, blank = 0;
     const char *text = l->text.data;
     size_t size = l->text.size, at, begin, n;
     out->n = 0, out->text.size = 0;
@@ -639,7 +717,7 @@ static void draw_attention(translator *t, line *l, const tfm_result *result) {
     split_source(t, l, 0, &across);
     if (across.n != l->source.n) split_source(t, l, 1, &across);
     if (across.n != l->source.n ||
-        (c->src_text == TFM_TEXT_SENTENCEPIECE && t->opt.form != TFM_FORM_TOKENS))
+        (c->src_text == TFM_TEXT_SENTENCEPIECE && t->opt.form == TFM_FORM_TEXT))
         number_source(t, l, &across);
     for (i = 0; i < result->length; i++) {
         size_t size = 0, room;
@@ -698,6 +776,22 @@ static tfm_status append_alignment(translator *t, line *l, int32_t row, int32_t 
     return TFM_OK;
 }
 
+/* A line of output is one line: what breaks lines becomes a space, and so does TAB in a field. */
+static size_t flatten(char *text, size_t size, int fields) {
+    static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
+                                         "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};
+    size_t at = 0, to = 0, n = 0, i;
+    while (at < size) {
+        for (i = 0; i < (fields ? 8 : 7); i++) {
+            n = strlen(breaks[i]);
+            if (size - at >= n && memcmp(text + at, breaks[i], n) == 0) break;
+        }
+        if (i < (fields ? 8 : 7)) text[to++] = ' ', at += n;
+        else text[to++] = text[at++];
+    }
+    return to;
+}
+
 /* One hypothesis of a row, as a line. */
 static tfm_status append_hypothesis(translator *t, line *l, int32_t row, int32_t rank,
                                     tfm_result *result, tfm_error *err) {
@@ -713,6 +807,9 @@ static tfm_status append_hypothesis(translator *t, line *l, int32_t row, int32_t
         room *= 2;
     } while (status == TFM_E_TOO_SMALL);
     if (status != TFM_OK) return status;
+    if (t->opt.form == TFM_FORM_TEXT)
+        size = flatten(l->out.data + l->out.size, size,
+                       t->opt.n_best > 1 || t->opt.scores || t->opt.align);
     l->out.size += size;
     return t->opt.align ? append_alignment(t, l, row, rank, result->length, err) : TFM_OK;
 }
@@ -802,8 +899,8 @@ static tfm_status decode_batch(translator *t, line *lines, const int64_t *order,
     decode.seeds = seeds;
     if (t->opt.prefix) decode.prefix = prefixes;
     status = tfm_start(t->session, sources, &decode, err);
-    while (status == TFM_OK && running) status = tfm_step(t->session, &running, err);
-    for (row = 0; status == TFM_OK && row < sources->rows; row++)
+    while (status == TFM_OK && running && !stopped) status = tfm_step(t->session, &running, err);
+    for (row = 0; status == TFM_OK && !stopped && row < sources->rows; row++)
         finish_line(t, &lines[order[row]], row);
     free(seeds);
     return status;
@@ -815,11 +912,19 @@ static void translate_batch(translator *t, line *lines, const int64_t *order, in
     tfm_error err;
     tfm_status status = TFM_E_MEMORY;
     int32_t row;
+    if (stopped) return;
     fill_table(&sources, lines, order, n, 0), fill_table(&targets, lines, order, n, 1);
     if (fit_session(t, n, sources.batch.width, targets.batch.width, &err))
         status = t->opt.score ? score_batch(t, lines, order, &sources.batch, &targets.batch, &err)
                               : decode_batch(t, lines, order, &sources.batch, &targets.batch, &err);
-    for (row = 0; status != TFM_OK && row < n; row++) report(t, &lines[order[row]], err.text);
+    if (status == TFM_E_MEMORY && n > 1) { /* fewer at a time take less */
+        translate_batch(t, lines, order, n / 2);
+        translate_batch(t, lines, order + n / 2, n - n / 2);
+        return;
+    }
+    for (row = 0; row < n; row++)
+        if (status != TFM_OK) report(t, &lines[order[row]], err.text);
+        else lines[order[row]].done |= !stopped;
 }
 
 /* A picture that could not be written ends in exit status 2, like the output. */
@@ -852,6 +957,7 @@ static void translate_window(translator *t, window *w) {
     for (i = 0; i < w->n; i++) {
         tokenize(t, &lines[i]);
         if (!lines[i].faulty && lines[i].source.n) order[todo++] = i;
+        else lines[i].done = 1;
     }
     if (t->picture && todo) { /* the first sentence, alone: only it needs so large a session */
         t->attention = 1;
@@ -899,7 +1005,7 @@ static line *add_line(window *w, int64_t number, int32_t sentence) {
     }
     l = &w->lines[w->n++];
     l->number = number, l->sentence = sentence;
-    l->text.size = l->beside.size = 0;
+    l->text.size = l->beside.size = 0, l->cut = 0;
     return l;
 }
 
@@ -910,31 +1016,35 @@ static int read_lines(const translator *t, FILE *beside, window *w, int64_t numb
     const char *sentence;
     size_t at = 0, length;
     int32_t n = 0;
-    int more = read_line(stdin, &text);
-    if (beside && read_line(beside, &other) != more) {
+    int cut, other_cut = 0, more = read_line(stdin, &text, &cut);
+    if (!more && ferror(stdin)) return 0;
+    if (beside && read_line(beside, &other, &other_cut) != more) {
         fprintf(stderr, "translate: %s has %s lines than the input\n", t->opt.beside,
                 more ? "fewer" : "more");
         *status = EXIT_USAGE;
         return 0;
     }
     if (!more) return 0;
-    while (t->opt.document && next_sentence(text.data, text.size, &at, &sentence, &length))
+    while (t->opt.document && !cut && next_sentence(text.data, text.size, &at, &sentence, &length))
         append(&add_line(w, number, ++n)->text, sentence, length);
     if (!n) { /* a blank paragraph is a line, too */
         line *l = add_line(w, number, t->opt.document);
-        append(&l->text, text.data, text.size);
-        if (beside) append(&l->beside, other.data, other.size);
+        l->cut = cut || other_cut;
+        append(&l->text, text.data, l->cut ? 0 : text.size);
+        if (beside) append(&l->beside, other.data, l->cut ? 0 : other.size);
     }
     return 1;
 }
 
-/* Writes lines; sentences of a line stand in one, with a space between them where their language
-   has spaces. */
+/* Writes lines; up to the first that an interrupt left out. Sentences of a line stand in one, with a
+   space between them where their language has spaces. */
 static void write_window(const translator *t, window *w) {
     static buffer out;
-    int64_t i;
+    int64_t i, next;
     for (i = 0; i < w->n; i++) {
         line *l = &w->lines[i];
+        for (next = i; next < w->n && (next == i || w->lines[next].sentence > 1); next++)
+            if (!w->lines[next].done) return; /* nor those behind it */
         if (l->faulty || !l->source.n) l->out.size = 0, append_columns(t, l, 0);
         if (l->sentence > 1 && out.size && l->out.size && sentence_space_after(out.data, out.size))
             append(&out, " ", 1);
@@ -953,11 +1063,20 @@ int main(int argc, char **argv) {
     FILE *beside = NULL;
     int64_t i, most, n_lines = 0;
     time_t start = time(NULL);
-    int more = 1, status = 0;
+    int more = 1, status = 0, fault = 0;
     memset(&t, 0, sizeof t), memset(&w, 0, sizeof w);
     t.opt = parse_options(argc, argv);
+    if (!is_open(0) || !is_open(1)) {
+        fprintf(stderr, "translate: standard %s is closed\n", is_open(0) ? "output" : "input");
+        return EXIT_USAGE;
+    }
+    errno = 0;
     if (tfm_model_load_file(&t.model, t.opt.model, NULL, &err) != TFM_OK) {
-        fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
+        fault = errno;
+        if (err.status == TFM_E_IO && fault)
+            fprintf(stderr, "translate: %s: %s\n", err.text, strerror(fault));
+        else if (err.status == TFM_E_IO) fprintf(stderr, "translate: %s\n", err.text);
+        else fprintf(stderr, "translate: %s: %s\n", t.opt.model, err.text);
         return EXIT_USAGE;
     }
     if (find_languages(&t, &err) != TFM_OK) {
@@ -973,12 +1092,20 @@ int main(int argc, char **argv) {
     most = t.opt.batch == 1 ? 1 : (int64_t)t.opt.batch * WINDOW_BATCHES;
     while (more) {
         for (w.n = 0; w.n < most; n_lines++) {
+            errno = 0;
             more = read_lines(&t, beside, &w, n_lines + 1, &status);
             if (!more) break;
         }
+        if (ferror(stdin)) fault = errno;
+        hold_interrupts(1);
         translate_window(&t, &w);
         write_window(&t, &w);
-        if ((most == 1 || isatty(1)) && fflush(stdout) != 0) break;
+        if (fflush(stdout) != 0 || ferror(stdout)) {
+            fault = errno;
+            break;
+        }
+        if (stopped) end_by_signal();
+        hold_interrupts(0);
         show_progress(n_lines, start, !more);
     }
     if (t.picture) {
@@ -987,9 +1114,9 @@ int main(int argc, char **argv) {
         close_picture(&t);
     }
     if (!status && t.any_faulty) status = EXIT_LINES;
-    if (ferror(stdin) || fflush(stdout) != 0 || ferror(stdout)) {
+    if (ferror(stdin) || ferror(stdout)) {
         fprintf(stderr, "translate: %s: %s\n", ferror(stdin) ? "reading" : "writing",
-                strerror(errno));
+                strerror(fault));
         status = EXIT_USAGE;
     }
     for (i = 0; i < w.room; i++) {

@@ -226,7 +226,35 @@ static void target_text(void) {
     }
 }
 
+/* TFM_FORM_ESCAPED: any tokens on one line, and back to the same ids. */
+static void escaped(void) {
+    static const char vocabulary[] = "<pad>\n<s>\n</s>\n<unk>\na b\n \n\r\n\v\f\n\xc2\x85\n"
+                                     "\xe3\x80\x80x\n\\\n\\n\n\\\\s\n";
+    static const char line[] = "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s";
+    int32_t all[9], ids[16], n = 0, i;
+    tiny t = tiny_default();
+    tfm_model *m;
+    SECTION("escaped tokens");
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3";
+    t.src = t.tgt = vocabulary, t.vs = t.vt = 13;
+    m = tiny_model(t);
+    for (i = 0; i < 9; i++) all[i] = i + 4;
+    CHECK(strcmp(text_of(m, all, 9, TFM_FORM_ESCAPED), line) == 0, "written: %s",
+          text_of(m, all, 9, TFM_FORM_ESCAPED));
+    CHECK(strcmp(text_of(m, all, 2, TFM_FORM_TOKENS), "a b  ") == 0,
+          "other forms are as they were");
+    IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_FORM_ESCAPED,
+        "4 5 6 7 8 9 10 11 12");
+    must(tfm_tokenize_target(m, line, sizeof line - 1, TFM_FORM_ESCAPED, ids, 16, &n, NULL, &err));
+    CHECK(n == 9 && memcmp(ids, all, sizeof all) == 0, "the same of the target");
+    IDS(m, "\\ \\q \\u12 \\ud800 \\uzzzz \\u0000 <s>\\", TFM_FORM_ESCAPED, "10 3 3 3 3 3 3");
+    IDS(m, "\\u005c \\u005Cn \\x0a", TFM_FORM_ESCAPED, "10 11 3");
+    IDS(m, "\\n \\\\s", TFM_FORM_TOKENS, "11 12");
+    tfm_model_free(m);
+}
+
 int main(void) {
+    escaped();
     tokenizing();
     detokenizing();
     translating();

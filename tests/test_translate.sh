@@ -46,7 +46,10 @@ translate: line 4: the token before byte 4 is not in src_vocabulary, and the mod
 check "an empty input" 0 "$(run $toy < /dev/null)"
 check "  gives an empty output" "" "$(cat $dir/out)"
 check "no model: exit status 2" 2 "$(run < /dev/null)"
-check "a model that is not there" "2 translate: nowhere: nowhere: cannot be opened" "$(run nowhere < /dev/null) $(cat $dir/err)"
+check "a model that is not there: why" "2 translate: nowhere: cannot be opened: No such file or directory" "$(run nowhere < /dev/null) $(cat $dir/err)"
+check "a directory as input: why" "2 translate: reading: Is a directory" "$(run $toy < tests) $(cat $dir/err)"
+check "no standard input: the same" "2 translate: standard input is closed" "$(run $toy <&-) $(cat $dir/err)"
+check "no standard output" "2 translate: standard output is closed" "$("$translate" $toy < /dev/null 2> $dir/err >&-; echo $?) $(cat $dir/err)"
 check "a file that is no model" 2 "$(run README.md < /dev/null)"
 check "an unknown option" "2 translate: unknown option '--bach' (--help lists them)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
 check "a number that is none" "2 translate: --batch takes a number from 1 to 1000000, not '3x'" "$(run $toy --batch 3x < /dev/null) $(cat $dir/err)"
@@ -54,9 +57,24 @@ check "a number that is missing" 2 "$(run $toy --batch < /dev/null)"
 check "--help" "0 usage: translate MODEL [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
 check "--version" 0 "$(run --version)"
 if [ -e /dev/full ]; then
-    echo 我是学生 | "$translate" $toy > /dev/full 2> $dir/err
-    check "a full disk: exit status 2" 2 $?
+    yes 我是学生 | timeout 60 "$translate" $toy > /dev/full 2> $dir/err
+    check "a full disk ends it: exit status 2, and why" "2 translate: writing: No space left on device" "$? $(cat $dir/err)"
 fi
+# The reader of the output goes: SIGPIPE ends the translator, or where it is ignored the failed write.
+check "| head -n 1 ends it, after whole lines" "I am a student" "$(yes 我是学生 | timeout 60 "$translate" $toy 2> $dir/err | head -n 1)"
+(trap '' PIPE; yes 我是学生 | timeout 60 "$translate" $toy 2> $dir/err; echo $? > $dir/status) 2> /dev/null | head -n 1 > $dir/out
+check "  without SIGPIPE: exit status 2, and why" "2 translate: writing: Broken pipe" "$(cat $dir/status) $(grep translate: $dir/err)"
+# Interrupted in the middle: the lines that are ready come out whole, in their order, and no others.
+env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"; do
+    awk 'BEGIN { for (i = 0; i < 100000; i++) print "我是学生" }' > $dir/in
+    timeout -s KILL 60 env --default-signal=${signal% *} sh -c 'echo $$ > '$dir'/pid; exec '"$translate $toy"' --batch 1 --min-length 200 --max-length 201' \
+        < $dir/in > $dir/out 2> $dir/err &
+    until [ "$(wc -l < $dir/out)" -gt 3 ] || ! kill -0 $! 2> /dev/null; do sleep 0.1; done
+    kill -${signal% *} "$(cat $dir/pid)"; wait $!
+    check "SIG${signal% *}: its exit status" "${signal#* }" $?
+    check "  whole lines alone" "1 200" "$(awk '{ print NF }' $dir/out | sort -u | wc -l | tr -d ' ') $(head -n 1 $dir/out | wc -w | tr -d ' ')"
+    check "  not all of them, and the last has its end" "yes 0" "$([ "$(wc -l < $dir/out)" -lt 100000 ] && echo yes) $(tail -c 1 $dir/out | tr -d '\n' | wc -c | tr -d ' ')"
+done
 # 3,000 lines through many windows: line n of the output belongs to line n of the input
 awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 3 == 0 ? "我是学生" : i % 3 == 1 ? "我喜欢学习" : "" }' > $dir/in
 awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 3 == 0 ? "I am a student" : i % 3 == 1 ? "I like learning" : "" }' > $dir/expected

@@ -1,0 +1,135 @@
+/* Lines of the command line: a line of output for each of input, whatever the model's pieces are;
+   no line ends the run; memory follows what arrives. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "lines.h"
+
+#define IDS ", \"start\": 1, \"end\": 2"
+#define SPM IDS ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
+
+/* Pieces with everything that breaks lines, fields or tokens, and bytes for what no piece has. */
+static const char *const hostile[] = {"a",
+                                      "b",
+                                      "\xE2\x96\x81",
+                                      "x\ny",
+                                      "\n",
+                                      "\r",
+                                      "\v\f",
+                                      "\t",
+                                      "p\tq",
+                                      " ",
+                                      "u v",
+                                      "\xC2\x85",
+                                      "\xE2\x80\xA8",
+                                      "\xE2\x80\xA9z",
+                                      "\xC2\xA0",
+                                      "\xE3\x80\x80",
+                                      "\\",
+                                      "\\n",
+                                      "\\\\s",
+                                      "\\u0085",
+                                      "\\x",
+                                      "\x1c",
+                                      NULL};
+
+static void hostile_model(unsigned seed) {
+    int i, n = 3;
+    char byte[8];
+    lines_begin();
+    for (i = 0; hostile[i]; i++, n++) lines_piece(hostile[i], strlen(hostile[i]), 1);
+    for (i = 0; i < 256; i++, n++) {
+        snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)i);
+        lines_piece(byte, 6, 6);
+    }
+    lines_put("\x12\x03\x98\x02\x01", 5); /* trainer_spec.byte_fallback */
+    lines_make(n, seed, SPM);
+}
+
+static void discipline(void) {
+    static const struct {
+        const char *options;
+        int fields, more, numbered;
+    } cases[] = {{"", 0, 0, 0},
+                 {"--batch 1", 0, 0, 0},
+                 {"--scores", 1, 0, 0},
+                 {"--align", 0, 1, 0},
+                 {"--beam 4 --n-best 3 --scores", 2, 0, 1},
+                 {"--sample --n-best 4 --align", 1, 1, 1},
+                 {"--sample --temperature 3", 0, 0, 0},
+                 {"--document", 0, 0, 0},
+                 {"--tokens --sample --temperature 3", 0, 0, 0},
+                 {"--tokens --sample --n-best 2 --scores --align", 2, 1, 1}};
+    static const char in[] = "a\na\n\nab b\r\n \xE2\x80\xA8 \n\xff\nb a\xC2\x85 b. b\na";
+    size_t c, n = lines_count(in, sizeof in - 1);
+    int status;
+    unsigned seed;
+    SECTION("a line of output for each of input");
+    for (seed = 1; seed <= 4; seed++) {
+        hostile_model(seed);
+        for (c = 0; c < sizeof cases / sizeof *cases; c++) {
+            status = lines_run(cases[c].options, in, sizeof in - 1);
+            const char *fault = lines_fault(n, cases[c].fields, cases[c].more, cases[c].numbered);
+            CHECK(status == 1 && !fault, "%s", fault ? cases[c].options : "");
+            if (fault) printf("      %s\n", fault);
+            if (strstr(cases[c].options, "--tokens") && !cases[c].fields) {
+                fault = lines_read_back();
+                CHECK(!fault, "%s", fault ? fault : "");
+            }
+        }
+    }
+    status = lines_run("--tokens --max-length 30", "a \\s b\n\\u0085 \\\\n\n", 16);
+    CHECK(status == 0, "");
+}
+
+/* One line asks for more than there is. */
+static void long_lines(void) {
+    size_t n = 400000;
+    char *in = (char *)test_memory(n + 8), *alone;
+    int status;
+    SECTION("a line that is too long");
+    lines_begin(), lines_piece("\xE2\x96\x81", 3, 1), lines_piece("b", 1, 1);
+    lines_put_rule(), lines_make(5, 1, SPM);
+    memcpy(in, "b\n", 2), memset(in + 2, 'a', n), memcpy(in + 2 + n, "\nb\n", 3);
+    status = lines_run("--batch 1", "b\n", 2);
+    CHECK(status == 0 && lines_output.size > 1, "");
+    alone = (char *)test_memory(2 * lines_output.size + 2);
+    sprintf(alone, "%s\n%s", lines_output.data, lines_output.data);
+    status = lines_run("", in, n + 5);
+    CHECK(status == 1, "exit status");
+    CHECK(strcmp(lines_output.data, alone) == 0, "the lines around it come out");
+    CHECK(strncmp(lines_messages.data, "translate: line 2: ", 19) == 0, "it is named");
+    status = lines_run("--max-source 1000000", in, n + 5);
+    CHECK(status == 1 && strcmp(lines_output.data, alone) == 0, "so they do with any limit");
+    lines_limit = 500000; /* less than the line, which is read into twice its size */
+    status = lines_run("", in, n + 5);
+    CHECK(status == 1 && strcmp(lines_output.data, alone) == 0,
+          "and where memory does not hold the line");
+    lines_limit = (size_t)1 << 30;
+}
+
+/* Sessions are as large as what there is to translate. */
+static void memory(void) {
+    static char in[1000];
+    char *expected;
+    int i, status;
+    SECTION("memory");
+    hostile_model(1);
+    for (i = 0; i < 500; i++) in[2 * i] = i % 3 ? 'a' : 'b', in[2 * i + 1] = '\n';
+    status = lines_run("--batch 1", in, sizeof in);
+    CHECK(status == 0, "");
+    expected = (char *)test_memory(lines_output.size + 1);
+    strcpy(expected, lines_output.data);
+    lines_limit = 20000000;
+    status = lines_run("--batch 1000000", in, 2);
+    CHECK(status == 0 && lines_output.size > 1, "one line, in a batch of a million");
+    status = lines_run("--batch 500", in, sizeof in);
+    CHECK(status == 0 && strcmp(lines_output.data, expected) == 0, "500 lines in a batch");
+    lines_limit = (size_t)1 << 30;
+}
+
+int main(void) {
+    discipline();
+    long_lines();
+    memory();
+    free(lines_model), free(lines_output.data), free(lines_messages.data);
+    return test_done("test_lines");
+}
