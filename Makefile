@@ -81,10 +81,11 @@ FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitiz
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 fuzz: $(FUZZ:%=build/fuzz_%)
 	set -e; for t in $(FUZZ); do echo "$$t"; mkdir -p build/corpus/$$t; \
+	seeds=tests/fuzz/corpus/$$t; [ -d $$seeds ] || seeds=tests/fuzz/corpus/model; \
 	build/fuzz_$$t -max_total_time=$(SECONDS) -timeout=10 -artifact_prefix=build/fuzz_$$t- \
-	-print_final_stats=1 build/corpus/$$t tests/fuzz/corpus/$$t > build/fuzz_$$t.log 2>&1 || \
+	-print_final_stats=1 build/corpus/$$t $$seeds > build/fuzz_$$t.log 2>&1 || \
 	{ tail -n 40 build/fuzz_$$t.log; exit 1; }; grep -E 'executed_units|DONE' build/fuzz_$$t.log; done
-build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h) | build
+build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h tools/*.c) | build
 	$(FUZZ_CC) -I. -Itools -Itests $< -o $@ $(LDLIBS)
 
 SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian) $(MODEL):examples/demo.txt $(GERMAN):examples/demo-de.txt
