@@ -4,6 +4,7 @@
     python tests/test_train.py        from the root of the repository, after make
 """
 import argparse
+import io
 import json
 import random
 import subprocess
@@ -15,15 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-try:
-    import sacrebleu  # noqa: F401
-    import sentencepiece
-    import torch
-    import train as trainer
-    from safetensors import safe_open
-except ImportError as missing:
-    print(f"skipped: {missing}; make test-python installs what tools/requirements.txt lists")
-    sys.exit(0)
+import sentencepiece  # noqa: E402
+import torch  # noqa: E402
+import train as trainer  # noqa: E402
+from safetensors import safe_open  # noqa: E402
 
 WORDS = "one two three four five six seven eight nine".split()
 SIZE = ("--d-model 32 --heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 200 "
@@ -50,10 +46,13 @@ class TrainTest(unittest.TestCase):
     def tearDownClass(cls) -> None:
         cls.folder.cleanup()
 
-    def train(self, out: str, *options: str) -> str:
+    def start(self, out: str, *options: str) -> subprocess.CompletedProcess:
         command = [sys.executable, str(ROOT / "tools/train.py"), "--train", str(self.dir / "train.tsv"),
                    "--dev", str(self.dir / "dev.tsv"), "--out", str(self.dir / out), *SIZE, *options]
-        run = subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def train(self, out: str, *options: str) -> str:
+        run = self.start(out, *options)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         return run.stdout
 
@@ -83,7 +82,40 @@ class TrainTest(unittest.TestCase):
         most = max((a - b).abs().max().item()
                    for a, b in zip(whole.state_dict().values(), parts.state_dict().values()))
         print(f"four epochs, and two after two: weights differ by {most:.2g}")
-        self.assertLess(most, 1e-6)
+        self.assertEqual(most, 0)
+        self.assertEqual((self.dir / "whole.safetensors").read_bytes(),
+                         (self.dir / "parts.safetensors").read_bytes())
+
+    def test_resume_runs_no_code(self) -> None:
+        """A checkpoint with a pickle that runs code, or that names files elsewhere, is refused."""
+        self.train("evil.safetensors", "--epochs", "1")
+        checkpoint = self.dir / "evil.safetensors.work" / "checkpoint.pt"
+        good, marker = checkpoint.read_bytes(), self.dir / "marker"
+
+        class Evil:
+            def __reduce__(self):
+                return (Path.touch, (marker,))
+
+        state = torch.load(io.BytesIO(good), weights_only=True)
+        outside = {**state, "history": [{**state["history"][0], "file": "../../secret.pt"}]}
+        out = self.dir / "evil.safetensors"
+        out.unlink()
+        for content, reason in (({**state, "rng": Evil()}, "run code"), (Evil(), "run code"),
+                                ({"model": {}}, "is missing"), (outside, "none of its folder's")):
+            torch.save(content, checkpoint)
+            run = self.start("evil.safetensors", "--epochs", "2", "--resume")
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(reason, run.stderr)
+            self.assertNotIn("Traceback", run.stderr)
+            self.assertFalse(marker.exists() or out.exists())
+        checkpoint.write_bytes(good[:-100])
+        self.assertIn("no checkpoint", self.start("evil.safetensors", "--resume").stderr)
+
+    def test_out_is_a_regular_file(self) -> None:
+        (self.dir / "link.safetensors").symlink_to("elsewhere")
+        run = self.start("link.safetensors", "--epochs", "1")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("symbolic link", run.stderr)
 
     def test_sentencepiece_travels_in_the_file(self) -> None:
         self.train("s.safetensors", "--epochs", "2", "--share", "--src-text", "sentencepiece",

@@ -47,6 +47,7 @@ import io
 import json
 import math
 import random
+import re
 import socket
 import struct
 import time
@@ -62,6 +63,8 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
+
+from writer import check_target, write_file
 
 Pair = tuple[str, str]
 
@@ -573,11 +576,11 @@ def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f3
         at += len(data)
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-(8 + len(head)) % 64)
-    part = Path(path + ".part")
-    with open(part, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head)
-        f.writelines(data for _, _, _, data in tensors)
-    part.replace(path)  # nobody ever reads half a file
+    try:
+        write_file(path, [struct.pack("<Q", len(head)) + head],
+                   (data for _, _, _, data in tensors))
+    except OSError as error:
+        raise SystemExit(f"{path}: {error.strerror or error}") from None
 
 
 def read_model_file(path: str) -> tuple[Transformer, Text]:
@@ -705,15 +708,52 @@ def seed_all(seed: int) -> None:
 
 
 def rng_state() -> tuple:
+    """Tensors and integers, which a checkpoint can hold that is read without running code."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return torch.get_rng_state(), cuda, RANDOM_BYTES.bit_generator.state
+    numpy = RANDOM_BYTES.bit_generator.state
+    numpy["state"] = {key: value.tolist() for key, value in numpy["state"].items()}
+    return torch.get_rng_state(), cuda, numpy
 
 
 def set_rng_state(state: tuple) -> None:
     torch.set_rng_state(state[0].cpu())
     if state[1]:
         torch.cuda.set_rng_state_all([s.cpu() for s in state[1]])
-    RANDOM_BYTES.bit_generator.state = state[2]
+    numpy = {**state[2], "state": {key: np.array(value, np.uint64)
+                                   for key, value in state[2]["state"].items()}}
+    RANDOM_BYTES.bit_generator.state = numpy
+
+
+def save(state: dict, path: Path) -> None:
+    file = io.BytesIO()
+    torch.save(state, file)
+    write_file(path, [file.getbuffer()])
+
+
+def load(path: Path, device: str) -> dict:
+    """What save wrote. The folder may come from anybody: nothing in it runs."""
+    try:
+        state = torch.load(path, device, weights_only=True)
+    except OSError as error:
+        raise SystemExit(f"{path}: {error.strerror or error}") from None
+    except Exception as error:  # whatever a broken or a hostile pickle makes the unpickler raise
+        raise SystemExit(f"{path} is no checkpoint of this program, or it holds Python objects, and "
+                         f"reading those could run code ({type(error).__name__})") from None
+    if not isinstance(state, dict):
+        raise SystemExit(f"{path}: not a dictionary")
+    return state
+
+
+def read_checkpoint(path: Path, device: str) -> dict:
+    state = load(path, device)
+    needed = (*Trainer.COUNTERS, "model", "optimizer", "rng", "src_end", "vocabularies")
+    missing = [key for key in needed if key not in state]
+    if missing:
+        raise SystemExit(f"{path}: {missing[0]} is missing")
+    for entry in state["history"]:
+        if not re.fullmatch(r"step-\d+\.pt", str(entry["file"])):
+            raise SystemExit(f"{path}: history names a file that is none of its folder's")
+    return state
 
 
 def blank_words(ids: Tensor, p: float, unk: int | None, spare: list[int | None]) -> Tensor:
@@ -933,7 +973,7 @@ class Trainer:
         score = evaluate(self.model, self.text, self.dev_pairs)
         self.seconds += time.perf_counter() - began
         name = f"step-{self.step:07d}.pt"
-        torch.save(self.model.state_dict(), self.work / name)
+        save(self.model.state_dict(), self.work / name)
         epoch = self.epoch
         if self.batch_in_epoch:
             epoch = round(epoch + self.batch_in_epoch / self.steps_an_epoch, 2)
@@ -973,8 +1013,7 @@ class Trainer:
                      rng=rng_state(), src_end=self.text.src_end,
                      vocabularies=[(v.lines, v.mode, v.special, v.piece_model)
                                    for v in (self.text.src, self.text.tgt)])
-        torch.save(state, self.work / "checkpoint.part")
-        (self.work / "checkpoint.part").replace(self.work / "checkpoint.pt")
+        save(state, self.work / "checkpoint.pt")
 
     def restore(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
@@ -1022,8 +1061,7 @@ class Trainer:
         """Averages the candidates' weights, scores the averages and writes the best."""
         best = None
         for name, part in self.candidates().items():
-            states = [torch.load(self.work / h["file"], map_location=self.args.device)
-                      for h in part]
+            states = [load(self.work / h["file"], self.args.device) for h in part]
             mean = {key: torch.stack([s[key] for s in states]).mean(0) for key in states[0]}
             self.model.load_state_dict(mean)
             score = evaluate(self.model, self.text, self.dev_pairs)
@@ -1151,12 +1189,16 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
     if args.workers > 1:
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=worker,
                                 world_size=args.workers)
+    try:  # before the work
+        check_target(args.out)
+    except OSError as error:
+        raise SystemExit(f"{args.out}: {error.strerror or error}") from None
     train, dev = read_pairs(args.train), read_pairs(args.dev)
     folder = Path(args.work or args.out + ".work")
     folder.mkdir(parents=True, exist_ok=True)
     state = None
     if args.resume:
-        state = torch.load(folder / "checkpoint.pt", args.device, weights_only=False)
+        state = read_checkpoint(folder / "checkpoint.pt", args.device)
         src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
         text = Text(src, src if args.share else tgt, state["src_end"])
     else:
