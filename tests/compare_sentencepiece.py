@@ -20,7 +20,7 @@ import time
 import sentencepiece
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"
+SHARED = pathlib.Path(os.environ.get("SHARED", ROOT.parent / "shared"))
 LINES = 1000
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What others compute of the same weights: make test-peers, or python tests/test_peers.py
+"""What others compute of the same weights: make test-torch, or python tests/test_peers.py
 
 Hugging Face transformers builds each family with a small random config and saves it,
 tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory

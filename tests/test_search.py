@@ -17,13 +17,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import ctranslate2
 import numpy as np
 from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize
-
-try:
-    import ctranslate2
-except ImportError:
-    ctranslate2 = None
 
 AREN = REAL / "aren"
 DECODE = ROOT / "build" / "decode"
@@ -108,7 +104,6 @@ class Aren(unittest.TestCase):
         self.assertLess(worst_score, LIMIT)
         self.assertLess(worst_attention, LIMIT)
 
-    @unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
     def test_engine(self):
         engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
         model, prefix = self.convert("f32"), ["a", "n"]
@@ -165,7 +160,6 @@ class Aren(unittest.TestCase):
                       (f", scores within {worst:.2g}" if scores else ""))
                 self.assertLess(worst, LIMIT)
 
-    @unittest.skipUnless(ctranslate2, "the package ctranslate2 is not installed")
     def test_scoring(self):
         engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
         targets = [row["hypotheses"][0] for src in self.sources

@@ -16,6 +16,7 @@ embeddings times sqrt(d), positions from 1 with sines before cosines and divisor
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import tokenizer_files
-from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
-                       describe, name_positions, read_json, vocabulary_text)
+from modelfile import (BF16, Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
+                       Tensors, describe, name_positions, to_f32, vocabulary_text)
+from untrusted import (brief, check_kinds, has_file, read_bytes, read_json, read_object,
+                       read_text)
 
 SPECIFICATIONS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # heads
 TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "bf16")
@@ -68,28 +70,28 @@ WEIGHTS = {
     r"decoder/layernorm_embedding/": "tgt_embedding_norm.",
     r"(encoder|decoder)/layer_norm/": r"\1.norm.",
     r"decoder/projection/": "generator.",
-    r"(encoder|decoder)/layer_(\d+)/self_attention/layer_norm/": r"\1.layers.\2.norm1.",
-    r"(encoder|decoder)/layer_(\d+)/self_attention/linear_1/":
+    r"(encoder|decoder)/layer_(\d{1,4})/self_attention/layer_norm/": r"\1.layers.\2.norm1.",
+    r"(encoder|decoder)/layer_(\d{1,4})/self_attention/linear_1/":
         r"\1.layers.\2.self_attn.out_proj.",
-    r"(encoder|decoder)/layer_(\d+)/ffn/linear_0/": r"\1.layers.\2.linear1.",
-    r"(encoder|decoder)/layer_(\d+)/ffn/linear_1/": r"\1.layers.\2.linear2.",
-    r"encoder/layer_(\d+)/ffn/layer_norm/": r"encoder.layers.\1.norm2.",
-    r"decoder/layer_(\d+)/attention/layer_norm/": r"decoder.layers.\1.norm2.",
-    r"decoder/layer_(\d+)/attention/linear_0/": r"decoder.layers.\1.multihead_attn.q_proj.",
-    r"decoder/layer_(\d+)/attention/linear_2/": r"decoder.layers.\1.multihead_attn.out_proj.",
-    r"decoder/layer_(\d+)/ffn/layer_norm/": r"decoder.layers.\1.norm3.",
+    r"(encoder|decoder)/layer_(\d{1,4})/ffn/linear_0/": r"\1.layers.\2.linear1.",
+    r"(encoder|decoder)/layer_(\d{1,4})/ffn/linear_1/": r"\1.layers.\2.linear2.",
+    r"encoder/layer_(\d{1,4})/ffn/layer_norm/": r"encoder.layers.\1.norm2.",
+    r"decoder/layer_(\d{1,4})/attention/layer_norm/": r"decoder.layers.\1.norm2.",
+    r"decoder/layer_(\d{1,4})/attention/linear_0/": r"decoder.layers.\1.multihead_attn.q_proj.",
+    r"decoder/layer_(\d{1,4})/attention/linear_2/": r"decoder.layers.\1.multihead_attn.out_proj.",
+    r"decoder/layer_(\d{1,4})/ffn/layer_norm/": r"decoder.layers.\1.norm3.",
 }
 LEAVES = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 # Several projections in one tensor, from the first row on.
 PACKED = {
-    r"(encoder|decoder)/layer_(\d+)/self_attention/linear_0/": (r"\1.layers.\2.self_attn.", "qkv"),
-    r"decoder/layer_(\d+)/attention/linear_1/": (r"decoder.layers.\1.multihead_attn.", "kv"),
+    r"(encoder|decoder)/layer_(\d{1,4})/self_attention/linear_0/": (r"\1.layers.\2.self_attn.", "qkv"),
+    r"decoder/layer_(\d{1,4})/attention/linear_1/": (r"decoder.layers.\1.multihead_attn.", "kv"),
 }
 
 
 @dataclass
 class Binary:
-    """model.bin as it is: arrays by name (bf16 as their bits), aliases resolved."""
+    """model.bin as it is: arrays by name, aliases resolved."""
 
     version: int
     specification: str
@@ -99,7 +101,11 @@ class Binary:
 
     def attribute(self, name: str, default: Any) -> Any:
         value = self.arrays.get(name)
-        return default if value is None else value.item() if value.size == 1 else value
+        if value is None:
+            return default
+        if value.size != 1 or value.dtype == BF16:
+            raise ConvertError(f"{name} {describe(value)}: one number was expected")
+        return value.item()
 
     def text(self, name: str, default: str) -> str:
         value = self.arrays.get(name)
@@ -110,7 +116,7 @@ class Reader:
     """Steps through the bytes; an end too early is a ConvertError."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.data, self.at = path, path.read_bytes(), 0
+        self.path, self.data, self.at = path, read_bytes(path), 0
 
     def take(self, size: int) -> bytes:
         if size > len(self.data) - self.at:
@@ -120,7 +126,7 @@ class Reader:
         return self.data[self.at - size:self.at]
 
     def number(self, form: str) -> int:
-        return struct.unpack("<" + form, self.take(struct.calcsize(form)))[0]
+        return int(struct.unpack("<" + form, self.take(struct.calcsize(form)))[0])
 
     def name(self) -> str:
         raw = self.take(self.number("H"))
@@ -132,7 +138,7 @@ class Reader:
 
 
 def is_ctranslate2(path: Path) -> bool:
-    return path.is_dir() and (path / "model.bin").is_file()
+    return path.is_dir() and has_file(path, "model.bin")
 
 
 def read_binary(path: Path) -> Binary:
@@ -151,43 +157,65 @@ def read_binary(path: Path) -> Binary:
         if kind is None:
             raise ConvertError(f"{path}: {name}: element type {code} is unknown")
         raw = reader.take(size if version >= 4 else size * code)
-        array = np.frombuffer(raw, "<i2" if kind == "bf16" else kind)
-        if array.size != np.prod(shape, dtype=object):
-            raise ConvertError(f"{path}: {name}: {array.size} elements for the shape {shape}")
-        binary.arrays[name], binary.types[name] = array.reshape(shape), kind
+        form = BF16 if kind == "bf16" else np.dtype(kind)
+        if len(shape) > 8 or len(raw) != math.prod(shape) * form.itemsize:
+            raise ConvertError(f"{path}: {brief(name)}: {len(raw)} bytes of type {kind} for the "
+                               f"shape {brief(shape)}")
+        if name in binary.arrays:
+            raise ConvertError(f"{path}: duplicate variable {brief(name)}")
+        try:
+            binary.arrays[name] = np.frombuffer(raw, form).reshape(shape)
+        except ValueError:  # 0 elements, and a product that NumPy's sizes do not hold
+            raise ConvertError(f"{path}: {brief(name)}: the shape {brief(shape)}") from None
+        binary.types[name] = kind
     for _ in range(reader.number("I") if version >= 3 else 0):
         alias, name = reader.name(), reader.name()
+        if alias in binary.arrays:
+            raise ConvertError(f"{path}: duplicate variable {brief(alias)}")
         for end in ("", "_scale"):
             if name + end in binary.arrays:
                 binary.arrays.setdefault(alias + end, binary.arrays[name + end])
                 binary.types.setdefault(alias + end, binary.types[name + end])
             elif not end:
-                raise ConvertError(f"{path}: {alias} stands for {name}, which is not there")
+                raise ConvertError(f"{path}: {brief(alias)} stands for {brief(name)}, which is "
+                                   f"missing")
     if reader.at != len(reader.data):
         raise ConvertError(f"{path}: {len(reader.data) - reader.at} bytes after the last variable")
     return binary
 
 
-def to_tensor(binary: Binary, name: str) -> torch.Tensor:
+def to_tensor(binary: Binary, name: str) -> np.ndarray:
     """A weight as floats; quantized ones by their scales."""
     array, kind = binary.arrays[name], binary.types[name]
-    if kind == "bf16":
-        return torch.from_numpy(array.copy()).view(torch.bfloat16)
-    if kind in ("<f4", "<f2"):
-        return torch.from_numpy(array.astype(kind[1:]))
+    if kind in ("bf16", "<f4", "<f2"):
+        return array
     if kind not in ("i1", "<i2") or not name.endswith("/weight"):
         raise ConvertError(f"{name}: integers where a weight was expected")
     scale = binary.arrays.get(f"{name}_scale")
     if scale is None:
         if kind == "i1":
-            raise ConvertError(f"{name} is int8 and {name}_scale is not there")
+            raise ConvertError(f"{name} is int8 and {name}_scale is missing")
         scale = np.float32(GLOBAL_INT16_SCALE)
-    scale = np.asarray(scale, np.float32)
-    if scale.shape not in ((), (1,), array.shape[:1]):
+    scale = to_f32(np.asarray(scale))
+    if not (np.isfinite(scale).all() and scale.all()):
+        raise ConvertError(f"{name}: a scale that is 0 or not finite")
+    if array.ndim == 0 or scale.shape not in ((), (1,), array.shape[:1]):
         raise ConvertError(f"{name} {list(array.shape)}: its scales are {list(scale.shape)}")
     if scale.ndim and len(scale) == len(array):
         scale = scale.reshape(-1, *[1] * (array.ndim - 1))
-    return torch.from_numpy(array.astype(np.float32) / scale)
+    return array.astype(np.float32) / scale
+
+
+def to_tensors(binary: Binary, names: list[str]) -> Tensors:
+    """An alias is the array of the name that it stands for, not a copy."""
+    tensors: Tensors = {}
+    made: dict[tuple[int, int], np.ndarray] = {}
+    for name in names:
+        key = id(binary.arrays[name]), id(binary.arrays.get(f"{name}_scale"))
+        if key not in made:
+            made[key] = to_tensor(binary, name)
+        tensors[name] = made[key]
+    return tensors
 
 
 # ------------------------------------------------------------------------------------- the config
@@ -214,8 +242,8 @@ def embedding_scale(binary: Binary, side: str) -> int | float | str:
     value = binary.attribute(name, 1)
     if binary.types[name] == "i1":
         return "sqrt_d" if value else 1
-    width = next((binary.arrays[one].shape[-1] for one in binary.arrays
-                  if re.fullmatch(rf"{side}/embeddings(_0)?/weight", one)), 0)
+    width = next((array.shape[-1] for one, array in binary.arrays.items() if array.ndim
+                  and re.fullmatch(rf"{side}/embeddings(_0)?/weight", one)), 0)
     if value == 1:
         return 1
     return "sqrt_d" if abs(value - width ** 0.5) < 1e-6 * value else value
@@ -223,7 +251,7 @@ def embedding_scale(binary: Binary, side: str) -> int | float | str:
 
 def read_attributes(binary: Binary) -> Config:
     for name, array in binary.arrays.items():
-        if re.fullmatch(MUST_BE_ZERO, name) and array.any():
+        if re.fullmatch(MUST_BE_ZERO, name) and any(array.tobytes()):
             raise ConvertError(f"{name} is set, and transformer.h does not compute that")
         for pattern, what in REFUSED.items():
             if re.fullmatch(pattern, name):
@@ -244,7 +272,7 @@ def read_attributes(binary: Binary) -> Config:
         raise ConvertError(f"embeddings are multiplied by {scales[0]} in the encoder and by "
                            f"{scales[1]} in the decoder; transformer.h has one factor for both")
     config["embedding_scale"] = scales[0]
-    queries = {array.item() for name, array in binary.arrays.items()
+    queries = {binary.attribute(name, 0) for name in binary.arrays
                if name.endswith("/queries_scale")}
     if len(queries) > 1:
         raise ConvertError(f"queries_scale differs between layers: {sorted(queries)}")
@@ -281,15 +309,18 @@ def place(tensors: Tensors, stated: Config, model: Model) -> Tensors:
         elif packed and leaf in ("weight", "bias"):
             attention, letters = PACKED[packed]
             attention = re.sub(packed, attention, parent + "/")
-            if len(tensor) % len(letters):
+            if tensor.ndim == 0 or len(tensor) % len(letters) or (
+                    leaf == "weight" and tensor.ndim != 2):
                 raise ConvertError(f"{name} {describe(tensor)}: the rows are those of "
                                    f"{', '.join(letters)} together, {len(letters)} equal parts")
             if letters == "qkv" and (leaf == "bias" or len(tensor) == 3 * tensor.shape[1]):
                 model.put(f"{attention}in_proj_{leaf}", name, tensor)
                 continue
-            for letter, part in zip(letters, tensor.chunk(len(letters))):
+            for letter, part in zip(letters, np.split(tensor, len(letters))):
                 model.put(f"{attention}{letter}_proj.{leaf}", name, part)
         elif re.fullmatch(r"(encoder|decoder)/position_encodings/encodings", name):
+            if tensor.ndim != 2:
+                raise ConvertError(f"{name} {describe(tensor)}: not a table of positions")
             tables[name] = tensor
         else:
             rest[name] = tensor
@@ -305,17 +336,14 @@ def place(tensors: Tensors, stated: Config, model: Model) -> Tensors:
 def read_tokens(folder: Path, side: str) -> tuple[list[str], Path]:
     for stem in (f"{side}_vocabulary", "shared_vocabulary"):
         path = folder / f"{stem}.json"
-        if path.is_file():
+        if has_file(folder, path.name):
             tokens = read_json(path)
             if not isinstance(tokens, list) or not all(isinstance(one, str) for one in tokens):
                 raise ConvertError(f"{path}: not a list of tokens")
             return tokens, path
         path = folder / f"{stem}.txt"
-        if path.is_file():
-            try:
-                lines = path.read_bytes().decode().removesuffix("\n").split("\n")
-            except UnicodeDecodeError as error:
-                raise ConvertError(f"{path}: not UTF-8: {error}") from None
+        if has_file(folder, path.name):
+            lines = read_text(path).removesuffix("\n").split("\n")
             returns = all(line.endswith("\r") for line in lines)
             return [line[:-1] for line in lines] if returns else lines, path
     raise ConvertError(f"{folder}: neither {side}_vocabulary nor shared_vocabulary (.json or .txt)")
@@ -325,9 +353,12 @@ def token_config(binary: Binary, folder: Path) -> Config:
     """config.json, or what stood in its stead before it was there."""
     if binary.version >= 6:
         path = folder / "config.json"
-        config = read_json(path) if path.is_file() else {}
-        if not isinstance(config, dict):
-            raise ConvertError(f"{path}: not an object")
+        config = read_object(path) if has_file(folder, path.name) else {}
+        check_kinds(config, {**dict.fromkeys(
+            ("unk_token", "bos_token", "eos_token", "decoder_start_token"), "text"),
+            "layer_norm_epsilon": "number"}, str(path))
+        config = {key: value for key, value in config.items() if value is not None
+                  or key == "decoder_start_token"}
         defaults = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
         config = {**defaults, **config}
         config.setdefault("decoder_start_token", config["bos_token"])
@@ -393,12 +424,12 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
 def read_checkpoint(folder: Path) -> Checkpoint:
     binary = read_binary(folder / "model.bin")
     if binary.specification not in SPECIFICATIONS:
-        raise ConvertError(f"{folder}: a {binary.specification}; what transformer.h runs is a "
+        raise ConvertError(f"{folder}: a {brief(binary.specification)}; what transformer.h runs is a "
                            f"TransformerSpec, an encoder and a decoder of tokens")
     facts = read_attributes(binary)
     no_weights = "|".join((IGNORED, ATTRIBUTES, MUST_BE_ZERO, *ABOUT_TEXT, r".*/weight_scale"))
-    tensors = {name: to_tensor(binary, name) for name in binary.arrays
-               if not re.fullmatch(no_weights, name)}
+    tensors = to_tensors(binary, [name for name in binary.arrays
+                                  if not re.fullmatch(no_weights, name)])
     for name in tensors:
         if name.endswith("/gamma") and f"{name[:-5]}beta" not in tensors:
             raise ConvertError(f"{name} without a beta: this model has norms by the root mean "
@@ -413,7 +444,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         for kind in kinds:
             model.notes.append(f"{'int8' if kind == 'i1' else 'int16'} weights: as f32, by their "
                                f"scales")
-        if (folder / "vmap.txt").is_file():
+        if has_file(folder, "vmap.txt"):
             model.notes.append("vmap.txt: left out, transformer.h always scores every token")
         if (not {"src_end", "src_start"} & set(model.facts)
                 and ("start_embedding" in facts or facts.get("start") == facts["end"])):
@@ -447,9 +478,11 @@ def compare(folder: Path, forward: Forward) -> tuple[str, float]:
                                     [[lines["tgt"][i] for i in tgt]])[0].log_probs
         ids = ([facts["src_start"]] if "src_start" in facts else []) + src
         ids += [facts["src_end"]] if "src_end" in facts else []
-        logits = forward(torch.tensor([ids]), torch.tensor([len(ids)]),
-                         torch.tensor([[facts["start"], *tgt]]))["logits"][0]
-        logs = logits.double().log_softmax(-1)[range(length + 1), tgt + [facts["end"]]]
-        worst = max(worst, (logs - torch.tensor(scored)).abs().max().item())
+        logits = forward(np.array([ids]), np.array([len(ids)]),
+                         np.array([[facts["start"], *tgt]]))["logits"][0].astype(np.float64)
+        logits -= logits.max(-1, keepdims=True)
+        logs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[
+            range(length + 1), tgt + [facts["end"]]]
+        worst = max(worst, float(np.abs(logs - np.array(scored)).max()))
     return (f"{rows} random targets through CTranslate2: log-probabilities differ by at most "
             f"{worst:.2g}"), worst

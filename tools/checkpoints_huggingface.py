@@ -21,13 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
+import numpy as np
 
 import tokenizer_files
 from checkpoints_torch import read_pickle
-from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison, Tensors,
-                       describe, name_positions, position_table, read_json, shape_of)
+from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
+                       Tensors, describe, is_floating, name_positions, position_table, shape_of,
+                       to_f32)
+from untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
 LEARNED = {"positions": "learned", "position_offset": 2}
@@ -70,28 +71,40 @@ SPELLING = (
     (r"^final_logits_bias$", "generator.bias"),
 )
 
+# What the keys that are read here hold, in config.json and in generation_config.json.
+KINDS = {
+    **dict.fromkeys(("model_type", "activation_function", "tokenizer_class", "grapheme_chars",
+                     "phoneme_chars"), "text"),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads", "encoder_layers",
+                     "decoder_layers", "d_model"), "integer"),
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
+                     "forced_bos_token_id"), "integer|list of integers"),
+    **dict.fromkeys(("scale_embedding", "tie_word_embeddings"), "truth value"),
+    "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
+}
+
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                 "pytorch_model.bin.index.json")
 
 
 def is_huggingface(path: Path) -> bool:
-    return (path / "config.json").is_file() and any((path / one).is_file() for one in WEIGHT_FILES)
+    return has_file(path, "config.json") and any(has_file(path, one) for one in WEIGHT_FILES)
 
 
 # ------------------------------------------------------------------------------------ the weights
 def read_weights(folder: Path) -> Tensors:
-    path = next(folder / one for one in WEIGHT_FILES if (folder / one).is_file())
+    path = next(folder / one for one in WEIGHT_FILES if has_file(folder, one))
     if not path.name.endswith(".index.json"):
         return read_tensors(path)
-    index = read_json(path)
-    shards = index.get("weight_map") if isinstance(index, dict) else None
+    shards = read_object(path).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
         raise ConvertError(f"{path}: no weight_map that says which file holds which tensor")
     tensors: Tensors = {}
     for name in sorted(set(shards.values())):
-        if Path(name).name != name:
-            raise ConvertError(f"{path}: {name} is no file of this directory")
-        tensors.update(read_tensors(folder / name))
+        for tensor, array in read_tensors(file_in(folder, name)).items():
+            if tensor in tensors:
+                raise ConvertError(f"{folder / name}: {tensor} is a duplicate of another shard's")
+            tensors[tensor] = array
     missing = sorted(set(shards) - set(tensors))
     if missing:
         raise ConvertError(f"{path} lists {missing[0]}, which {shards[missing[0]]} does not hold")
@@ -99,15 +112,7 @@ def read_weights(folder: Path) -> Tensors:
 
 
 def read_tensors(path: Path) -> Tensors:
-    try:
-        if path.suffix != ".safetensors":
-            return read_pickle(path)
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}
-    except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}") from None
-    except SafetensorError as error:
-        raise ConvertError(f"{path}: not a safetensors file: {error}") from None
+    return read_safetensors(path)[0] if path.suffix == ".safetensors" else read_pickle(path)
 
 
 def spell(name: str) -> str:
@@ -125,6 +130,8 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
         if new == "shared.weight":
             shared = name
         elif re.fullmatch(r"(encoder|decoder)\.embed_positions\.weights?", new):
+            if tensor.ndim != 2 or not is_floating(tensor):
+                raise ConvertError(f"{name} {describe(tensor)}: not a table of positions")
             tables[name] = tensor
         elif new == "generator.bias" and not tensor.any():
             model.notes.append(f"{name}: all zeros, left out")
@@ -162,27 +169,26 @@ def place_positions(tables: Tensors, hf: dict[str, Any], stated: Config, model: 
         del model.facts["position_precision"]
 
 
-def is_formula(table: torch.Tensor, config: Config) -> bool:
+def is_formula(table: np.ndarray, config: Config) -> bool:
     pad = config["position_offset"] - 1
     expected = position_table(len(table), table.shape[1], {**config, "position_offset": 0})
-    expected[pad] = 0
-    return bool((expected - table.float()).abs().max() < 1e-3)
+    expected[pad:pad + 1] = 0
+    return bool(np.abs(expected - to_f32(table)).max(initial=0) < 1e-3)
 
 
 # ------------------------------------------------------------------------------------- the config
 def read_configs(folder: Path) -> dict[str, Any]:
     """config.json, with what generation_config.json says of decoding over it."""
-    hf = read_json(folder / "config.json")
-    if not isinstance(hf, dict) or "model_type" not in hf:
-        raise ConvertError(f"{folder / 'config.json'}: no model_type")
+    path = file_in(folder, "config.json")
+    hf = check_kinds(read_object(path), KINDS, str(path))
+    if hf.get("model_type") is None:
+        raise ConvertError(f"{path}: no model_type")
     if hf["model_type"] not in FAMILIES:
-        raise ConvertError(f"{folder}: model_type {hf['model_type']}; what transformer.h runs is "
-                           + ", ".join(FAMILIES))
-    path = folder / "generation_config.json"
-    if path.is_file():
-        generation = read_json(path)
-        if not isinstance(generation, dict):
-            raise ConvertError(f"{path}: not an object")
+        raise ConvertError(f"{folder}: model_type {visible(hf['model_type'])}; what transformer.h "
+                           f"runs is " + ", ".join(FAMILIES))
+    if has_file(folder, "generation_config.json"):
+        path = folder / "generation_config.json"
+        generation = check_kinds(read_object(path), KINDS, str(path))
         hf = {**hf, **{key: value for key, value in generation.items() if value is not None}}
     return hf
 
@@ -192,18 +198,19 @@ def one_id(hf: dict[str, Any], key: str) -> int | None:
     value = hf.get(key)
     if isinstance(value, list):
         if len(value) != 1:
-            raise ConvertError(f"config.json: {key} is {value}; transformer.h has one")
+            raise ConvertError(f"config.json: {key} is {brief(value)}; transformer.h has one")
         value = value[0]
     return value if isinstance(value, int) and value >= 0 else None
 
 
 def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     family = FAMILIES[hf["model_type"]]
-    heads = {hf.get(f"{side}_attention_heads", 16) for side in ("encoder", "decoder")}
+    heads = {16 if hf.get(key) is None else hf[key]
+             for key in ("encoder_attention_heads", "decoder_attention_heads")}
     if len(heads) > 1:
         raise ConvertError(f"config.json: {sorted(heads)} heads in encoder and decoder; "
                            f"transformer.h has one number for both")
-    activation = hf.get("activation_function", "gelu")
+    activation = hf.get("activation_function") or "gelu"
     if activation not in ACTIVATIONS:
         raise ConvertError(f"config.json: activation_function {activation}; transformer.h has "
                            + ", ".join(sorted(set(ACTIVATIONS.values()))))
@@ -214,8 +221,9 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
              "activation": ACTIVATIONS[activation], **family.positions,
              "embedding_scale": "sqrt_d" if hf.get("scale_embedding") else 1}
     if hf["model_type"] == "m2m_100":
-        facts["position_offset"] = hf.get("pad_token_id", 1) + 1
-        if hf.get("d_model", 1024) % 2:
+        pad = one_id(hf, "pad_token_id")
+        facts["position_offset"] = (1 if pad is None else pad) + 1
+        if (hf.get("d_model") or 0) % 2:
             raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; M2M100 then has a "
                                f"column without positions, which transformer.h has not")
     for side in ("encoder", "decoder"):
@@ -242,19 +250,19 @@ def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
         if len(words) == 1:
             suppressed.add(words[0])
         else:
-            model.notes.append(f"bad_words_ids {words}: not part of the model file, which "
+            model.notes.append(f"bad_words_ids {brief(words)}: not part of the model file, which "
                                f"suppresses single tokens")
     if suppressed:
         facts["suppressed"] = sorted(suppressed)
     for key in ("begin_suppress_tokens", "forced_decoder_ids"):
         if hf.get(key):
-            model.notes.append(f"{key} {hf[key]}: not part of the model file")
+            model.notes.append(f"{key} {brief(hf[key])}: not part of the model file")
     asked = {key: hf[key] for key in ("num_beams", "length_penalty", "early_stopping",
                                       "no_repeat_ngram_size", "repetition_penalty")
-             if hf.get(key) not in (None, 0, 1, 1.0, False)}
+             if isinstance(hf.get(key), (int, float, str)) and hf[key] not in (0, 1)}
     if asked:
         model.notes.append("the checkpoint asks for " + ", ".join(
-            f"{key} {value}" for key, value in asked.items())
+            f"{key} {brief(value)}" for key, value in asked.items())
             + ": that is said where it decodes, not in the model file")
     if "start" not in facts:
         model.warn("no decoder_start_token_id: --set start=TOKEN, or nothing can be decoded",
@@ -287,12 +295,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
     """Random sentences through both."""
     try:
+        import torch
         import transformers
-    except ImportError:
-        raise NoComparison("the package transformers is not installed") from None
+    except ImportError as error:
+        raise NoComparison(f"the package {error.name} is not installed") from None
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-        folder, local_files_only=True, dtype=torch.float32).eval()
+        folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32).eval()
     config, generator = model.config, torch.Generator().manual_seed(1)
     end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
     target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size
@@ -306,12 +315,12 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
     tgt[:, 0] = config.decoder_start_token_id or 0
     with torch.no_grad():
         expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt)
-    found = forward(src, lengths, tgt)
-    inside = torch.arange(9) < lengths[:, None]
-    memory = (found["memory"] - expected.encoder_last_hidden_state)[inside].abs().max().item()
-    logits = (found["logits"] - expected.logits).abs().max().item()
+    found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
+    inside = (torch.arange(9) < lengths[:, None]).numpy()
+    memory = np.abs(found["memory"] - expected.encoder_last_hidden_state.numpy())[inside].max()
+    logits = np.abs(found["logits"] - expected.logits.numpy()).max()
     return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
-            f"logits by {logits:.2g}"), max(memory, logits)
+            f"logits by {logits:.2g}"), float(max(memory, logits))
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:

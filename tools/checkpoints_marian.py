@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import tokenizer_files
-from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe, read_json,
+from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
                        vocabulary_text)
+from untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_bytes, read_npz,
+                       read_object, read_text, token_ids, visible)
 
 CONFIG = "special:model.yml"
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
@@ -34,22 +35,22 @@ SPELLING = (
 )
 TRANSPOSED = (
     (r"decoder_ff_logit_out_W", "generator.weight"),
-    (r"(encoder|decoder)_l(\d+)_self_W([qkv])", r"\1.layers.\2.self_attn.\3_proj.weight"),
-    (r"(encoder|decoder)_l(\d+)_self_Wo", r"\1.layers.\2.self_attn.out_proj.weight"),
-    (r"decoder_l(\d+)_context_W([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.weight"),
-    (r"decoder_l(\d+)_context_Wo", r"decoder.layers.\1.multihead_attn.out_proj.weight"),
-    (r"(encoder|decoder)_l(\d+)_ffn_W([12])", r"\1.layers.\2.linear\3.weight"),
+    (r"(encoder|decoder)_l(\d{1,4})_self_W([qkv])", r"\1.layers.\2.self_attn.\3_proj.weight"),
+    (r"(encoder|decoder)_l(\d{1,4})_self_Wo", r"\1.layers.\2.self_attn.out_proj.weight"),
+    (r"decoder_l(\d{1,4})_context_W([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.weight"),
+    (r"decoder_l(\d{1,4})_context_Wo", r"decoder.layers.\1.multihead_attn.out_proj.weight"),
+    (r"(encoder|decoder)_l(\d{1,4})_ffn_W([12])", r"\1.layers.\2.linear\3.weight"),
 )
 VECTORS = (
-    (r"(encoder|decoder)_l(\d+)_self_b([qkv])", r"\1.layers.\2.self_attn.\3_proj.bias"),
-    (r"(encoder|decoder)_l(\d+)_self_bo", r"\1.layers.\2.self_attn.out_proj.bias"),
-    (r"decoder_l(\d+)_context_b([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.bias"),
-    (r"decoder_l(\d+)_context_bo", r"decoder.layers.\1.multihead_attn.out_proj.bias"),
-    (r"(encoder|decoder)_l(\d+)_ffn_b([12])", r"\1.layers.\2.linear\3.bias"),
-    (r"(encoder|decoder)_l(\d+)_self_Wo_ln_(scale|bias)(_pre)?", r"\1.layers.\2.norm1.\3"),
-    (r"decoder_l(\d+)_context_Wo_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm2.\2"),
-    (r"encoder_l(\d+)_ffn_ffn_ln_(scale|bias)(_pre)?", r"encoder.layers.\1.norm2.\2"),
-    (r"decoder_l(\d+)_ffn_ffn_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm3.\2"),
+    (r"(encoder|decoder)_l(\d{1,4})_self_b([qkv])", r"\1.layers.\2.self_attn.\3_proj.bias"),
+    (r"(encoder|decoder)_l(\d{1,4})_self_bo", r"\1.layers.\2.self_attn.out_proj.bias"),
+    (r"decoder_l(\d{1,4})_context_b([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.bias"),
+    (r"decoder_l(\d{1,4})_context_bo", r"decoder.layers.\1.multihead_attn.out_proj.bias"),
+    (r"(encoder|decoder)_l(\d{1,4})_ffn_b([12])", r"\1.layers.\2.linear\3.bias"),
+    (r"(encoder|decoder)_l(\d{1,4})_self_Wo_ln_(scale|bias)(_pre)?", r"\1.layers.\2.norm1.\3"),
+    (r"decoder_l(\d{1,4})_context_Wo_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm2.\2"),
+    (r"encoder_l(\d{1,4})_ffn_ffn_ln_(scale|bias)(_pre)?", r"encoder.layers.\1.norm2.\2"),
+    (r"decoder_l(\d{1,4})_ffn_ffn_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm3.\2"),
     (r"(encoder|decoder)_top_ln_(scale|bias)", r"\1.norm.\2"),
     (r"encoder_emb_ln_(scale|bias)_pre", r"src_embedding_norm.\1"),
     (r"decoder_emb_ln_(scale|bias)_pre", r"tgt_embedding_norm.\1"),
@@ -66,21 +67,7 @@ ASSUMED = {
 
 def is_marian(path: Path) -> bool:
     return path.suffix == ".npz" if not path.is_dir() else (
-        (path / "decoder.yml").is_file() or bool(list(path.glob("*.npz"))))
-
-
-def load_yaml(text: str, where: str) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError:
-        raise ConvertError("Marian's options are YAML: pip install pyyaml") from None
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConvertError(f"{where}: not YAML: {error}") from None
-    if not isinstance(value, dict):
-        raise ConvertError(f"{where}: not a list of options")
-    return value
+        has_file(path, "decoder.yml") or bool(list(path.glob("*.npz"))))
 
 
 # ------------------------------------------------------------------------------------- the files
@@ -90,11 +77,12 @@ class Files:
     def __init__(self, path: Path) -> None:
         self.folder = path if path.is_dir() else path.parent
         said = self.folder / "decoder.yml"
-        self.options = load_yaml(said.read_text("utf-8"), str(said)) if said.is_file() else {}
+        self.options = (parse_yaml(read_text(said), str(said))
+                        if has_file(self.folder, said.name) else {})
         self.model = path if path.suffix == ".npz" else self.only(
             "models", sorted(self.folder.glob("*.npz")))
-        named = self.options.get("vocabs") or []
-        self.vocabularies = [self.folder / Path(name).name for name in named]
+        named = self.names("vocabs")
+        self.vocabularies = [file_in(self.folder, Path(name).name) for name in named]
         if not self.vocabularies:
             self.vocabularies = sorted(self.folder.glob("*vocab*.yml")) or sorted(
                 self.folder.glob("vocab*.spm"))
@@ -104,30 +92,31 @@ class Files:
                                    f"decoder.yml with vocabs, or --src-vocab and --tgt-vocab")
         for file in [self.model, *self.vocabularies]:
             if not file.is_file():
-                raise ConvertError(f"{file}: not there, and decoder.yml names it")
+                raise ConvertError(f"{file}: missing, and decoder.yml names it")
+
+    def names(self, key: str) -> list[str]:
+        names = self.options.get(key) or []
+        if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+            raise ConvertError(f"{self.folder / 'decoder.yml'}: {key} is {brief(names)}, not a list "
+                               f"of files")
+        return names
 
     def only(self, key: str, found: list[Path]) -> Path:
-        names = self.options.get(key) or [path.name for path in found]
+        names = self.names(key) or [path.name for path in found]
         if len(names) != 1:
             raise ConvertError(f"{self.folder}: {len(names)} models; name one .npz as IN")
-        return self.folder / Path(names[0]).name
+        return file_in(self.folder, Path(names[0]).name)
 
 
-def read_npz(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise ConvertError(f"{path}: not an .npz: {error}") from None
-    except Exception as error:  # zipfile's own
-        raise ConvertError(f"{path}: not an .npz: {error}") from None
+def read_model(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays = read_npz(path)
     if CONFIG not in arrays:
         raise ConvertError(f"{path}: no {CONFIG}: not a model of Marian")
     text = arrays.pop(CONFIG).tobytes().rstrip(b"\0").decode("utf-8", "replace")
     for name, array in arrays.items():
         if array.dtype not in (np.float32, np.float16):
-            raise ConvertError(f"{path}: {name} is {array.dtype}; only floats can be read")
-    return arrays, load_yaml(text, f"{path}: {CONFIG}")
+            raise ConvertError(f"{path}: {visible(name)} is {array.dtype}; only floats can be read")
+    return arrays, parse_yaml(text, f"{path}: {CONFIG}")
 
 
 def read_yaml_vocabulary(path: Path) -> list[str]:
@@ -137,15 +126,14 @@ def read_yaml_vocabulary(path: Path) -> list[str]:
 
     def unescape(match: re.Match[str]) -> str:
         code = match[1]
-        return chr(int(code[1:], 16)) if len(code) > 1 else escapes.get(code, code)
+        if len(code) == 1:
+            return escapes.get(code, code)
+        number = int(code[1:], 16)
+        return chr(number) if number <= 0x10FFFF else "\ufffd"
 
     tokens: dict[int, str] = {}
     waiting: str | None = None
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise ConvertError(f"{path}: not UTF-8: {error}") from None
-    for at, line in enumerate(lines, 1):
+    for at, line in enumerate(read_text(path).split("\n"), 1):
         line = line.rstrip("\r")
         if not line.strip() or line in ("---", "..."):
             continue
@@ -155,16 +143,19 @@ def read_yaml_vocabulary(path: Path) -> list[str]:
         key, colon, number = (waiting, ":", line[1:]) if waiting is not None else (
             line.rpartition(":"))
         waiting = None
-        if not colon or not re.fullmatch(r"\s*\d+\s*", number, re.ASCII):
+        if not colon or not re.fullmatch(r" *\d{1,9} *", number, re.ASCII):
             raise ConvertError(f"{path}, line {at}: not a token, a colon and an id")
         if len(key) > 1 and key[0] == key[-1] == '"':
             key = re.sub(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", unescape,
                          key[1:-1])
         elif len(key) > 1 and key[0] == key[-1] == "'":
             key = key[1:-1].replace("''", "'")
+        if int(number) in tokens:
+            raise ConvertError(f"{path}, line {at}: duplicate id {int(number)}")
         tokens[int(number)] = key
-    if not tokens or max(tokens) >= 10 * len(tokens):
-        raise ConvertError(f"{path}: {len(tokens)} tokens")
+    if not tokens:
+        raise ConvertError(f"{path}: no tokens")
+    check_gaps(tokens, str(path))
     return [tokens.get(at, "") for at in range(max(tokens) + 1)]
 
 
@@ -173,8 +164,8 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
     for key, (wanted, absent) in ASSUMED.items():
         value = options.get(key, absent)
         if value != wanted and not (not value and not wanted):
-            raise ConvertError(f"{CONFIG}: {key} is {value!r}; transformer.h runs {wanted!r}")
-    steps = [str(options.get(f"transformer-{key}", default) or "").replace("d", "")
+            raise ConvertError(f"{CONFIG}: {key} is {brief(value)}; transformer.h runs {wanted!r}")
+    steps = [brief(options.get(f"transformer-{key}", default) or "").strip("'").replace("d", "")
              for key, default in (("preprocess", ""), ("postprocess", "an"),
                                   ("postprocess-top", ""), ("postprocess-emb", ""))]
     if (steps[0], steps[1]) not in (("", "an"), ("n", "a")) or steps[2] not in ("", "n") or (
@@ -183,8 +174,8 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
                            f"-postprocess-emb are {steps} (without d); transformer.h runs '' with "
                            f"'an', or 'n' with 'a'; at the top and after the embedding '' or 'n'")
     activation = options.get("transformer-ffn-activation", "swish")
-    if activation not in ACTIVATIONS:
-        raise ConvertError(f"{CONFIG}: transformer-ffn-activation is {activation}"
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise ConvertError(f"{CONFIG}: transformer-ffn-activation is {brief(activation)}"
                            + f"; transformer.h has {' and '.join(ACTIVATIONS)}")
     heads = options.get("transformer-heads")
     if not isinstance(heads, int):
@@ -214,13 +205,13 @@ def place(tensors: Tensors, options: dict[str, Any], model: Model) -> Tensors:
             for new in straight:
                 model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
             continue
-        for rules, change in ((TRANSPOSED, torch.t), (VECTORS, torch.flatten)):
+        for rules, change in ((TRANSPOSED, np.transpose), (VECTORS, np.ravel)):
             rule = next((one for one in rules if re.fullmatch(one[0], name)), None)
             if rule:
                 new = re.sub(r"\.layers\.(\d+)\.", layer_from_one, re.sub(*rule, name))
-                if tensor.dim() != 2:
+                if tensor.ndim != 2:
                     raise ConvertError(f"{name} {describe(tensor)}: not a matrix")
-                model.put(re.sub(r"\.scale$", ".weight", new), name, change(tensor).contiguous())
+                model.put(re.sub(r"\.scale$", ".weight", new), name, np.ascontiguousarray(change(tensor)))
                 break
         else:
             rest[name] = tensor
@@ -241,15 +232,14 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
         return {}
     for side, path in zip(("src", "tgt"), (files.vocabularies[0], files.vocabularies[-1])):
         if path.suffix == ".spm":
-            pieces[side] = path.read_bytes()
+            pieces[side] = read_bytes(path)
             lines[side] = tokenizer_files.read_pieces(pieces[side], str(path))
         elif path.suffix == ".json":
-            lines[side] = tokenizer_files.lines_of(
-                {at: token for token, at in read_json(path).items()})
+            lines[side] = tokenizer_files.lines_of(token_ids(read_object(path), str(path)))
         elif path.suffix in (".yml", ".yaml"):
             lines[side] = read_yaml_vocabulary(path)
         else:
-            lines[side] = path.read_text("utf-8").removesuffix("\n").split("\n")
+            lines[side] = read_text(path).removesuffix("\n").split("\n")
     for side, data in zip(("src", "tgt"), tokenizer_files.piece_files(files.folder)):
         if data and side not in pieces:
             pieces[side] = data
@@ -279,10 +269,9 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     files = Files(path)
-    arrays, options = read_npz(files.model)
+    arrays, options = read_model(files.model)
     facts = read_options(options, arrays)
-    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()
-               if not name.startswith("special:")}
+    tensors = {name: array for name, array in arrays.items() if not name.startswith("special:")}
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         rest = place(chosen, options, model)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import Any
 
-import torch
-
+import checkpoints_torch
 from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of,
                        vocabulary_text)
+from untrusted import brief
 
 SPELLING = (
     (r"^encoder\.transformer\.(\d+)\.", r"encoder.layers.\1."),
@@ -54,11 +55,12 @@ def is_opennmt(found: Any) -> bool:
 def read_options(opt: argparse.Namespace) -> Config:
     for key, values in ASSUMED.items():
         value = getattr(opt, key, values[0])
-        if value not in values and not (not value and not values[0]):
-            raise ConvertError(f"opt: {key} is {value!r}; transformer.h runs {values[0]!r}")
+        if not isinstance(value, (str, int, float, type(None))) or (
+                value not in values and not (not value and not values[0])):
+            raise ConvertError(f"opt: {key} is {brief(value)}; transformer.h runs {values[0]!r}")
     activation = getattr(opt, "pos_ffn_activation_fn", "relu")
-    if activation not in ACTIVATIONS:
-        raise ConvertError(f"opt: pos_ffn_activation_fn is {activation!r}; transformer.h runs "
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise ConvertError(f"opt: pos_ffn_activation_fn is {brief(activation)}; transformer.h runs "
                            + ", ".join(ACTIVATIONS))
     config: Config = {"n_heads": getattr(opt, "heads", 8), "norm": "pre",
                       "layer_norm": "variance", "layer_norm_eps": getattr(opt, "norm_eps", 1e-6),
@@ -78,6 +80,8 @@ def read_texts(vocab: Any, opt: argparse.Namespace, model: Model) -> Config:
         model.texts[f"{side}_vocabulary"] = vocabulary_text(tokens, f"vocab, {side}", model)
     config: Config = {"src_text": "words", "tgt_text": "words"}
     start = vocab.get("decoder_start_token") or getattr(opt, "decoder_start_token", None) or "<s>"
+    if not isinstance(start, str):
+        raise ConvertError(f"vocab: decoder_start_token is {brief(start)}, no text")
     for key, side, token in (("src_pad", "src", "<blank>"), ("tgt_pad", "tgt", "<blank>"),
                              ("src_unk", "src", "<unk>"), ("tgt_unk", "tgt", "<unk>"),
                              ("start", "tgt", start), ("end", "tgt", "</s>")):
@@ -94,13 +98,15 @@ def spell(name: str) -> str:
     return name
 
 
-def checkpoint_of(found: dict[str, Any]) -> Checkpoint:
+def checkpoint_of(found: dict[str, Any], path: Path) -> Checkpoint:
     opt = found["opt"]
+    for key in ("model", "generator"):
+        if not isinstance(found[key] or {}, dict):
+            raise ConvertError(f"{path}: {key} is no dictionary of tensors")
     facts = read_options(opt)
-    tensors = {name: value.detach() for name, value in found["model"].items()
-               if isinstance(value, torch.Tensor)}
-    tensors.update({f"generator.{name}": value.detach() for name, value
-                    in (found["generator"] or {}).items() if isinstance(value, torch.Tensor)})
+    tensors = checkpoints_torch.tensors_of(found["model"] or {}, path)
+    generator = checkpoints_torch.tensors_of(found["generator"] or {}, path)
+    tensors.update({f"generator.{name}": value for name, value in generator.items()})
 
     def place(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         rest: Tensors = {}

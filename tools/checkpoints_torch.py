@@ -1,21 +1,21 @@
 """checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of
-nn.Transformer and its relatives."""
+nn.Transformer and its relatives. Only pickles need PyTorch."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
+import numpy as np
 
 import checkpoints_opennmt
-from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, Checkpoint, Config,
-                       ConvertError, Model, Tensors, describe, name_positions, shape_of)
+from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, BF16, CONFIG_KEYS, Checkpoint,
+                       Config, ConvertError, Model, Tensors, describe, name_positions, shape_of)
+from untrusted import brief, check_zip, open_file, parse_json, read_safetensors
 
 
 # --------------------------------------------------------------------------- reading a checkpoint
@@ -34,16 +34,13 @@ CASE_KEYS: dict[str, tuple[str, ...]] = {
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """The tensors of the file by name, and what its metadata states as config entries."""
-    try:
-        if path.suffix == ".safetensors":
-            tensors, config = read_safetensors(path)
-        else:
-            found = load_pickle(path)
-            if checkpoints_opennmt.is_opennmt(found):
-                return checkpoints_opennmt.checkpoint_of(found)
-            tensors, config = state_of(found, path), {}
-    except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}") from None
+    if path.suffix == ".safetensors":
+        tensors, config = read_weights(path)
+    else:
+        found = load_pickle(path)
+        if checkpoints_opennmt.is_opennmt(found):
+            return checkpoints_opennmt.checkpoint_of(found, path)
+        tensors, config = state_of(found, path), {}
     if not tensors:
         raise ConvertError(f"{path} holds no weights")
 
@@ -55,23 +52,22 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(strip_wrappers(tensors), place, config)
 
 
-def read_safetensors(path: Path) -> tuple[Tensors, Config]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except SafetensorError as error:
-        raise ConvertError(f"{path}: not a safetensors file: {error}") from None
+def read_weights(path: Path) -> tuple[Tensors, Config]:
+    tensors, metadata = read_safetensors(path)
     if "transformer.config" in metadata:
         raise ConvertError(f"{path} is a model file already")
     if "case" not in metadata:
         return tensors, {}
     weights = {name.removeprefix("weights."): tensor for name, tensor in tensors.items()
                if name.startswith("weights.")}
+    what = f"{path}: the metadata's case"
+    case = parse_json(metadata["case"].encode(), what)
+    if not isinstance(case, dict):
+        raise ConvertError(f"{what}: not an object")
     try:
-        return weights, case_config(json.loads(metadata["case"]))
-    except (ValueError, AttributeError) as error:
-        raise ConvertError(f"{path}: the metadata's case: {error}") from None
+        return weights, case_config(case)
+    except ValueError as error:
+        raise ConvertError(f"{what}: {error}") from None
 
 
 def case_config(case: dict[str, Any]) -> Config:
@@ -81,19 +77,31 @@ def case_config(case: dict[str, Any]) -> Config:
             config["norm"] = "pre" if value else "post"
         for known in CASE_KEYS.get(key, (key,)):
             if known in CONFIG_KEYS:
-                config[known] = CONFIG_KEYS[known](str(value))
+                try:
+                    config[known] = CONFIG_KEYS[known](value if isinstance(value, str)
+                                                       else brief(value))
+                except ValueError as error:
+                    raise ValueError(f"{key} is {brief(value)}; it takes {error}") from None
     return config
 
 
 def load_pickle(path: Path) -> Any:
     """What torch.save wrote, of plain objects only; a Namespace is one."""
+    with open_file(path) as file:
+        if zipfile.is_zipfile(file):
+            check_zip(path, "a checkpoint")
+    try:
+        import torch
+    except ImportError:
+        raise ConvertError(f"{path}: a checkpoint of PyTorch is read by the package torch, which "
+                           f"is not installed (safetensors files need none)") from None
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
+    except MemoryError:
+        raise ConvertError(f"{path}: a checkpoint that memory does not hold") from None
     except Exception as error:  # whatever a broken or a hostile pickle makes the unpickler raise
-        said = re.search(r"Unsupported \w+: .*?(?= was not|$)", str(error), re.MULTILINE)
+        said = re.search(r"Unsupported \w+: .*?(?= was not|$)", str(error)[:2000], re.MULTILINE)
         raise ConvertError(
             f"{path} is no checkpoint, or it holds Python objects beside its tensors, and reading "
             f"those could run code; torch.save(model.state_dict(), FILE) writes what is wanted "
@@ -106,16 +114,45 @@ def read_pickle(path: Path) -> Tensors:
 
 def state_of(found: Any, path: Path) -> Tensors:
     wrapper: Any = found
-    while isinstance(wrapper, dict):
+    for _ in range(4):  # a dictionary may hold itself
+        if not isinstance(wrapper, dict):
+            break
         found = wrapper
         wrapper = next((found[key] for key in ("state_dict", "model_state_dict", "model")
                         if isinstance(found.get(key), dict)), None)
     if not isinstance(found, dict):
         raise ConvertError(f"{path} holds a {type(found).__name__}, not a state dict")
-    tensors = {str(name): value.detach() for name, value in found.items()
-               if isinstance(value, torch.Tensor)}
+    tensors = tensors_of(found, path)
     if not tensors:
-        raise ConvertError(f"{path}: no tensors among its keys: {', '.join(map(str, found))}")
+        raise ConvertError(f"{path}: no tensors among its keys: "
+                           + ", ".join(brief(key).strip("'") for key in list(found)[:20]))
+    return tensors
+
+
+def tensors_of(found: dict[Any, Any], path: Path) -> Tensors:
+    """The dictionary's tensors as arrays. Elements that share memory (an expanded view) would make
+    a small file large."""
+    import torch
+    tensors: Tensors = {}
+    for name, value in found.items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not isinstance(name, str):
+            raise ConvertError(f"{path}: a tensor whose name is {brief(name)}, no text")
+        value = value.detach()
+        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+            raise ConvertError(f"{path}: {name}: not a plain tensor ({value.layout}, "
+                               f"{value.device.type}, {value.dtype})")
+        if value.nbytes > value.untyped_storage().nbytes():
+            raise ConvertError(f"{path}: {name} {list(value.shape)}: its elements share memory")
+        if value.dtype == torch.bfloat16:
+            array = value.contiguous().view(torch.int16).numpy().view("<u2").view(BF16)
+        else:
+            try:
+                array = value.resolve_conj().resolve_neg().numpy()
+            except (TypeError, RuntimeError):
+                raise ConvertError(f"{path}: {name}: elements of type {value.dtype}") from None
+        tensors[name] = array
     return tensors
 
 
@@ -199,10 +236,10 @@ def sides(module: str) -> tuple[str, ...]:
     return ("src", "tgt")
 
 
-def recognise(name: str, tensor: torch.Tensor, width: int) -> list[str]:
+def recognise(name: str, tensor: np.ndarray, width: int) -> list[str]:
     """The model file's names for a tensor outside the layers; none where name or shape say no."""
     module, _, leaf = name.rpartition(".")
-    said, rank = words(module), tensor.dim()
+    said, rank = words(module), tensor.ndim
     matrix = leaf == "weight" and rank == 2 and tensor.shape[1] == width
     if said & EMBEDDING and said & NORM and leaf in ("weight", "bias") and rank == 1:
         return [f"{side}_embedding_norm.{leaf}" for side in sides(module)]
@@ -261,8 +298,8 @@ def name_surroundings(rest: Tensors, stated: Config, model: Model) -> Tensors:
                if not re.search(r"layers\.\d", name)}
     tables = {name: tensor.reshape(-1, width) for name, tensor in outside.items()
               if words(name) & POSITION and stated.get("positions") != "none"
-              and tensor.dim() in (2, 3) and tensor.shape[-1] == width
-              and 0 < tensor.numel() == max(tensor.shape[:-1]) * width}
+              and tensor.ndim in (2, 3) and tensor.shape[-1] == width
+              and 0 < tensor.size == max(tensor.shape[:-1]) * width}
     name_positions(tables, sides, stated, model)
     placed = set(tables)
     claims = {name: recognise(name, tensor, width) for name, tensor in outside.items()
@@ -292,11 +329,11 @@ def complete(model: Model) -> None:
             if sum(rows) != len(bias):
                 model.problems.append(f"{old} {describe(bias)}: q, k and v have {rows} rows")
                 continue
-            for part, piece in zip(parts, bias.split(rows)):
+            for part, piece in zip(parts, np.split(bias, np.cumsum(rows)[:-1])):
                 model.put(f"{part}.bias", old, piece)
     for name in [name for name in model.tensors if re.search(r"norm\d?\.weight$", name)]:
         bias = name.removesuffix("weight") + "bias"
         if bias not in model.tensors:
-            model.put(bias, "(zeros)", torch.zeros_like(model.tensors[name]))
+            model.put(bias, "(zeros)", np.zeros_like(model.tensors[name]))
 
 

@@ -30,7 +30,9 @@ IN is one of
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
 
-Pickles are read with weights_only=True: a checkpoint that would run code is refused.
+A checkpoint may come from anybody: pickles are read with weights_only=True, so that one that would
+run code is refused, and a file that is not what it should be ends in a message and no OUT. Only a
+checkpoint.pt and pytorch_model.bin need PyTorch; all others need NumPy alone.
 
 A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
 pieces as one, beside it a vocabulary where ids are not the pieces' own; else tokens with spaces
@@ -72,7 +74,8 @@ says otherwise; float64 becomes f32.
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
 
-The exit status is 0, or 1 with the reasons on stderr and OUT untouched.
+OUT is written whole or not at all, and must be a regular file or a new name: devices, folders, pipes
+and symbolic links are refused. The exit status is 0, or 1 with the reasons on stderr and OUT untouched.
 """
 
 from __future__ import annotations
@@ -86,8 +89,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable
 
-import torch
-from safetensors.torch import load_file, save_file
+import numpy as np
 
 import checkpoints_ctranslate2
 import checkpoints_huggingface
@@ -95,8 +97,15 @@ import checkpoints_marian
 import checkpoints_torch
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, build_config,
-                       check_config, describe, measure, missing_tensors, omit_tied, parse_settings,
-                       read_about, read_vocabulary, shape_of, to_type, write_model)
+                       check_config, check_values, describe, is_floating, measure, missing_tensors,
+                       omit_tied, parse_settings, read_about, read_vocabulary, shape_of, to_type,
+                       write_model, write_safetensors)
+from tokenizer_files import FORM_ERRORS
+from untrusted import MEGABYTE, brief, read_safetensors, visible
+from writer import check_target
+
+# A model file of more than this many bytes for each of the checkpoint's repeats its tensors.
+LARGEST_GROWTH = 20
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -118,6 +127,8 @@ def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> 
     """What --prefix, --drop and the types leave over."""
     chosen = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()
               if name.startswith(prefix)}
+    if not tensors:
+        raise ConvertError("the checkpoint holds no weights")
     if not chosen:
         raise ConvertError(f"--prefix {prefix}: no tensor's name begins with it")
     if len(chosen) < len(tensors):
@@ -128,7 +139,7 @@ def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> 
             raise ConvertError(f"--drop {pattern}: no tensor's name fits")
         for name in dropped:
             model.notes.append(f"{name} {describe(chosen.pop(name))}: dropped")
-    for name in [name for name, tensor in chosen.items() if not tensor.is_floating_point()]:
+    for name in [name for name, tensor in chosen.items() if not is_floating(tensor)]:
         model.notes.append(f"{name} {describe(chosen.pop(name))}: a buffer that is no weight")
     return chosen
 
@@ -161,15 +172,24 @@ def apply_maps(tensors: Tensors, maps: list[str], model: Model) -> Tensors:
 
 
 # ---------------------------------------------------------------------------------- the whole way
+MOST_LISTED = 100
+
+
 def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
     lines: list[str] = []
+
+    def list_some(names: list[str]) -> None:
+        more = len(names) - MOST_LISTED
+        lines.extend(f"  {name}" for name in names[:MOST_LISTED])
+        lines.extend([f"  ... and {more} more"] * (more > 0))
+
     if unplaced:
         lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
-        lines += [f"  {name} {describe(tensor)}: --map {name}=NEW or --drop {name}"
-                  for name, tensor in unplaced.items()]
+        list_some([f"{name} {describe(tensor)}: --map {name}=NEW or --drop {name}"
+                   for name, tensor in unplaced.items()])
     if missing:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
-        lines += [f"  {name}" for name in missing]
+        list_some(missing)
         if "generator.weight" in missing and "tgt_embedding.weight" in model.origin:
             old = model.origin["tgt_embedding.weight"]
             lines.append(f"is the generator tied? --map {old}=generator.weight "
@@ -181,10 +201,24 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
                          f"--map {old}=tgt_embedding.weight")
         elif missing == ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]:
             lines.append("to write the encoder and the decoder alone: --core")
-    return "\n".join(model.problems + lines)
+    return "\n".join(model.problems[:MOST_LISTED] + lines)
 
 
 def convert(options: argparse.Namespace) -> None:
+    try:  # before the work
+        check_target(options.output)
+    except OSError as error:
+        raise ConvertError(f"{options.output}: {error.strerror or error}") from None
+    try:
+        build(options)
+    except MemoryError:
+        raise ConvertError(f"{options.input}: memory does not hold it") from None
+    except FORM_ERRORS as error:
+        raise ConvertError(f"{options.input}: not what the program that it is of writes: "
+                           f"{brief(error)}") from None
+
+
+def build(options: argparse.Namespace) -> None:
     checkpoint = read_checkpoint(options.input)
     stated = checkpoint.stated
     settings = options.set + ([f"n_heads={options.heads}"] if options.heads is not None else [])
@@ -202,6 +236,7 @@ def convert(options: argparse.Namespace) -> None:
     config, assumed = build_config(model, stated, core)
     if "n_heads" not in config:
         model.problems.append("the number of heads cannot be read from the shapes: say --heads N")
+    check_values(config)
     missing = missing_tensors(model, config, core)
     if missing or unplaced or model.problems:
         raise ConvertError(explain_failure(model, missing, unplaced))
@@ -209,17 +244,27 @@ def convert(options: argparse.Namespace) -> None:
     sizes = measure(model, config["n_heads"])
     check_config(config, sizes, model)
     if model.problems:
-        raise ConvertError("\n".join(model.problems))
+        raise ConvertError("\n".join(model.problems[:MOST_LISTED]))
 
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
+    check_growth(model, options.input)
     size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
     warn(model, stated, assumed, core)
     if checkpoint.compare and not options.no_check:
         compare(checkpoint.compare, options)
+
+
+def check_growth(model: Model, path: Path) -> None:
+    """Names that share one tensor would make a small checkpoint a large file."""
+    read = sum(one.stat().st_size for one in (path.iterdir() if path.is_dir() else [path])
+               if one.is_file())
+    size = sum(tensor.nbytes for tensor in model.tensors.values())
+    if size > LARGEST_GROWTH * read + MEGABYTE:
+        raise ConvertError(f"{path}: {read} bytes, whose tensors are {size}")
 
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
@@ -268,7 +313,7 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
             if name.endswith("_vocabulary") and sizes.get(key) != lines:
                 raise ConvertError(f"{origin}: {name} has {lines} lines, but {key} is "
                                    f"{sizes.get(key)}")
-        model.put(name, origin, torch.frombuffer(bytearray(text), dtype=torch.uint8))
+        model.put(name, origin, np.frombuffer(text, np.uint8))
 
 
 def compare(with_engine: Callable[[Forward], tuple[str, float]],
@@ -276,22 +321,26 @@ def compare(with_engine: Callable[[Forward], tuple[str, float]],
     """The file through build/forward, the checkpoint through its own engine."""
     program = Path(__file__).resolve().parent.parent / "build" / "forward"
 
-    def forward(src: torch.Tensor, lengths: torch.Tensor, tgt: torch.Tensor) -> Tensors:
+    def forward(src: np.ndarray, lengths: np.ndarray, tgt: np.ndarray) -> Tensors:
         if not program.is_file():
-            raise NoComparison(f"{program} is not there (make builds it)")
+            raise NoComparison(f"{program} is missing (make builds it)")
         with tempfile.TemporaryDirectory() as folder:
             ids, result = Path(folder) / "ids", Path(folder) / "result"
-            save_file({"src": src.int(), "src_lengths": lengths.int(), "tgt": tgt.int()}, ids)
+            inputs = {"src": src, "src_lengths": lengths, "tgt": tgt}
+            write_safetensors(ids, {name: one.astype("<i4") for name, one in inputs.items()})
             done = subprocess.run([program, options.output, ids, result], capture_output=True,
                                   text=True)
             if done.returncode:
                 raise NoComparison(done.stderr.strip())
-            return load_file(result)
+            return read_safetensors(result)[0]
 
     try:
         text, worst = with_engine(forward)
     except NoComparison as reason:
         print(f"check: not made: {reason}")
+        return
+    except Exception as error:  # an engine refuses by whatever it raises
+        print(f"check: not made: {visible(brief(error))}")
         return
     print(f"check: {text}")
     if not worst < 1e-3 and options.dtype in (None, "f32"):
@@ -305,14 +354,14 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
             for new, tensor in model.tensors.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for old, new, shape, kind in rows:
-        print(f"{old:<{widths[0]}} -> {new:<{widths[1]}}  {shape:<{widths[2]}}  {kind}")
+        print(visible(f"{old:<{widths[0]}} -> {new:<{widths[1]}}  {shape:<{widths[2]}}  {kind}"))
     print()
     for note in model.notes:
-        print(note)
+        print(visible(note))
     print("sizes: " + ", ".join(f"{key} {value}" for key, value in sizes.items()))
-    print("config: " + json.dumps(config, ensure_ascii=False))
+    print("config: " + visible(json.dumps(config, ensure_ascii=False), MEGABYTE))
     for key, value in model.about.items():
-        print(f"{key}: {value}")
+        print(visible(f"{key}: {value}"))
     print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
@@ -330,7 +379,7 @@ def warn(model: Model, stated: Config, assumed: Config, core: bool) -> None:
         lines.append("a core: encoder and decoder alone; as a model it does not load, since "
                      "src_embedding.weight is missing")
     for line in lines:
-        print(f"convert.py: warning: {line}", file=sys.stderr)
+        print(f"convert.py: warning: {visible(line)}", file=sys.stderr)
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -355,8 +404,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         convert(parse_arguments(arguments))
     except ConvertError as error:
-        print(f"convert.py: {error}", file=sys.stderr)
+        print("convert.py: " + "\n".join(map(visible, str(error).split("\n"))), file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("convert.py: interrupted", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -2,14 +2,14 @@
 
 Its config keys, the names and shapes of its tensors, the position formulas, what has to agree, and
 the writing. The readers of checkpoints (checkpoints_*.py) put their tensors into a Model;
-convert.py checks and writes it.
+convert.py checks and writes it. Tensors are NumPy's arrays; bfloat16, which NumPy has not, is the
+structured type BF16.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import struct
 from dataclasses import dataclass, field
@@ -17,14 +17,41 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Callable
 
-import torch
+import numpy as np
 
-Tensors = dict[str, torch.Tensor]
+from untrusted import BF16, TYPES, ConvertError, brief, check_utf8, read_bytes, read_json
+from writer import write_file
+
+Tensors = dict[str, np.ndarray]
 Config = dict[str, Any]
+LARGEST_INTEGER = 2 ** 31 - 1  # of the config
 
 
-class ConvertError(Exception):
-    """The checkpoint or the command line is at fault; the text says how and what to do."""
+# -------------------------------------------------------------------------------- arrays of floats
+F64, F32, F16, U8 = (np.dtype(one) for one in ("<f8", "<f4", "<f2", "u1"))
+
+
+def is_floating(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" or array.dtype == BF16
+
+
+def to_f32(array: np.ndarray) -> np.ndarray:
+    if array.dtype == BF16:
+        bits = np.ascontiguousarray(array).view("<u2").reshape(array.shape)
+        return np.asarray(bits.astype("<u4") << 16).view(F32)
+    return array.astype(F32)
+
+
+def to_bf16(array: np.ndarray) -> np.ndarray:
+    """Rounded to nearest, ties to even; a NaN stays one."""
+    bits = np.ascontiguousarray(to_f32(array)).view("<u4").reshape(array.shape)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    return np.asarray(np.where(nan, bits >> 16 | 0x40, rounded).astype("<u2")).view(BF16)
+
+
+def is_finite(array: np.ndarray) -> np.ndarray:
+    return np.isfinite(to_f32(array) if array.dtype == BF16 else array)
 
 
 # ------------------------------------------------------------------------------ the config's keys
@@ -32,10 +59,11 @@ class ConvertError(Exception):
 # whose text says what it takes.
 
 
-def whole(least: int) -> Callable[[str], int]:
+def integer(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) < least:
-            raise ValueError(f"a whole number from {least}")
+        if not re.fullmatch(r"\d{1,10}", text, re.ASCII) or not (
+                least <= int(text) <= LARGEST_INTEGER):
+            raise ValueError(f"an integer from {least} to {LARGEST_INTEGER}")
         return int(text)
 
     return parse
@@ -72,7 +100,7 @@ def one_of(*values: str) -> Callable[[str], str]:
 def token_or_id(text: str) -> int | str:
     """An id, or a token that the vocabulary will turn into one."""
     if re.fullmatch(r"\d+", text, re.ASCII):
-        return int(text)
+        return integer(0)(text)
     if not text or text.startswith("-"):
         raise ValueError("an id or a token of the vocabulary")
     return text
@@ -81,14 +109,14 @@ def token_or_id(text: str) -> int | str:
 def id_list(text: str) -> list[int]:
     if not re.fullmatch(r"\d+(,\d+)*", text, re.ASCII):
         raise ValueError("ids with commas between them")
-    return [int(one) for one in text.split(",")]
+    return [integer(0)(one) for one in text.split(",")]
 
 
 def language_list(text: str) -> dict[str, int]:
     found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
     if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
         raise ValueError("codes and ids, as in fra:5,deu:6")
-    return {code: int(at) for code, at in found.items()}
+    return {code: integer(0)(at) for code, at in found.items()}
 
 
 SIZES = ("d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
@@ -97,15 +125,15 @@ SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
 TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
 
 CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
-    "n_heads": whole(1),
-    **{key: whole(1) for key in SIZES},
+    "n_heads": integer(1),
+    **{key: integer(1) for key in SIZES},
     "norm": one_of("post", "pre"),
     "layer_norm": one_of("variance", "deviation"),
     "layer_norm_eps": number,
     "activation": one_of("relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
                         "none"),
-    "position_offset": whole(0),
+    "position_offset": integer(0),
     "position_base": number,
     "position_divisor": one_of("d", "d/2-1"),
     "position_precision": one_of("float", "double"),
@@ -176,8 +204,8 @@ DECODER_LAYER = {
     r"norm3\.(weight|bias)": "D",
 }
 SHAPES = {
-    **{rf"encoder\.layers\.\d+\.{rest}": shape for rest, shape in ENCODER_LAYER.items()},
-    **{rf"decoder\.layers\.\d+\.{rest}": shape for rest, shape in DECODER_LAYER.items()},
+    **{rf"encoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in ENCODER_LAYER.items()},
+    **{rf"decoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in DECODER_LAYER.items()},
     r"(encoder|decoder)\.norm\.(weight|bias)": "D",
     r"src_embedding\.weight": "Vs D",
     r"tgt_embedding\.weight": "Vt D",
@@ -196,35 +224,48 @@ def shape_of(name: str) -> str | None:
 FORMULA_KEYS = ("positions", "position_divisor", "position_precision", "position_offset")
 
 
-def position_table(rows: int, width: int, config: Config) -> torch.Tensor:
-    """The rows that the config's formula gives, in the precision that it names."""
-    real = torch.float64 if config.get("position_precision") == "double" else torch.float32
+def position_table(rows: int, width: int, config: Config) -> np.ndarray:
+    """The rows that the config's formula gives, in the precision that it names; "float" rounds
+    where PyTorch rounds, each function to the nearest float."""
+    real = F64 if config.get("position_precision") == "double" else F32
+
+    def rounded(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+        return function(x.astype(F64)).astype(real)
+
     first, base = config.get("position_offset", 0), config.get("position_base", 10000)
-    position = torch.arange(first, first + rows, dtype=real).unsqueeze(1)
-    table = torch.zeros(rows, width, dtype=real)
+    position = np.arange(first, first + rows).astype(real)[:, None]
+    table = np.zeros((rows, width), real)
     if config["positions"] == "sinusoidal_per_index":
-        angle = position / base ** (2.0 * torch.arange(width, dtype=real) / width)
-        table[:, 0::2] = torch.sin(angle[:, 0::2])
-        table[:, 1::2] = torch.cos(angle[:, 1::2])
+        exponent = (2 * np.arange(width).astype(real) / real.type(width)).astype(real)
+        angle = position / rounded(lambda x: np.power(float(base), x), exponent)
+        table[:, 0::2] = rounded(np.sin, angle[:, 0::2])
+        table[:, 1::2] = rounded(np.cos, angle[:, 1::2])
         table[position[:, 0] == 0] = 0
         return table
     divisor = width - 2 if config.get("position_divisor") == "d/2-1" else width
-    rate = torch.exp(torch.arange(0, width, 2, dtype=real) * -(math.log(base) / divisor))
+    step = real.type(-(math.log(base) / divisor))
+    rate = rounded(np.exp, np.arange(0, width, 2).astype(real) * step)
     angle = position * rate
     if config["positions"] == "sinusoidal":
-        table[:, 0::2] = torch.sin(angle)
-        table[:, 1::2] = torch.cos(angle)[:, : width // 2]
+        table[:, 0::2] = rounded(np.sin, angle)
+        table[:, 1::2] = rounded(np.cos, angle)[:, : width // 2]
     else:
-        table[:, : angle.shape[1]] = torch.sin(angle)
-        table[:, angle.shape[1]:] = torch.cos(angle)[:, : width // 2]
+        table[:, : angle.shape[1]] = rounded(np.sin, angle)
+        table[:, angle.shape[1]:] = rounded(np.cos, angle)[:, : width // 2]
     return table
 
 
-def find_formula(table: torch.Tensor, stated: Config) -> Config | None:
+def find_formula(table: np.ndarray, stated: Config) -> Config | None:
     """The config entries of the formula that gives the table; None where no formula does."""
     rows, width = table.shape
+    if not table.size or not is_finite(table).all():
+        return None
+    # The table's own rounding, and that of angles in f32, which grow with the row.
+    eps = 2.0 ** -7 if table.dtype == BF16 else float(np.finfo(table.dtype).eps)
+    slack = eps + float(np.finfo(F32).eps) * 2 * rows
     distances: dict[tuple[str, str, str, int], float] = {}
     offsets = (stated["position_offset"],) if "position_offset" in stated else (0, 1, 2)
+    given = to_f32(table).astype(F64) if table.dtype == BF16 else table.astype(F64)
     for kind, divisor, precision, offset in product(
             ("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index"), ("d", "d/2-1"),
             ("float", "double"), offsets):
@@ -232,12 +273,14 @@ def find_formula(table: torch.Tensor, stated: Config) -> Config | None:
         denied = any(stated.get(key, value) != value for key, value in formula.items())
         if denied or (divisor != "d" and (kind == "sinusoidal_per_index" or width < 4)):
             continue
-        expected = position_table(rows, width, {**stated, **formula}).to(table.dtype)
-        distances[kind, divisor, precision, offset] = (expected - table).abs().max().item()
+        expected = position_table(rows, width, {**stated, **formula})
+        expected = to_f32(to_bf16(expected)) if table.dtype == BF16 else expected.astype(table.dtype)
+        distance = np.abs(expected - given)
+        if distance.max() <= slack:
+            # The mean tells precisions apart also where one entry is rounded the other way.
+            distances[kind, divisor, precision, offset] = float(distance.mean())
     best = min(distances, key=distances.__getitem__, default=None)
-    # The table's own rounding, and that of angles in f32, which grow with the row.
-    slack = torch.finfo(table.dtype).eps + torch.finfo(torch.float32).eps * 2 * rows
-    if not best or not distances[best] <= slack:
+    if not best:
         return None
     formula = dict(zip(FORMULA_KEYS, best))
     if not formula["position_offset"]:
@@ -273,7 +316,7 @@ class Model:
     warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it
     problems: list[str] = field(default_factory=list)
 
-    def put(self, new: str, old: str, tensor: torch.Tensor) -> None:
+    def put(self, new: str, old: str, tensor: np.ndarray) -> None:
         """Two names may claim one place only if they hold the same numbers (a tied module)."""
         if new not in self.tensors:
             self.tensors[new], self.origin[new] = tensor, old
@@ -289,7 +332,7 @@ class Model:
     def width(self) -> int:
         """d_model as the first layer has it; 0 where there is none."""
         first = self.tensors.get("encoder.layers.0.linear1.weight")
-        return first.shape[1] if first is not None and first.dim() == 2 else 0
+        return first.shape[1] if first is not None and first.ndim == 2 else 0
 
 
 class NoComparison(Exception):
@@ -297,7 +340,7 @@ class NoComparison(Exception):
 
 
 # Source rows, their lengths and targets to "memory" and "logits" of the model file.
-Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tensors]
+Forward = Callable[[np.ndarray, np.ndarray, np.ndarray], Tensors]
 
 
 @dataclass
@@ -312,12 +355,12 @@ class Checkpoint:
     compare: Callable[[Forward], tuple[str, float]] | None = None
 
 
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
-def describe(tensor: torch.Tensor) -> str:
-    return f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+def describe(tensor: np.ndarray) -> str:
+    return f"{list(tensor.shape)} {'bfloat16' if tensor.dtype == BF16 else tensor.dtype.name}"
 
 
 def omit_tied(model: Model) -> None:
@@ -339,7 +382,7 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
                              ("decoder", ["self_attn", "multihead_attn"])):
         layers: dict[int, set[str]] = {}
         for name in have:
-            match = re.fullmatch(rf"{side}\.layers\.(\d+)\.(.+)", name)
+            match = re.fullmatch(rf"{side}\.layers\.(\d{{1,4}})\.(.+)", name)
             if match:
                 layers.setdefault(int(match[1]), set()).add(match[2])
         needs = {"linear1.weight", "linear2.weight"}.union(*layers.values())
@@ -348,7 +391,7 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
             needs |= {f"{attention}.{letter}_proj.weight" for letter in "qkv"} if separate else {
                 f"{attention}.in_proj_weight"}
             needs.add(f"{attention}.out_proj.weight")
-        for i in range(max(layers, default=0) + 1):
+        for i in range(min(max(layers, default=0), len(layers)) + 1):
             lines += [f"{side}.layers.{i}.{part}" for part in sorted(needs - layers.get(i, set()))]
     around = ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]
     lines += [name for name in around if name not in have and not core]
@@ -408,6 +451,28 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
                                           f"{vocabulary} is {sizes[vocabulary]}")
 
 
+def check_values(config: Config) -> None:
+    """What a checkpoint states is what --set would take: of the right kind and in its range."""
+    for key, value in config.items():
+        if (isinstance(value, dict), isinstance(value, list)) != (key == "languages",
+                                                                  key == "suppressed"):
+            raise ConvertError(f"{key} is {brief(value)}")
+        if isinstance(value, dict):
+            if not value:
+                continue
+            text = ",".join(f"{code}:{at}" for code, at in value.items())
+        elif isinstance(value, list):
+            if not value:
+                continue
+            text = ",".join(map(brief, value))
+        else:
+            text = value if isinstance(value, str) else brief(value)
+        try:
+            CONFIG_KEYS[key](text)
+        except ValueError as error:
+            raise ConvertError(f"{key} is {brief(value)}; it takes {error}") from None
+
+
 def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Config]:
     """The config, and the part of it that is an assumption."""
     assumptions = ASSUMED_IN_STACK if core else {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK}
@@ -424,24 +489,18 @@ def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Conf
     return {key: merged[key] for key in CONFIG_KEYS if key in merged}, assumed
 
 
-def to_type(tensor: torch.Tensor, name: str, wanted: torch.dtype | None) -> torch.Tensor:
-    kept = tensor.dtype if tensor.dtype in TYPE_NAMES else torch.float32
-    result = tensor.to(wanted or kept).contiguous()
-    if not torch.equal(torch.isfinite(tensor), torch.isfinite(result)):
+def to_type(tensor: np.ndarray, name: str, wanted: np.dtype | None) -> np.ndarray:
+    kind = wanted or (tensor.dtype if tensor.dtype in TYPE_NAMES else F32)
+    if kind == tensor.dtype:
+        return np.ascontiguousarray(tensor)
+    with np.errstate(over="ignore"):  # told below
+        result = to_bf16(tensor) if kind == BF16 else to_f32(tensor).astype(kind)
+    if not np.array_equal(is_finite(tensor), is_finite(result)):
         raise ConvertError(f"{name}: values too large for {TYPE_NAMES[result.dtype]}")
     return result
 
 
 # --------------------------------------------------------------------------------- the vocabulary
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:  # bad UTF-8 as well
-        raise ConvertError(f"{path}: not JSON: {error}") from None
-
-
 LICENCES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"),
             ("Mozilla Public License Version 2.0", "MPL-2.0"),
             ("Attribution-NonCommercial 4.0", "CC-BY-NC-4.0"), ("Attribution 4.0", "CC-BY-4.0"),
@@ -458,11 +517,11 @@ def read_about(path: Path) -> dict[str, str]:
         file = path / name
         if "license" in about or not file.is_file():
             continue
-        text = file.read_bytes().decode("utf-8", "replace")
-        matter = re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
-        said = re.search(r"^license:\s*(\S.*?)\s*$", matter[1], re.MULTILINE) if matter else None
-        if said:
-            about["license"] = said[1].strip("'\"")
+        text = read_bytes(file, most=2 ** 16).decode("utf-8", "replace")
+        matter = re.match(r"---[ \t\r]*\n(.*?)\n---[ \t\r]*\n", text, re.DOTALL)
+        said = re.search(r"^license:(.*)$", matter[1], re.MULTILINE) if matter else None
+        if said and said[1].strip():
+            about["license"] = said[1].strip().strip("'\"")[:200]
         elif name != "README.md":
             head = " ".join(text[:400].split())
             first = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -482,9 +541,7 @@ def read_about(path: Path) -> dict[str, str]:
 def read_vocabulary(path: Path) -> bytes:
     """The file's text as the tensor's bytes."""
     try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise ConvertError(f"{path}: {error.strerror or error}") from None
+        text = read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise ConvertError(f"{path}: not UTF-8: {error}") from None
     lines = text.removesuffix("\n").split("\n")
@@ -494,8 +551,8 @@ def read_vocabulary(path: Path) -> bytes:
             if not spelling:
                 raise ConvertError(f"{path}, line {at}: an empty token")
             if seen.setdefault(spelling, at) != at:
-                raise ConvertError(f"{path}, line {at}: {spelling} stands on line "
-                                   f"{seen[spelling]} as well")
+                raise ConvertError(f"{path}, line {at}: {spelling} is a duplicate of line "
+                                   f"{seen[spelling]}")
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -507,6 +564,7 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
     used: set[str] = set()
     replaced: list[int] = []
     for at, token in enumerate(tokens):
+        check_utf8(token, f"{source}: id {at}")
         if not token or token in used or re.search(r"[\t\n\0]", token):
             replaced.append(at)
             token = f"<id {at}>"
@@ -522,9 +580,8 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
 
 
 # ---------------------------------------------------------------------------------------- writing
-TYPE_NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
-              torch.uint8: "U8"}
-TYPE_OPTIONS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+TYPE_NAMES = {F32: "F32", F16: "F16", BF16: "BF16", U8: "U8"}
+TYPE_OPTIONS = {"f32": F32, "f16": F16, "bf16": BF16}
 
 
 def write_model(path: Path, tensors: Tensors, config: Config,
@@ -536,29 +593,28 @@ def write_model(path: Path, tensors: Tensors, config: Config,
     """
     def place(name: str) -> tuple[int, bool, str]:
         tensor = tensors[name]
-        return -tensor.element_size(), tensor.nbytes % 4 != 0, name
+        return -tensor.itemsize, tensor.nbytes % 4 != 0, name
 
     text = json.dumps(config, ensure_ascii=False)
-    header: dict[str, Any] = {"__metadata__": {"transformer.config": text, **(about or {})}}
-    order, end = sorted(tensors, key=place), 0
-    for name in order:
-        tensor, begin = tensors[name], end
-        end += tensor.nbytes
-        header[name] = {"dtype": TYPE_NAMES[tensor.dtype], "shape": list(tensor.shape),
+    metadata = {"transformer.config": text, **(about or {})}
+    return write_safetensors(path, {name: tensors[name] for name in sorted(tensors, key=place)},
+                             metadata)
+
+
+def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None) -> int:
+    """The tensors in their order; the data starts at a multiple of 64."""
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    names = {kind: name for name, kind in TYPES.items()}
+    end = 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.nbytes
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [begin, end]}
     head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     head += b" " * (-(8 + len(head)) % 64)
-    part = path.with_name(path.name + ".part")
+    parts = (np.ascontiguousarray(tensor).reshape(-1).view(U8).data for tensor in tensors.values())
     try:
-        try:
-            with open(part, "wb") as file:
-                file.write(struct.pack("<Q", len(head)) + head)
-                for name in order:
-                    file.write(tensors[name].view(torch.uint8).numpy().data)
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_file(path, [struct.pack("<Q", len(head)) + head], parts)
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from None
     return 8 + len(head) + end
-

@@ -11,18 +11,23 @@ additional_special_tokens of the settings.
 from __future__ import annotations
 
 import base64
-import json
 import re
 import struct
+from collections import Counter
 from pathlib import Path
 from typing import Any, Iterator
 
-from modelfile import Config, ConvertError, Model, read_json, vocabulary_text
+from modelfile import Config, ConvertError, Model, vocabulary_text
+from untrusted import (brief, check_gaps, check_kinds, check_utf8, has_file, read_bytes,
+                       read_object, token_ids)
 
 PIECE_FILES = ("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model")
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
 SPACE = "\u2581"
+# What Python raises where a value of JSON is of another kind than it is used as.
+FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
 
 
 # ------------------------------------------------------------------ SentencePiece's file, a protobuf
@@ -57,6 +62,8 @@ def fields(data: bytes, what: str) -> Iterator[tuple[int, Any]]:
             byte = data[at]
             value |= (byte & 127) << shift
             at, shift = at + 1, shift + 7
+            if shift > 70:  # ten bytes hold 64 bits
+                raise IndexError
             if byte < 128:
                 return value
 
@@ -67,7 +74,7 @@ def fields(data: bytes, what: str) -> Iterator[tuple[int, Any]]:
             if kind == 0:
                 value: Any = read_varint()
             elif kind in (1, 2, 5):
-                size = {1: 8, 5: 4}.get(kind) or read_varint()
+                size = {1: 8, 5: 4}[kind] if kind != 2 else read_varint()
                 value = data[at:at + size]
                 at += size
             else:
@@ -76,7 +83,7 @@ def fields(data: bytes, what: str) -> Iterator[tuple[int, Any]]:
                 raise IndexError
             yield key >> 3, value
     except IndexError:
-        raise ConvertError(f"{what}: not a SentencePiece model") from None
+        raise ConvertError(f"{what}: not a SentencePiece model: byte {at} of {len(data)}") from None
 
 
 def read_pieces(data: bytes, what: str) -> list[str]:
@@ -85,6 +92,9 @@ def read_pieces(data: bytes, what: str) -> list[str]:
     for field, value in fields(data, what):
         if field == 1 and isinstance(value, bytes):
             text = next((text for at, text in fields(value, what) if at == 1), b"")
+            if not isinstance(text, bytes) or not text:
+                raise ConvertError(f"{what}: not a SentencePiece model: piece {len(pieces)} has no "
+                                   f"text")
             pieces.append(text.decode("utf-8", "replace"))
     if not pieces:
         raise ConvertError(f"{what}: not a SentencePiece model")
@@ -136,7 +146,7 @@ def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
     for step in parts(tokenizer.get("normalizer"), "normalizers"):
         kind, pattern = step.get("type"), step.get("pattern", {})
         if kind == "Precompiled":
-            charsmap = base64.b64decode(step["precompiled_charsmap"] or "")
+            charsmap = base64.b64decode(step["precompiled_charsmap"] or "", validate=True)
         elif kind in ("NFKC", "Nmt"):
             rules.append(kind)
         elif kind == "Replace" and pattern.get("Regex") == " {2,}":
@@ -150,7 +160,7 @@ def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
         elif kind == "Prepend" and step.get("prepend") == SPACE:
             prefix = True
         else:
-            raise NotPieces(f"the normalizer {json.dumps(step, ensure_ascii=False)}")
+            raise NotPieces(f"the normalizer {brief(step)}")
     if rules:
         charsmap = rule_charsmap("nmt_nfkc" if "Nmt" in rules else "nfkc")
     for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"):
@@ -163,12 +173,18 @@ def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
         elif kind == "WhitespaceSplit":
             squeeze = True
         else:
-            raise NotPieces(f"the pre-tokenizer {kind}")
+            raise NotPieces(f"the pre-tokenizer {brief(kind).strip(chr(39))}")
     return charsmap, prefix, squeeze
 
 
 def added_tokens(tokenizer: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    return {one["id"]: one for one in tokenizer.get("added_tokens") or []}
+    found = {}
+    for one in tokenizer.get("added_tokens") or []:
+        check_kinds(one, {"id": "integer", "content": "text"}, "tokenizer.json: added_tokens")
+        if one["id"] < 0:
+            raise ConvertError(f"tokenizer.json: added_tokens: id is {one['id']}")
+        found[one["id"]] = one
+    return found
 
 
 def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
@@ -176,7 +192,7 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
     model = tokenizer.get("model") or {}
     kind = model.get("type") or ("BPE" if "merges" in model else "Unigram")
     if kind not in ("Unigram", "BPE"):
-        raise NotPieces(f"a {kind} model")
+        raise NotPieces(f"a {brief(kind).strip(chr(39))} model")
     charsmap, prefix, squeeze = read_normalizer(tokenizer)
     byte_fallback = bool(model.get("byte_fallback"))
     scores = unigram_scores(model) if kind == "Unigram" else bpe_scores(model)
@@ -185,6 +201,9 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
     if unk is None:
         raise NotPieces("no unknown token")
     added = added_tokens(tokenizer)
+    check_gaps([*scores, *added], "tokenizer.json")
+    if unk not in scores:
+        raise ConvertError(f"tokenizer.json: unk_id is {brief(unk)}, of {len(scores)} pieces")
     pieces = []
     for at in range(max([*scores, *added]) + 1):
         piece, score = scores.get(at, (f"<unused {at}>", 0.0))
@@ -200,7 +219,14 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
 
 
 def unigram_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
-    return {at: (piece, float(score)) for at, (piece, score) in enumerate(model["vocab"])}
+    scores = {}
+    for at, (piece, score) in enumerate(model["vocab"]):
+        check_utf8(piece, f"tokenizer.json: piece {at}")
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or not (
+                abs(score) <= 1e30):
+            raise ConvertError(f"tokenizer.json: the score of piece {at} is {brief(score)}")
+        scores[at] = piece, float(score)
+    return scores
 
 
 def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
@@ -208,6 +234,7 @@ def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
     merges any two pieces whose join is a piece, so a list of merges that leaves some of these out,
     or has them in another order, cuts otherwise and is refused."""
     vocab: dict[str, int] = model["vocab"]
+    token_ids(vocab, "tokenizer.json: vocab")
     ranks: dict[str, int] = {}
     pairs: set[tuple[str, str]] = set()
     for rank, merge in enumerate(model["merges"]):
@@ -215,6 +242,8 @@ def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
         ranks.setdefault(left + right, rank)
         pairs.add((left, right))
     for piece in ranks:
+        if len(piece) > LONGEST_PIECE:
+            raise ConvertError(f"tokenizer.json: a merge makes a piece of {len(piece)} characters")
         for at in range(1, len(piece)):
             pair = piece[:at], piece[at:]
             if pair not in pairs and all(len(one) == 1 and one in vocab or one in ranks
@@ -248,8 +277,8 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
     or where the target has none of its own."""
     found: list[bytes] = []
     for names in (("source.spm", *PIECE_FILES), ("target.spm",)):
-        path = next((folder / name for name in names if (folder / name).is_file()), None)
-        found.append(path.read_bytes() if path else b"")
+        path = next((folder / name for name in names if has_file(folder, name)), None)
+        found.append(read_bytes(path) if path else b"")
         if path:
             read_pieces(found[-1], str(path))
     return found[0], found[1]
@@ -281,6 +310,12 @@ def find_languages(ids: dict[int, str], model: Model) -> Config:
     return config
 
 
+# What the keys of tokenizer_config.json, special_tokens_map.json and tokenizer.json hold.
+TOKENS = ("unk_token", "bos_token", "eos_token", "mask_token", "mask_token_sent", "src_lang")
+KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "offset": "integer",
+         "added_tokens_decoder": "object", "model": "object", "added_tokens": "list"}
+
+
 class Files:
     """What the directory has of a tokenizer."""
 
@@ -290,22 +325,29 @@ class Files:
         self.settings = self.object("tokenizer_config.json")
         self.special_map = self.object("special_tokens_map.json")
         self.tokenizer = self.object("tokenizer.json")
-        self.vocab = self.object("vocab.json")
-        self.target_vocab = self.object("target_vocab.json")
+        self.vocab = self.ids("vocab.json")
+        self.target_vocab = self.ids("target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
 
     def object(self, name: str) -> dict[str, Any]:
         path = self.folder / name
-        value = read_json(path) if path.is_file() else {}
-        if not isinstance(value, dict):
-            raise ConvertError(f"{path}: not an object")
-        return value
+        return (check_kinds(read_object(path), KINDS, str(path))
+                if has_file(self.folder, name) else {})
 
-    def setting(self, key: str) -> Any:
+    def ids(self, name: str) -> dict[int, str]:
+        """A vocabulary {token: id} by id."""
+        path = self.folder / name
+        return (token_ids(read_object(path), str(path), sparse=True)
+                if has_file(self.folder, name) else {})
+
+    def setting(self, key: str) -> str | None:
         """A token may be an object with a content."""
         value = self.settings.get(key, self.special_map.get(key))
-        return value.get("content") if isinstance(value, dict) else value
+        value = value.get("content") if isinstance(value, dict) else value
+        if value is not None:
+            check_utf8(value, f"{self.folder}: {key}")
+        return value
 
     def additional(self) -> list[str]:
         for settings in (self.settings, self.special_map):
@@ -317,19 +359,23 @@ class Files:
 
     def spelled(self) -> dict[int, str]:
         """The spelling of every id that the files know, without a separate target's."""
-        added = {int(at): one["content"] for at, one in
-                 self.settings.get("added_tokens_decoder", {}).items()}
-        more = self.object("added_tokens.json")
-        added.update({at: token for token, at in more.items()})
+        added = {}
+        for at, one in (self.settings.get("added_tokens_decoder") or {}).items():
+            what = f"{self.folder / 'tokenizer_config.json'}: added_tokens_decoder"
+            if not re.fullmatch(r"\d{1,9}", at, re.ASCII):
+                raise ConvertError(f"{what}: {brief(at)} is no id")
+            check_utf8(one["content"], what)
+            added[int(at)] = one["content"]
+        added.update(self.ids("added_tokens.json"))
         if self.tokenizer and not (self.vocab and self.source):
             model = self.tokenizer.get("model") or {}
             listed = model.get("vocab") or {}
             ids = ({at: one[0] for at, one in enumerate(listed)} if isinstance(listed, list)
-                   else {at: token for token, at in listed.items()})
+                   else token_ids(listed, f"{self.folder / 'tokenizer.json'}: vocab", sparse=True))
             known = {at: one["content"] for at, one in added_tokens(self.tokenizer).items()}
             return {**ids, **known, **added}
         if self.vocab:
-            ids = {at: token for token, at in self.vocab.items()}
+            ids = dict(self.vocab)
             first = max(ids, default=-1) + 1
             if self.family == "m2m_100":  # the languages follow
                 ids.update(enumerate(self.additional(), first))
@@ -349,7 +395,10 @@ class Files:
         return {**dict(enumerate(pieces)), **added}
 
     def pegasus_ids(self, pieces: list[str]) -> dict[int, str]:
-        offset = self.settings.get("offset", 103)
+        offset = self.settings.get("offset")
+        offset = 103 if offset is None else offset
+        if not 0 <= offset <= 10000:
+            raise ConvertError(f"{self.folder / 'tokenizer_config.json'}: offset is {offset}")
         names = ["<pad>", "</s>"]
         if offset:
             names += [self.setting("mask_token_sent") or "<mask_1>",
@@ -383,7 +432,8 @@ class Files:
 def character_vocabulary(chars: str, rows: int) -> list[str]:
     """Characters by id, where one that repeats ("____AIOW") fills the places of special tokens."""
     special = ["<pad>", "<s>", "</s>", "<unk>"]
-    lines = [one if chars.count(one) == 1 else "" for one in chars]
+    counts = Counter(chars)
+    lines = [one if counts[one] == 1 else "" for one in chars]
     for at, name in enumerate(special):
         if at < len(lines) and not lines[at]:
             lines[at] = name
@@ -396,6 +446,14 @@ def lines_of(ids: dict[int, str], rows: int = 0) -> list[str]:
 
 def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
     """Puts vocabularies and SentencePiece models into the model; returns the config's part."""
+    try:
+        return find_texts(folder, hf, sizes, model)
+    except FORM_ERRORS as error:
+        raise ConvertError(f"{folder}: a tokenizer's file is not what transformers and tokenizers "
+                           f"write: {brief(error)}") from None
+
+
+def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
     end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
     if "grapheme_chars" in hf and "phoneme_chars" in hf:
         for side, key in (("src", "grapheme_chars"), ("tgt", "phoneme_chars")):
@@ -404,11 +462,9 @@ def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
                 "src_end": end, "src_unk": 3}
     files = Files(folder, hf)
-    try:
-        ids = files.spelled()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConvertError(f"{folder}: a tokenizer's file is not what transformers and tokenizers "
-                           f"write: {error!r}") from None
+    ids = files.spelled()
+    for at, token in ids.items():
+        check_utf8(token, f"{folder}: id {at}")
     if not ids:
         model.notes.append("no tokenizer files: the model takes and gives ids "
                            "(--src-vocab FILE adds a vocabulary)")
@@ -427,9 +483,9 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         except NotPieces as error:
             model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
                        f"are tokens with spaces between them")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except FORM_ERRORS as error:
             raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
-                               f"{error!r}") from None
+                               f"{brief(error)}") from None
     elif not source:
         model.warn("no SentencePiece model: texts are tokens of vocab.json with spaces between "
                    "them, as another program may cut them")
@@ -439,8 +495,7 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         model.notes.append(f"{len(beyond)} tokens of the tokenizer have no row in the embedding: "
                            f"ids {beyond[0]} to {beyond[-1]}")
     if files.target_vocab:
-        rows["tgt"] = lines_of({at: token for token, at in files.target_vocab.items()},
-                               sizes["tgt"])
+        rows["tgt"] = lines_of(files.target_vocab, sizes["tgt"])
     form = "sentencepiece" if source else "words"
     if source:
         model.texts["src_sentencepiece"] = source

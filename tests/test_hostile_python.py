@@ -1,0 +1,509 @@
+#!/usr/bin/env python3
+"""Hostile inputs to tools/convert.py: python tests/test_hostile_python.py
+
+A row is a name, what makes the input in an empty folder, and what the message has to say. Each is
+converted in a process of its own with little memory and time: it ends with status 1 and one
+printable line, nothing is written, and no code of the input runs. Pickles, which need PyTorch, are
+in test_convert_torch.py.
+"""
+
+import io
+import json
+import os
+import resource
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import convert  # noqa: E402
+import tokenizer_files  # noqa: E402
+from modelfile import write_safetensors  # noqa: E402
+from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # noqa: E402
+
+LISTING = "tensors that "  # begins the lists of names that --map and --drop take
+MEMORY = 200 << 20  # beyond what the process has when it begins
+SECONDS = 20
+
+
+class HostileCase(unittest.TestCase):
+    memory = MEMORY
+
+    def check(self, name, make, *says):
+        with self.subTest(name), tempfile.TemporaryDirectory() as place:
+            folder, told = Path(place) / "in", Path(place) / "told"
+            folder.mkdir()
+            source = make(folder) or folder
+            before = self.listing(place)
+            status, said = self.run_limited(source, Path(place) / "out.safetensors", told)
+            told.unlink()
+            self.assertNotIn("Traceback", said)
+            self.assertEqual(status, 1, said)
+            self.assertEqual(self.listing(place), before)
+            lines = said.removesuffix("\n").split("\n")
+            self.assertLessEqual(len(lines), 250 if LISTING in said else 1, said[:2000])
+            self.assertTrue(lines[0].startswith("convert.py: "), said)
+            for line in lines:
+                self.assertTrue(line.isprintable() and len(line) < 1100, line)
+            for one in says:
+                self.assertIn(one, said)
+
+    def listing(self, place):
+        return sorted(str(path) for path in Path(place).rglob("*"))
+
+    def run_limited(self, source, out, told):
+        """The exit status, and what was written to stderr."""
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                with open(told, "w") as file:
+                    os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+                    sys.stdout = sys.stderr = file
+                    pages = int(Path("/proc/self/statm").read_text().split()[0])
+                    most = pages * resource.getpagesize() + self.memory
+                    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+                    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+                    try:
+                        status = convert.main([str(source), str(out), "--no-check"])
+                    except BaseException:
+                        traceback.print_exc()
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status), told.read_text()
+
+
+# ------------------------------------------------------------------------------------ safetensors
+def header(value, data=b"", length=None):
+    """A .safetensors of that header, JSON or bytes."""
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+
+    def make(folder):
+        path = folder / "x.safetensors"
+        path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+        return path
+    return make
+
+
+def entry(dtype="F32", shape=(1,), offsets=(0, 4), **more):
+    return {"a": {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets), **more}}
+
+
+def link_to_device(folder):
+    """A null device of our own; a pipe where none can be made."""
+    path = folder / "x.safetensors"
+    try:
+        os.mknod(path, 0o020666, os.makedev(1, 5))
+    except PermissionError:
+        os.mkfifo(path)
+    return path
+
+
+def many_layers(folder):
+    tensors = stacks()
+    tensors["transformer.encoder.layers.9999.linear1.weight"] = np.zeros((12, 8), "f4")
+    tensors["transformer.encoder.layers.99999999999.linear1.weight"] = np.zeros((12, 8), "f4")
+    write_safetensors(folder / "x.safetensors", tensors)
+    return folder / "x.safetensors"
+
+
+def sparse(folder):
+    path = folder / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 39))
+    os.truncate(path, 1 << 40)
+    return path
+
+
+SAFETENSORS = [
+    ("empty", lambda f: (f / "x.safetensors").touch() or f / "x.safetensors", "a header of"),
+    ("header longer than the file", header(b"{}", length=2 ** 63), "a header of"),
+    ("header wraps", header(b"{}", length=2 ** 64 - 1), "a header of"),
+    ("header is a list", header([1]), "no object"),
+    ("header is no JSON", header(b"{,}"), "not JSON"),
+    ("a million levels", header(b'{"a":' + b"[" * 1000000), "nested too deeply"),
+    ("a million objects", header(b'{"a":' * 1000000), "nested too deeply"),
+    ("bad UTF-8", header(b'{"\xff": 1}'), "not JSON"),
+    ("half a surrogate pair", header(b'{"\\ud800": {"dtype": "F32"}}'), "surrogate"),
+    ("an integer of 10^6 digits", header(b'{"a": ' + b"9" * 1000000 + b"}"), "not JSON"),
+    ("duplicate name", header(b'{"a": 1, "a": 2}'), "duplicate key 'a'"),
+    ("no entry", header({"a": 1}), "'a'", "dtype"),
+    ("unknown type", header(entry("F4"), b"1234"), "dtype 'F4'"),
+    ("type is a list", header(entry([]), b"1234"), "dtype"),
+    ("huge shape", header(entry(shape=(2 ** 62, 4)), b"1234"), "'a'", "bytes for F32"),
+    ("shape of a float", header(entry(shape=(1.5,)), b"1234"), "shape"),
+    ("shape of true", header(entry(shape=(True,)), b"1234"), "shape"),
+    ("negative shape", header(entry(shape=(-1, -1)), b"1234"), "shape"),
+    ("rank 1000", header(entry(shape=(1,) * 1000), b"1234"), "shape"),
+    ("offsets past the end", header(entry(offsets=(0, 2 ** 40), shape=(2 ** 38,)), b"1234"),
+     "data_offsets"),
+    ("offsets turned round", header(entry(offsets=(4, 0)), b"1234"), "data_offsets"),
+    ("three offsets", header(entry(offsets=(0, 4, 4)), b"1234"), "data_offsets"),
+    ("a hole", header(entry(offsets=(4, 8)), b"12345678"), "begins at 4"),
+    ("overlap", header({**entry(), "b": entry()["a"]}, b"1234"), "begins at 0"),
+    ("bytes at the end", header(entry(), b"12345678"), "4 bytes after"),
+    ("metadata of integers", header({"__metadata__": {"a": 1}}), "__metadata__"),
+    ("case is a list", header({"__metadata__": {"case": "[1]"}}), "case: not an object"),
+    ("case is deep", header({"__metadata__": {"case": "[" * 100000}}), "case", "deeply"),
+    ("case has huge heads", header({"__metadata__": {"case": '{"h": ' + "9" * 4000 + "}"}, **entry()},
+                                   b"1234"), "h is 9"),
+    ("escape in a name", header({"\x1b[2J\n": {"dtype": "F4"}}), "\\x1b"),
+    ("layer 99999999999", many_layers, "99999999999"),
+    ("a device", link_to_device, "not a regular file"),
+    ("one terabyte of nothing", sparse, "a header of"),
+]
+
+
+# ----------------------------------------------------------------------------- Hugging Face's
+def hf(change, family="m2m_100", rows=40):
+    """A directory that converts, but for what change does to it."""
+    def make(folder):
+        hf_write(folder, family, rows)
+        change(folder)
+    return make
+
+
+def put(name, value):
+    return lambda folder: (folder / name).write_bytes(
+        value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
+def config(**changes):
+    def change(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return change
+
+
+def shards(index):
+    def change(folder):
+        (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    return change
+
+
+def linked_shard(folder):
+    shards({"a": "a.safetensors"})(folder)
+    (folder / "a.safetensors").symlink_to(folder.parent / "outside.safetensors")
+
+
+def linked_config(folder):
+    (folder / "config.json").rename(folder.parent / "config.json")
+    (folder / "config.json").symlink_to("../config.json")
+
+
+def spm(data):
+    return hf(put("sentencepiece.bpe.model", data))
+
+
+def tokenizer(**changes):
+    model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]]}
+    model.update(changes.pop("model", {}))
+    return hf(put("tokenizer.json", {"model": model, **changes}))
+
+
+PIECE = tokenizer_files.bytes_field(1, tokenizer_files.bytes_field(1, b"<unk>"))
+HUGGING_FACE = [
+    ("config of a million levels", hf(put("config.json", b"[" * 1000000)), "config.json",
+     "nested too deeply"),
+    ("config is a list", hf(put("config.json", [1])), "config.json: not an object"),
+    ("config with duplicate keys", hf(put("config.json", b'{"model_type": "a", "model_type": "b"}')),
+     "duplicate key 'model_type'"),
+    ("model_type is a list", hf(config(model_type=[])), "model_type is []"),
+    ("model_type is long", hf(config(model_type="x\x1b" * 100000)), "model_type"),
+    ("heads of text", hf(config(encoder_attention_heads="2")), "encoder_attention_heads is '2'"),
+    ("heads 0", hf(config(encoder_attention_heads=0, decoder_attention_heads=0)), "n_heads is 0"),
+    ("heads are a list", hf(config(decoder_attention_heads=[1])), "decoder_attention_heads is [1]"),
+    ("activation is an object", hf(config(activation_function={})), "activation_function is {}"),
+    ("pad of text", hf(config(pad_token_id="1")), "pad_token_id is '1'"),
+    ("pad is huge", hf(config(pad_token_id=10 ** 30)), "pad_token_id is 1000"),
+    ("start outside the vocabulary", hf(config(decoder_start_token_id=99)), "start 99 is outside"),
+    ("suppressed of lists", hf(config(suppress_tokens=[[1]])), "suppress_tokens is [[1]]"),
+    ("bad words of text", hf(config(bad_words_ids="ab")), "bad_words_ids is 'ab'"),
+    ("config is a link outside", hf(linked_config), "config.json is a symbolic link"),
+    ("generation_config is a list", hf(put("generation_config.json", [])),
+     "generation_config.json: not an object"),
+    ("shard ../outside", hf(shards({"a": "../outside.safetensors"})), "no file of this directory"),
+    ("shard of an absolute path", hf(shards({"a": "/etc/passwd"})), "no file of this directory"),
+    ("shard ..", hf(shards({"a": ".."})), "no file of this directory"),
+    ("shard with a NUL", hf(shards({"a": "a\0b"})), "no file of this directory"),
+    ("shard with no name", hf(shards({"a": ""})), "no file of this directory"),
+    ("shard is a link outside", hf(linked_shard), "a.safetensors is a symbolic link"),
+    ("shard is missing", hf(shards({"a": "a.safetensors"})), "a.safetensors: No such file"),
+    ("weight_map is a list", hf(shards(["a"])), "weight_map"),
+    ("vocab.json of a million levels", hf(put("vocab.json", b"{\"a\":" * 1000000)), "vocab.json",
+     "nested too deeply"),
+    ("vocab.json with a duplicate id", hf(put("vocab.json", {"a": 1, "b": 1})),
+     "vocab.json: duplicate id 1"),
+    ("vocab.json with a duplicate token", hf(put("vocab.json", b'{"a": 1, "a": 2}')),
+     "vocab.json: duplicate key 'a'"),
+    ("vocab.json with a huge id", hf(put("vocab.json", {"a": 2 ** 40})), "'a' has the id 1099511627776"),
+    ("vocab.json with a negative id", hf(put("vocab.json", {"a": -1})), "'a' has the id -1"),
+    ("vocab.json with an id of text", hf(put("vocab.json", {"a": "1"})), "'a' has the id '1'"),
+    ("vocab.json with true", hf(put("vocab.json", {"a": True})), "'a' has the id True"),
+    ("vocab.json with half a surrogate pair", hf(put("vocab.json", b'{"\\udc00": 0}')),
+     "vocab.json", "surrogate"),
+    ("vocab.json is a link outside", hf(lambda f: (f / "vocab.json").symlink_to("/etc/passwd")),
+     "vocab.json is a symbolic link"),
+    ("added tokens are a list", hf(put("added_tokens.json", [])), "added_tokens.json: not an object"),
+    ("added_tokens_decoder of text", hf(put("tokenizer_config.json",
+                                            {"added_tokens_decoder": {"x": {"content": "a"}}})),
+     "added_tokens_decoder: 'x' is no id"),
+    ("added token without content", hf(put("tokenizer_config.json",
+                                           {"added_tokens_decoder": {"1": {}}})), "content"),
+    ("offset of 10^9", hf(lambda f: (put("tokenizer_config.json", {"offset": 10 ** 9})(f),
+                                     put("spiece.model", PIECE)(f)), "pegasus"),
+     "tokenizer_config.json: offset is 1000000000"),
+    ("src_lang is a list", hf(put("tokenizer_config.json", {"src_lang": [1]})),
+     "tokenizer_config.json: src_lang is [1]"),
+    ("SentencePiece: empty", spm(b""), "not a SentencePiece model"),
+    ("SentencePiece: endless varint", spm(b"\x80" * 5000000), "not a SentencePiece model: byte 1"),
+    ("SentencePiece: length past the end", spm(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+     "not a SentencePiece model"),
+    ("SentencePiece: group", spm(b"\x0b" * 100), "not a SentencePiece model"),
+    ("SentencePiece: a million empty pieces", spm(b"\x0a\x00" * 1000000), "piece 0 has no text"),
+    ("SentencePiece: a piece of a number", spm(b"\x0a\x02\x08\x01"), "piece 0 has no text"),
+    ("SentencePiece: nested a million times", spm(b"\x0a\x80\x80\x80\x01" * 400000),
+     "not a SentencePiece model"),
+    ("tokenizer.json of a million levels", hf(put("tokenizer.json", b"[" * 1000000)),
+     "tokenizer.json", "nested too deeply"),
+    ("tokenizer.json: model is a list", hf(put("tokenizer.json", {"model": [1]})),
+     "tokenizer.json: model is [1]"),
+    ("tokenizer.json: huge added id", tokenizer(added_tokens=[{"id": 2 ** 31 - 1, "content": "x"}]),
+     "an id of 2147483647"),
+    ("tokenizer.json: added id of text", tokenizer(added_tokens=[{"id": "1", "content": "x"}]),
+     "id is '1'"),
+    ("tokenizer.json: negative added id", tokenizer(added_tokens=[{"id": -5, "content": "x"}]),
+     "id is -5"),
+    ("tokenizer.json: unk_id outside", tokenizer(model={"unk_id": 10 ** 9}), "unk_id is 1000000000"),
+    ("tokenizer.json: score of text", tokenizer(model={"vocab": [["<unk>", "x"]]}), "score of piece 0"),
+    ("tokenizer.json: score 1e400", hf(put("tokenizer.json", b'{"model": {"type": "Unigram", '
+                                           b'"unk_id": 0, "vocab": [["<unk>", 1e400]]}}')),
+     "score of piece 0 is inf"),
+    ("tokenizer.json: piece is a number", tokenizer(model={"vocab": [[5, 0.0]]}), "5 is no text"),
+    ("tokenizer.json: bad charsmap", tokenizer(normalizer={"type": "Precompiled",
+                                                          "precompiled_charsmap": "!"}),
+     "tokenizer.json"),
+    ("tokenizer.json: a merge of a megabyte", hf(put("tokenizer.json", {"model": {
+        "type": "BPE", "vocab": {"<unk>": 0, "a" * 1000000: 1}, "unk_token": "<unk>",
+        "merges": [["a" * 500000, "a" * 500000]]}})), "a piece of 1000000 characters"),
+    ("tokenizer.json: merges of numbers", hf(put("tokenizer.json", {"model": {
+        "type": "BPE", "vocab": {"<unk>": 0}, "unk_token": "<unk>", "merges": [5]}})),
+     "tokenizer.json"),
+    ("grapheme_chars is a list", hf(config(grapheme_chars=[], phoneme_chars=[])),
+     "grapheme_chars is []"),
+    ("README of a megabyte of newlines", hf(lambda f: (put("README.md", b"---\n" * 300000)(f),
+                                                       put("vocab.json", [])(f))),
+     "vocab.json: not an object"),
+]
+
+
+# ------------------------------------------------------------------------------- CTranslate2's
+def ct2(data=None, files=(), aliases=(), **changes):
+    def make(folder):
+        np.random.seed(1)
+        variables = ct2_random(d=8, f=12, layers=(1, 1), vs=5, vt=5)
+        variables.update({name.replace("__", "/"): value for name, value in changes.items()})
+        whole = ct2_bytes(variables, aliases=aliases)
+        (folder / "model.bin").write_bytes(whole if data is None else
+                                           data(whole) if callable(data) else data)
+        for side in ("source", "target"):
+            put(f"{side}_vocabulary.json", ["<s>", "</s>", "<unk>", "a", "b"])(folder)
+        for name, value in files:
+            put(name, value)(folder)
+    return make
+
+
+def variable(name, rank_and_shape, code, size, data=b""):
+    name = name.encode() + b"\0"
+    return (struct.pack("<I", 6) + struct.pack("<H", 16) + b"TransformerSpec\0"
+            + struct.pack("<II", 7, 1) + struct.pack("<H", len(name)) + name + rank_and_shape
+            + struct.pack("<BI", code, size) + data)
+
+
+def shape(*dims):
+    return struct.pack(f"<B{len(dims)}I", len(dims), *dims)
+
+
+def layers_of_one(folder):
+    np.random.seed(1)
+    variables = ct2_random(d=64, f=128, layers=(1, 1), vs=5, vt=5)
+    ct2()(folder)
+    (folder / "model.bin").write_bytes(ct2_bytes(variables, aliases=[
+        (name.replace("layer_0", f"layer_{i}"), name) for i in range(1, 2000) for name in variables
+        if name.startswith("encoder/layer_0/")]))
+
+
+CTRANSLATE2 = [
+    ("model.bin is empty", ct2(b""), "model.bin: ends at byte 0"),
+    ("4 billion variables", ct2(lambda w: w[:26] + b"\xff\xff\xff\xff" + w[30:]), "model.bin"),
+    ("a variable of 4 GB", ct2(variable("x", shape(2 ** 30), 0, 2 ** 32 - 4)),
+     "within something of 4294967292 bytes"),
+    ("a shape of 255 dimensions", ct2(variable("x", shape(*[1] * 255), 0, 4, b"1234")), "'x'", "shape"),
+    ("a shape of zeros and 2^32s", ct2(variable("x", shape(0, *[2 ** 32 - 1] * 7), 0, 0)), "'x'", "shape"),
+    ("a shape that wraps", ct2(variable("x", shape(2 ** 31, 2 ** 31, 4), 0, 0)), "'x'", "shape"),
+    ("three bytes of floats", ct2(variable("x", shape(1), 0, 3, b"123")), "'x': 3 bytes"),
+    ("an unknown type", ct2(variable("x", shape(1), 200, 4, b"1234")), "element type 200"),
+    ("a name that is not UTF-8", ct2(lambda w: w[:6] + b"\xff" + w[7:]), "not UTF-8"),
+    ("a specification with an escape", ct2(lambda w: w[:6] + b"\x1b" + w[7:]), "\\x1b"),
+    ("an alias of nothing", ct2(aliases=[("a", "b")]), "'a' stands for 'b', which is missing"),
+    ("an alias of a name that is there", ct2(aliases=[("decoder/pre_norm", "encoder/pre_norm")]),
+     "duplicate variable 'decoder/pre_norm'"),
+    ("2,000 layers that are one", layers_of_one, "whose tensors are"),
+    ("10,000 aliases of one matrix", ct2(aliases=[
+        (f"encoder/layer_{i}/ffn/linear_{j}/weight", f"encoder/layer_0/ffn/linear_{j}/weight")
+        for i in range(1, 5000) for j in (0, 1)]), "encoder.layers"),
+    ("heads are a matrix", ct2(encoder__num_heads=np.zeros((2, 2), "i2")), "encoder/num_heads [2, 2]"),
+    ("heads 0", ct2(encoder__num_heads=np.int16(0), decoder__num_heads=np.int16(0)),
+     "n_heads is 0"),
+    ("heads -1", ct2(encoder__num_heads=np.int16(-1), decoder__num_heads=np.int16(-1)),
+     "n_heads is -1"),
+    ("an activation of 100", ct2(encoder__activation=np.int8(100), decoder__activation=np.int8(100)),
+     "activation 100"),
+    ("an embedding scale that is NaN", ct2(encoder__scale_embeddings=np.float32("nan"),
+                                           decoder__scale_embeddings=np.float32("nan")), "multiplied by nan"),
+    ("an embedding scale of infinity", ct2(encoder__scale_embeddings=np.float32("inf"),
+                                           decoder__scale_embeddings=np.float32("inf")),
+     "embedding_scale is inf"),
+    ("int8 without scales", ct2(encoder__layer_0__ffn__linear_0__weight=np.zeros((12, 8), "i1")),
+     "linear_0/weight_scale is missing"),
+    ("scales of zero", ct2(encoder__layer_0__ffn__linear_0__weight=np.zeros((12, 8), "i1"),
+                           encoder__layer_0__ffn__linear_0__weight_scale=np.zeros(12, "f4")),
+     "a scale that is 0"),
+    ("a vocabulary of objects", ct2(files=[("source_vocabulary.json", [{}])]), "not a list of tokens"),
+    ("a vocabulary of a million levels", ct2(files=[("source_vocabulary.json", b"[" * 1000000)]),
+     "source_vocabulary.json", "nested too deeply"),
+    ("a start token that is a list", ct2(files=[("config.json", {"decoder_start_token": []})]),
+     "config.json: decoder_start_token is []"),
+    ("an eps of text", ct2(files=[("config.json", {"layer_norm_epsilon": "x"})]),
+     "config.json: layer_norm_epsilon is 'x'"),
+    ("an eps of infinity", ct2(files=[("config.json", b'{"layer_norm_epsilon": Infinity}')]),
+     "layer_norm_epsilon is inf"),
+    ("an eps below zero", ct2(files=[("config.json", {"layer_norm_epsilon": -1})]),
+     "layer_norm_eps is -1"),
+    ("model.bin is a link outside", lambda f: (f / "model.bin").symlink_to(__file__),
+     "model.bin is a symbolic link"),
+]
+
+
+# ------------------------------------------------------------------------------------- Marian's
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def lying_npy(descr="'<f4'", shape="(1000000000000,)", data=b"1234"):
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+OPTIONS = "".join(f"{key}: {json.dumps(value)}\n" for key, value in MarianCase.OPTIONS.items())
+
+
+def marian(*entries, options=OPTIONS, files=(), raw=None, deflate=False):
+    def make(folder):
+        path = folder / "model.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if deflate else 0) as archive:
+            if options is not None:
+                archive.writestr("special:model.yml.npy", npy(np.frombuffer(options.encode(), "i1")))
+            archive.writestr("Wemb.npy", npy(np.zeros((2, 6), "f4")))
+            for name, data in entries:
+                archive.writestr(name, data)
+        if raw:
+            path.write_bytes(raw(path.read_bytes()))
+        put("vocab.yml", b"a: 0\nb: 1\n")(folder)
+        for name, value in files:
+            put(name, value)(folder)
+    return make
+
+
+class Evil:
+    """Would leave a file behind, which the listing shows."""
+
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+def laughs():
+    return "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi"))
+
+
+MARIAN = [
+    ("an .npz that is no zip", marian(raw=lambda w: b"PK" + b"x" * 100), "not an .npz"),
+    ("a truncated .npz", marian(raw=lambda w: w[:-30]), "not an .npz"),
+    ("an array of objects", marian(("a.npy", npy(np.array([Evil()], object)))), "'a'", "'|O'"),
+    ("a zip bomb", marian(("a.npy", npy(np.zeros(1 << 26, "f4"))), deflate=True), "whose entries are"),
+    ("a terabyte in a header", marian(("a.npy", lying_npy())), "'a': 4 bytes for float32"),
+    ("a shape that wraps", marian(("a.npy", lying_npy(shape="(4294967296, 4294967296)"))), "bytes for"),
+    ("a negative shape", marian(("a.npy", lying_npy(shape="(-1,)"))), "shape (-1,)"),
+    ("a shape of text", marian(("a.npy", lying_npy(shape="'ab'"))), "shape 'ab'"),
+    ("a header of code", marian(("a.npy", lying_npy(shape="__import__('os').mkdir('evil')"))),
+     "header"),
+    ("a header of a million brackets", marian(("a.npy", lying_npy(shape="(" * 60000))), "header"),
+    ("a structured type", marian(("a.npy", lying_npy(descr="[('x', '<f4')]"))), "type"),
+    ("a type of numbers of 10^9 bytes", marian(("a.npy", lying_npy(descr="'|V999999999'"))), "type"),
+    ("a path that points outside", marian(("../../evil.npy", npy(np.zeros(1, "f4")))),
+     "../../evil"),
+    ("duplicate entries", marian(("a.npy", npy(np.zeros(1, "f4"))), ("a.npy", npy(np.zeros(1, "f4")))),
+     "duplicate entry 'a'"),
+    ("no options", marian(options=None), "special:model.yml"),
+    ("options that laugh a billion times", marian(options=laughs()), "anchors and aliases"),
+    ("options of a million levels", marian(options="a: " + "[" * 1000000), "YAML"),
+    ("options of 100,000 list items", marian(options="- " * 100000), "YAML"),
+    ("options that run code", marian(options="!!python/object/apply:os.mkdir ['evil']"), "not YAML"),
+    ("options with a date that is none", marian(options="a: 2001-99-99"), "not YAML"),
+    ("an integer of 10^5 digits", marian(options=OPTIONS.replace(": 3\n", ": " + "9" * 100000 + "\n")),
+     "YAML"),
+    ("heads 10^30", marian(options=OPTIONS.replace(
+        "transformer-heads: 3", f"transformer-heads: {10 ** 30}")), "n_heads is 1000"),
+    ("heads are true", marian(options=OPTIONS.replace("transformer-heads: 3", "transformer-heads: true")),
+     "n_heads is True"),
+    ("an activation that is a list", marian(options=OPTIONS.replace('"swish"', "[a]")),
+     "transformer-ffn-activation is ['a']"),
+    ("depth of text", marian(options=OPTIONS.replace("enc-depth: 2", "enc-depth: x")),
+     "n_encoder_layers is 'x'"),
+    ("vocabs outside", marian(files=[("decoder.yml", b"models: [model.npz]\nvocabs: [../../x.yml]\n")]),
+     "x.yml: missing"),
+    ("vocabs are numbers", marian(files=[("decoder.yml", b"models: [model.npz]\nvocabs: [1, 2]\n")]),
+     "vocabs is [1, 2]"),
+    ("decoder.yml that is not UTF-8", marian(files=[("decoder.yml", b"\xff")]), "decoder.yml: not UTF-8"),
+    ("a huge id", marian(files=[("vocab.yml", b"a: 0\nb: 999999999\n")]), "an id of 999999999"),
+    ("an id of 10^5 digits", marian(files=[("vocab.yml", b"a: " + b"9" * 100000)]), "line 1"),
+    ("duplicate ids", marian(files=[("vocab.yml", b"a: 0\nb: 0\n")]), "duplicate id 0"),
+    ("half a surrogate pair", marian(files=[("vocab.yml", b'"\\ud800": 0\n')]), "surrogate"),
+    ("a character past Unicode", marian(files=[("vocab.yml", b'"\\UFFFFFFFF": x\n')]), "line 1"),
+]
+
+
+class Hostile(HostileCase):
+    def test_safetensors(self):
+        self.check_all(SAFETENSORS)
+
+    def test_hugging_face(self):
+        self.check_all(HUGGING_FACE)
+
+    def test_ctranslate2(self):
+        self.check_all(CTRANSLATE2)
+
+    def test_marian(self):
+        self.check_all(MARIAN)
+
+    def check_all(self, rows):
+        began = time.process_time()
+        for name, make, *says in rows:
+            self.check(name, make, *says)
+        print(f"{self.id().split('.')[-1]}: {len(rows)} inputs, {time.process_time() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
