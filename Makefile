@@ -1,9 +1,9 @@
 # make           everything into build/         make BLAS=1   matrix products by OpenBLAS
 # make demo      translate some sentences       make test     all tests that need only cc and make
 # make toy       train, export and run a three-sentence translator (Python)
-# make test-python   the tests of tools/*.py    make install PREFIX=/usr/local
+# make test-python   tests of tools/*.py without PyTorch    make install PREFIX=/usr/local
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
-# make test-peers    what others compute of the same weights (Python)
+# make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
@@ -14,6 +14,8 @@ WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
 LDLIBS = -lm
 PREFIX = /usr/local
 PYTHON = build/venv/bin/python
+CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/transformer.h
+ORACLES = $(CACHE)/oracles/bin/python
 MODEL = examples/models/zh-en.safetensors
 GERMAN = examples/models/de-en.safetensors
 
@@ -70,10 +72,16 @@ toy: build/translate $(PYTHON)
 	build/translate build/toy.safetensors --tokens < tests/data/toy.zh | diff tests/data/toy.en -
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
-test-python: all build/decode $(PYTHON)
-	$(PYTHON) tests/test_convert.py && $(PYTHON) tests/test_train.py && $(PYTHON) tests/test_search.py
-test-peers: all build/decode $(PYTHON)
-	$(PYTHON) tests/test_peers.py
+# and the engines that tests compare with, where make clean does not reach
+$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt
+	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< && touch $@
+oracles: $(ORACLES)
+test-python: all build/decode $(ORACLES)
+	cd tests && $(abspath $(ORACLES)) -W ignore -m unittest test_convert test_hostile_python test_search
+	$(ORACLES) tests/compare_sentencepiece.py --passes 0
+test-torch: all build/decode $(PYTHON)
+	cd tests && $(abspath $(PYTHON)) -W ignore -m unittest discover
+	$(PYTHON) tests/compare_sentencepiece.py --passes 0
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 SECONDS = 30
@@ -111,4 +119,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy test-python test-peers fuzz soak coverage install clean
+.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak coverage install clean
