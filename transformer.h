@@ -5088,137 +5088,103 @@ static int tfm__json_string(tfm__json *j, char *out) {
     return 1;
 }
 
-/* Digits times a power of ten, to the nearest double: 32-bit limbs, the lowest first, the point
-   behind TFM__FRACTION of them. 767 digits tell any two neighbours apart; what follows only counts
-   as more than nothing. No strtod: that one asks the locale. */
-enum { TFM__DIGITS = 768, TFM__FRACTION = 34, TFM__LIMBS = TFM__FRACTION + 80 };
+/* digits * 10^exponent; is_integer: written without fraction and exponent */
+typedef struct tfm__number {
+    uint64_t digits;
+    int64_t exponent, n_digits; /* n_digits: zeros before the first other not counted */
+    int negative, is_integer;
+} tfm__number;
 
-typedef struct tfm__decimal {
-    uint32_t limbs[TFM__LIMBS];
-    int64_t exponent; /* of ten */
-    int digits, rest; /* taken; whether something is left that is not */
-} tfm__decimal;
+enum { TFM__EXACT_DIGITS = 19 }; /* the most that digits has; of more, only n_digits is right */
 
-/* limbs = limbs * factor + digit; the digit goes before the point. */
-static void tfm__decimal_multiply(tfm__decimal *d, uint32_t factor, uint32_t digit) {
-    uint64_t carry = digit;
-    int i;
-    for (i = TFM__FRACTION; i < TFM__LIMBS; i++) {
-        carry += (uint64_t)d->limbs[i] * factor;
-        d->limbs[i] = (uint32_t)carry;
-        carry >>= 32;
+/* How many digits come next; they are put behind those of n. */
+static int64_t tfm__json_digits(tfm__json *j, tfm__number *n) {
+    const char *begin = j->at;
+    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
+        n->n_digits += n->n_digits || *j->at != '0';
+        if (n->n_digits <= TFM__EXACT_DIGITS) n->digits = n->digits * 10 + (uint64_t)(*j->at - '0');
     }
+    return j->at - begin;
 }
 
-/* One more digit, of the integer or of the fraction. */
-static void tfm__decimal_put(tfm__decimal *d, char digit, int fraction) {
-    if (d->digits == TFM__DIGITS) {
-        d->rest |= digit != '0';
-        d->exponent += !fraction;
-        return;
-    }
-    if (d->digits || digit != '0') {
-        tfm__decimal_multiply(d, 10, (uint32_t)(digit - '0'));
-        d->digits++;
-    }
-    d->exponent -= fraction;
-}
-
-/* Its value, half way to the even one; infinity where it is too large. */
-static double tfm__decimal_value(tfm__decimal *d) {
-    int64_t top, low, i;
-    uint64_t mantissa = 0;
-    int half = 0;
-    if (!d->digits || d->digits + d->exponent < -330) return 0;
-    if (d->digits + d->exponent > 310) return HUGE_VAL;
-    for (; d->exponent > 0; d->exponent--) tfm__decimal_multiply(d, 10, 0);
-    for (; d->exponent < 0; d->exponent++) {
-        uint64_t remainder = 0;
-        for (i = TFM__LIMBS - 1; i >= 0; i--) {
-            remainder = remainder << 32 | d->limbs[i];
-            d->limbs[i] = (uint32_t)(remainder / 10);
-            remainder %= 10;
-        }
-        d->rest |= remainder != 0;
-    }
-    for (top = 32 * TFM__LIMBS - 1; top >= 0 && !(d->limbs[top / 32] >> top % 32 & 1);) top--;
-    /* 53 bits, or fewer above 2^-1074; then the first that is left out, and whether more are */
-    low = tfm__max(top - 52, 32 * TFM__FRACTION - 1074);
-    for (i = top; i >= low; i--) mantissa = mantissa << 1 | (d->limbs[i / 32] >> i % 32 & 1);
-    half = (int)(d->limbs[(low - 1) / 32] >> (low - 1) % 32 & 1);
-    for (i = 0; i < low - 1; i++) d->rest |= (int)(d->limbs[i / 32] >> i % 32 & 1);
-    if (half && (d->rest || (mantissa & 1))) mantissa++;
-    low -= 32 * TFM__FRACTION;
-    if (low > 971 || (low == 971 && mantissa >> 53)) return HUGE_VAL; /* not left to ldexp: x87 */
-    return ldexp((double)mantissa, (int)low);
-}
-
-/* A number by JSON's grammar; *integer tells whether it was written without fraction and exponent
-   and fits, then *whole has it. value NULL: no other numbers are wanted, and none is worked out.
-   One that no double holds is a fault; one too small for any is 0. */
-static int tfm__json_number(tfm__json *j, double *value, int *integer, int64_t *whole) {
-    tfm__decimal d;
-    const char *begin;
-    int negative;
-    uint64_t n = 0;
-    tfm__json_space(j);
-    if (value) memset(&d, 0, sizeof d);
-    *integer = 1, *whole = 0;
-    negative = j->at < j->end && *j->at == '-';
-    j->at += negative;
-    if (j->end - j->at > 1 && *j->at == '0' && j->at[1] >= '0' && j->at[1] <= '9') return 0;
-    for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
-        uint64_t digit = (uint64_t)(*j->at - '0');
-        if (value) tfm__decimal_put(&d, *j->at, 0);
-        if (n > ((uint64_t)INT64_MAX - digit) / 10) *integer = 0;
-        else n = n * 10 + digit;
-    }
-    if (j->at == begin) return 0;
+/* A number by JSON's grammar. */
+static int tfm__json_number(tfm__json *j, tfm__number *n) {
+    tfm__number power;
+    const char *begin, *end;
+    memset(n, 0, sizeof *n);
+    memset(&power, 0, sizeof power);
+    n->negative = tfm__json_take(j, '-');
+    begin = j->at;
+    if (!tfm__json_digits(j, n) || (*begin == '0' && j->at - begin > 1)) return 0;
+    end = j->at;
     if (j->at < j->end && *j->at == '.') {
-        *integer = 0;
-        for (begin = ++j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
-            if (value) tfm__decimal_put(&d, *j->at, 1);
-        if (j->at == begin) return 0;
+        j->at++;
+        n->exponent = -tfm__json_digits(j, n);
+        if (!n->exponent) return 0;
     }
     if (j->at < j->end && (*j->at == 'e' || *j->at == 'E')) {
-        int64_t exponent = 0;
-        int minus;
-        *integer = 0;
-        j->at++;
-        minus = j->at < j->end && *j->at == '-';
+        int64_t sign = ++j->at < j->end && *j->at == '-' ? -1 : 1;
         if (j->at < j->end && (*j->at == '-' || *j->at == '+')) j->at++;
-        for (begin = j->at; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
-            if (exponent < (int64_t)1 << 40) exponent = exponent * 10 + (*j->at - '0');
-        if (j->at == begin) return 0;
-        if (value) d.exponent += minus ? -exponent : exponent;
+        if (!tfm__json_digits(j, &power)) return 0;
+        n->exponent += sign * (power.n_digits > 12 ? (int64_t)1 << 40 : (int64_t)power.digits);
     }
-    if (*integer) *whole = negative ? -(int64_t)n : (int64_t)n;
-    if (!value) return 1;
-    *value = tfm__decimal_value(&d);
-    if (*value == HUGE_VAL) return 0;
-    if (negative) *value = -*value;
+    n->is_integer = j->at == end;
     return 1;
+}
+
+/* The nearest double, half way to the even one; infinity where it is too large. Product or quotient
+   are exact, in limbs of 32 bits, the lowest first. No strtod: that one asks the locale. */
+static double tfm__number_value(const tfm__number *n) {
+    enum { LIMBS = 38 };
+    uint32_t limbs[LIMBS];
+    int64_t left = n->exponent, point = 32 * (left < 0 ? LIMBS - 2 : 2), low, i;
+    uint64_t mantissa = 0, carry, rest = 0;
+    if (!n->digits || left < -345) return n->negative ? -0.0 : 0;
+    if (left > 308) return HUGE_VAL;
+    memset(limbs, 0, sizeof limbs);
+    limbs[point / 32] = (uint32_t)n->digits;
+    limbs[point / 32 + 1] = (uint32_t)(n->digits >> 32);
+    for (; left > 0; left--)
+        for (i = 0, carry = 0; i < LIMBS; i++, carry >>= 32) {
+            carry += (uint64_t)limbs[i] * 10;
+            limbs[i] = (uint32_t)carry;
+        }
+    for (; left < 0; left++, rest |= carry)
+        for (i = LIMBS - 1, carry = 0; i >= 0; i--, carry %= 10) {
+            carry = carry << 32 | limbs[i];
+            limbs[i] = (uint32_t)(carry / 10);
+        }
+    for (i = 32 * LIMBS - 1; !(limbs[i / 32] >> i % 32 & 1);) i--; /* the top bit */
+    /* 53 bits and one more, or fewer above 2^-1074 */
+    low = tfm__max(i - 52, point - 1074);
+    for (; i >= low - 1; i--) mantissa = mantissa << 1 | (limbs[i / 32] >> i % 32 & 1);
+    for (; i >= 0; i--) rest |= limbs[i / 32] >> i % 32 & 1;
+    mantissa = (mantissa >> 1) + (mantissa & 1 & (rest ? 1 : mantissa >> 1));
+    low -= point;
+    if (low + (int64_t)(mantissa >> 53) > 971) return HUGE_VAL; /* not left to ldexp: x87 */
+    return ldexp(n->negative ? -(double)mantissa : (double)mantissa, (int)low);
 }
 
 /* A number without sign, fraction and exponent. */
 static int tfm__json_size(tfm__json *j, int64_t *value) {
-    int integer;
-    tfm__json_space(j);
-    if (j->at < j->end && *j->at == '-') return 0;
-    return tfm__json_number(j, NULL, &integer, value) && integer;
+    tfm__number n;
+    if (!tfm__json_number(j, &n) || n.negative || !n.is_integer || n.n_digits > TFM__EXACT_DIGITS ||
+        n.digits > (uint64_t)INT64_MAX)
+        return 0;
+    *value = (int64_t)n.digits;
+    return 1;
 }
 
 /* Checks one value of any kind, and steps over it. */
 static int tfm__json_skip(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
-    int64_t whole;
-    int integer, i;
+    tfm__number number;
     char close;
+    int i;
     tfm__json_space(j);
     if (j->at >= j->end || depth > TFM__JSON_DEPTH) return 0;
     if (*j->at == '"') return tfm__json_string(j, NULL);
-    if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9'))
-        return tfm__json_number(j, NULL, &integer, &whole);
+    if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9')) return tfm__json_number(j, &number);
     for (i = 0; i < 3; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(j->end - j->at) >= n && memcmp(j->at, words[i], n) == 0) {
@@ -5845,8 +5811,8 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
 static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
                                   tfm_error *err) {
     const char *name = tfm__fields[field].name, *words = tfm__fields[field].words;
-    int kind = tfm__fields[field].kind, integer;
-    int64_t whole;
+    int kind = tfm__fields[field].kind;
+    tfm__number n;
     tfm__json_space(j);
     /* the value is at j->at; at a fault the message says what was expected */
     if (kind == TFM__FIELD_INT) {
@@ -5860,9 +5826,14 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
             return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
                              name, spare, words);
     } else if (kind & TFM__FIELD_NUMBER) {
-        if (!tfm__json_number(j, &v->number, &integer, &whole) || !(v->number < 1e30) ||
-            !(v->number > -1e30))
-            return tfm__config_fault(name, "is not a number", "", err);
+        if (!tfm__json_number(j, &n)) return tfm__config_fault(name, "is not a number", "", err);
+        if (n.n_digits > TFM__EXACT_DIGITS)
+            return tfm__fail(err, TFM_E_CONFIG,
+                             "transformer.config: '%s' has %i digits, at most %i", name, n.n_digits,
+                             (int64_t)TFM__EXACT_DIGITS);
+        v->number = tfm__number_value(&n);
+        if (!(v->number < 1e30 && v->number > -1e30))
+            return tfm__config_fault(name, "is not between -1e30 and 1e30", "", err);
     } else {
         return tfm__config_fault(name, "is not one of ", words, err);
     }

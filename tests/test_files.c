@@ -346,7 +346,7 @@ static void model_files(void) {
         {", \"suppressed\": [\"a\"]", "'suppressed' is not a list of ids"},
         {", \"layer_norm_eps\": 0", "'layer_norm_eps' must be more than 0"},
         {", \"layer_norm_eps\": -1e-5", "'layer_norm_eps' must be more than 0"},
-        {", \"layer_norm_eps\": 1e999", "'layer_norm_eps' is not a number"},
+        {", \"layer_norm_eps\": 1e999", "'layer_norm_eps' is not between -1e30 and 1e30"},
         {", \"attention_scale\": 0", "'attention_scale' is 0"},
         {", \"embedding_scale\": \"d\"", "'embedding_scale' is 'd', expected sqrt_d"},
         {", \"position_base\": 0", "'position_base' must be more than 0"},
