@@ -53,20 +53,21 @@
        >>tensors       11. tensors and the views that modules take of them
        >>threads       12. work in parts
        >>kernels       13. the inner loops
-       >>positions     14. positional encodings
-       >>modules       15. norm, linear, softmax, feed-forward
-       >>attention     16. masks, scaled dot-product and multi-head attention
-       >>stack         17. layers and stacks
-       >>utf8          18. UTF-8
-       >>json          19. JSON
-       >>safetensors   20. the file format
-       >>config        21. the model's config
-       >>weights       22. from named tensors to a model
-       >>session       23. sessions
-       >>search        24. decoding: beam search, sampling, alternatives, scoring
-       >>vocabulary    25. vocabularies
-       >>sentencepiece 26. SentencePiece
-       >>text          27. text in, text out
+       >>packed        14. packed weights, products
+       >>positions     15. positional encodings
+       >>modules       16. norm, linear, softmax, feed-forward
+       >>attention     17. masks, scaled dot-product and multi-head attention
+       >>stack         18. layers and stacks
+       >>utf8          19. UTF-8
+       >>json          20. JSON
+       >>safetensors   21. the file format
+       >>config        22. the model's config
+       >>weights       23. from named tensors to a model
+       >>session       24. sessions
+       >>search        25. decoding: beam search, sampling, alternatives, scoring
+       >>vocabulary    26. vocabularies
+       >>sentencepiece 27. SentencePiece
+       >>text          28. text in, text out
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -1837,17 +1838,17 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
    microseconds and then sleep. Relies on nothing.
    ============================================================================================== */
 
-/* How many share the work, and how it is handed out. */
+/* Who computes: the inner loops of a model, and the threads that share its work. */
 typedef struct tfm__team {
+    const struct tfm__kernels *kernels;
     tfm_parallel parallel;
     int32_t n; /* 1: nobody to share with */
 } tfm__team;
 
-/* task(context, 0) to task(context, parts - 1). team may be NULL. */
+/* task(context, 0) to task(context, parts - 1). */
 static void tfm__parallel_for(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
     int32_t part;
-    if (team && team->n > 1 && parts > 1)
-        team->parallel.run(team->parallel.user, task, context, parts);
+    if (team->n > 1 && parts > 1) team->parallel.run(team->parallel.user, task, context, parts);
     else
         for (part = 0; part < parts; part++) task(context, part);
 }
@@ -2052,47 +2053,32 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
 
 /* >>kernels =======================================================================================
    13. THE INNER LOOPS
-   All time is spent here. The plain loops are the definition of each operation; the vector kernels
-   do the same with the instructions that the machine has, chosen when a pass begins
-   (tfm__kernels_here), and are tested against them.
+   All time is spent here. The plain loops define each operation: tfm__plain_tile and
+   tfm__plain_tile_int8 a product with packed weights (>>packed has the layout), the others dot
+   products of rows and what goes element by element. The vector kernels do the same with the
+   instructions that the machine has, and are tested against them; a model chooses its set when it
+   is loaded (tfm__kernels_here), and its sessions pass it along.
 
-   Products. A model's matrices lie in panels of 16 rows, [panel][k][16], so that a vector of w
-   serves as many rows of x as there are registers, and one row of x reads memory in order: a tile
-   of some rows by some panels runs down k with its sums in registers. Matrices that are not ours
-   (tfm_linear, keys of attention) lie in rows, and a product is dot products of rows.
+   A tile of some rows of x by some panels of w runs down k with its sums in registers. Where w is
+   rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
 
    The vector kernels are written once, over a vector type and its operations. Each instruction set
    defines these, and includes this file once more for that part (TRANSFORMER_FILE).
 
    The order of every sum depends on its length alone, so a row's result is the same in any batch.
-   In panels a sum goes from k = 0 upwards; in rows, element k goes to lane k mod 16, and the lanes
-   are added by halves. Sums of bytes are exact.
+   With packed weights a sum goes from k = 0 upwards; with rows, element k goes to lane k mod 16, and
+   the lanes are added by halves. Sums of int8 are exact.
    ============================================================================================== */
 
-#define TFM__LANES 16 /* partial sums of a dot product of rows; rows of a panel */
-
-/* A matrix as a model keeps it, [rows, columns]. A linear map's weight is one where its dtype is
-   TFM__KEPT: then data points to it. */
-#define TFM__KEPT TFM_DTYPE_COUNT
-typedef struct tfm__matrix {
-    tfm_dtype dtype; /* F32, F16, BF16 or I8 */
-    int in_panels;   /* else in rows as the file has them: little-endian, any alignment */
-    int64_t rows, columns;
-    const unsigned char *data;
-    const unsigned char *tail; /* the last panel where it is not full: filled up with zeros */
-    /* I8: what a byte is multiplied by, and for kernels that add zero_point to x, that bias times
-       the sums of w's bytes over each block of TFM__X_BYTES columns. Filled up to whole panels. */
-    const float *scales;
-    const int32_t *offsets;
-    int is_factor;            /* of products; else its rows are looked up, and nothing more */
-    int is_native;            /* F32 in rows as this machine's floats; else little-endian bytes */
-    struct tfm__matrix *next; /* of the model's */
-} tfm__matrix;
+enum {
+    TFM__LANES = 16, /* partial sums of a dot product of rows */
+    TFM__PANEL = 16  /* rows of a panel of packed weights */
+};
 
 /* Some rows of x by some panels of w, over K columns. */
 enum { TFM__MOST_PANELS = 4 };
 typedef struct tfm__tile {
-    const void *x; /* rows of floats or bytes, TFM__X_STRIDE bytes apart */
+    const void *x; /* rows of floats or int8, TFM__X_STRIDE bytes apart */
     const unsigned char *w[TFM__MOST_PANELS];
     const unsigned char *ahead; /* what will be wanted next, TFM__MOST_PANELS panels or less */
     int64_t ahead_stride;       /* from one of its panels to the next, in bytes */
@@ -2101,14 +2087,14 @@ typedef struct tfm__tile {
     int64_t y_stride;
     int begins;                       /* the sums begin at zero; else they go on from y */
     const float *bias;                /* added at the end; NULL: none */
-    const float *x_scales, *w_scales; /* of bytes */
-    const int32_t *offsets;
+    const float *x_scales, *w_scales; /* of int8 */
+    const int32_t *block_sums;        /* what the zero point has added to the sums */
 } tfm__tile;
 
 /* How many rows and panels a tile has, and who computes it. */
 typedef struct tfm__tiling {
     int rows, panels;
-    void (*run[3])(const tfm__tile *t); /* F32, F16, BF16; or I8 alone */
+    void (*run)(const tfm__tile *t);
 } tfm__tiling;
 
 enum {
@@ -2122,8 +2108,9 @@ enum {
 /* One set of inner loops. */
 typedef struct tfm__kernels {
     const char *name;
-    const tfm__tiling *floats, *bytes; /* from many rows to one; NULL: no panels */
-    int zero_point;                    /* what the tiles of bytes want added to x's */
+    /* by tfm_weight_type of w, from many rows to one; NULL: such w are packed as F32 */
+    const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
+    int zero_point; /* what the tiles of int8 want added to x's */
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
     /* sums[j] = x . w[j] */
@@ -2293,6 +2280,62 @@ static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, 
         q[i] = (unsigned char)((v >= -127 && v <= 127 ? (int)v : 0) + bias);
     }
 }
+
+/* ---- the tiles: what each micro-kernel computes ---- */
+
+/* Element i of w as a float. */
+static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type type, int64_t i) {
+    uint32_t bits;
+    if (type == TFM_WEIGHTS_F32) return ((const float *)(const void *)w)[i];
+    bits = ((const uint16_t *)(const void *)w)[i];
+    return type == TFM_WEIGHTS_F16 ? tfm__float_from_half(bits) : tfm__float_from_bits(bits << 16);
+}
+
+/* y = (y or 0) + x w^T + bias: floats. */
+static TFM__INLINE void tfm__plain_tile(const tfm__tile *t, tfm_weight_type type, int rows,
+                                        int panels) {
+    int r, p, l;
+    for (r = 0; r < rows; r++)
+        for (p = 0; p < panels; p++) {
+            const float *x = (const float *)t->x + r * (TFM__X_STRIDE / 4);
+            float *y = t->y + r * t->y_stride + p * TFM__PANEL, sum[TFM__PANEL];
+            int64_t k;
+            for (l = 0; l < TFM__PANEL; l++) sum[l] = t->begins ? 0.0f : y[l];
+            for (k = 0; k < t->K; k++)
+                for (l = 0; l < TFM__PANEL; l++)
+                    sum[l] += x[k] * tfm__float_at(t->w[p], type, k * TFM__PANEL + l);
+            for (l = 0; l < TFM__PANEL; l++)
+                y[l] = t->bias ? sum[l] + t->bias[p * TFM__PANEL + l] : sum[l];
+        }
+}
+
+/* The same of int8: x and w are s8, four columns side by side; y is their sum times both scales. */
+static TFM__INLINE void tfm__plain_tile_int8(const tfm__tile *t, int rows, int panels) {
+    int r, p, l;
+    for (r = 0; r < rows; r++)
+        for (p = 0; p < panels; p++) {
+            const signed char *x = (const signed char *)t->x + r * TFM__X_STRIDE, *x_end = x + t->K;
+            const signed char *w = (const signed char *)t->w[p];
+            float *y = t->y + r * t->y_stride + p * TFM__PANEL;
+            int32_t sum[TFM__PANEL] = {0};
+            for (; x < x_end; x += 4, w += 4 * TFM__PANEL)
+                for (l = 0; l < TFM__PANEL; l++)
+                    sum[l] += x[0] * w[4 * l] + x[1] * w[4 * l + 1] + x[2] * w[4 * l + 2] +
+                              x[3] * w[4 * l + 3];
+            for (l = 0; l < TFM__PANEL; l++) {
+                float v = (float)sum[l] * (t->x_scales[r] * t->w_scales[p * TFM__PANEL + l]);
+                if (!t->begins) v = y[l] + v;
+                y[l] = t->bias ? v + t->bias[p * TFM__PANEL + l] : v;
+            }
+        }
+}
+
+static void tfm__plain_tile_f32_1(const tfm__tile *t) { tfm__plain_tile(t, TFM_WEIGHTS_F32, 1, 1); }
+static void tfm__plain_tile_int8_1(const tfm__tile *t) { tfm__plain_tile_int8(t, 1, 1); }
+static const tfm__tiling tfm__plain_f32[] = {{1, 1, tfm__plain_tile_f32_1}};
+static const tfm__tiling tfm__plain_int8[] = {{1, 1, tfm__plain_tile_int8_1}};
+
+/* ---- norm, activations ---- */
 
 /* What deviations from the mean are multiplied by, from the sum of their squares. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
@@ -2575,7 +2618,7 @@ static int tfm__has_f16c(void) {
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
-#define TFM__I_FLOATS(a, b, offsets) tfm__pairs_sse2(a, b)
+#define TFM__I_FLOATS(a, b, sums) tfm__pairs_sse2(a, b)
 
 static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
     __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
@@ -2634,7 +2677,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) _mm256_cvtepi8_epi16(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
-#define TFM__I_FLOATS(a, b, offsets)                                                               \
+#define TFM__I_FLOATS(a, b, sums)                                                                  \
     _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
 
 TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
@@ -2678,8 +2721,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
    syntax, then for -masm=intel. */
 #define TFM__I_DOT(sum, x, w)                                                                      \
     __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
-#define TFM__I_FLOATS(a, b, offsets)                                                               \
-    _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(offsets)))
+#define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
 #include TRANSFORMER_FILE
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
@@ -2726,7 +2768,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
     sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
-#define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
+#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 
 /* Its own minimum and maximum give NaN where either is. */
 static TFM__INLINE float32x4_t tfm__min_neon(float32x4_t a, float32x4_t b) {
@@ -2774,7 +2816,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
-#define TFM__I_FLOATS(a, b, offsets) vcvtq_f32_s32(a)
+#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 #include TRANSFORMER_FILE
 
 #if defined(__linux__) && !defined(__ARM_FEATURE_DOTPROD)
@@ -2836,7 +2878,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
 #define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
-#define TFM__I_FLOATS(a, b, offsets)                                                               \
+#define TFM__I_FLOATS(a, b, sums)                                                                  \
     wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
 
 static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bias) {
@@ -2860,23 +2902,24 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 #define TFM__PASTE(a, b) tfm__##a##_##b
 #define TFM__PASTED(a, b) TFM__PASTE(a, b)
 #define TFM__(name) TFM__PASTED(TFM__ISA, name)
-#define TFM__PER_PANEL (TFM__LANES / TFM__VL) /* vectors of a panel's width */
+#define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
 
 #ifdef TFM__FLOAT_TILES
 /* The element type of w is a constant where this is inlined, and so are rows and panels. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type) {
-    if (type == 0) return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i,
+                                                    tfm_weight_type type) {
+    if (type == TFM_WEIGHTS_F32) return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
 #ifdef TFM__V_F16
-    if (type == 1) return TFM__V_F16((const uint16_t *)(const void *)w + i * TFM__VL);
+    if (type == TFM_WEIGHTS_F16) return TFM__V_F16((const uint16_t *)(const void *)w + i * TFM__VL);
 #endif
     return TFM__V_BF16((const uint16_t *)(const void *)w + i * TFM__VL);
 }
 
-TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
+TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_type type, int rows,
                                                 int panels) {
     TFM__V acc[TFM__X_ROWS][TFM__MOST_PANELS * TFM__PER_PANEL];
     const float *x = (const float *)t->x, *x_end = x + t->K;
-    const int stride = TFM__X_STRIDE / 4, size = type == 0 ? 4 : 2;
+    const int stride = TFM__X_STRIDE / 4, size = type == TFM_WEIGHTS_F32 ? 4 : 2;
     const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
     const unsigned char *ahead = t->ahead;
     int r, i;
@@ -2900,7 +2943,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
         if (rows > 4) {
             TFM__PREFETCH(ahead);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-            ahead += TFM__LANES * size;
+            ahead += TFM__PANEL * size;
         }
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
@@ -2909,8 +2952,8 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
             for (i = 0; i < panels * TFM__PER_PANEL; i++)
                 acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
         }
-        w0 += TFM__LANES * size, w1 += TFM__LANES * size;
-        w2 += TFM__LANES * size, w3 += TFM__LANES * size;
+        w0 += TFM__PANEL * size, w1 += TFM__PANEL * size;
+        w2 += TFM__PANEL * size, w3 += TFM__PANEL * size;
     }
     TFM__UNROLL
     for (i = 0; i < panels * TFM__PER_PANEL; i++) {
@@ -2924,37 +2967,36 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
 
 #define TFM__X(rows, panels)                                                                       \
     TFM__TARGET static void TFM__(tile_f32_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, 0, rows, panels);                                                           \
+        TFM__(tile)(t, TFM_WEIGHTS_F32, rows, panels);                                             \
     }                                                                                              \
     TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
-        TFM__(tile)(t, 2, rows, panels);                                                           \
+        TFM__(tile)(t, TFM_WEIGHTS_BF16, rows, panels);                                            \
     }
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
-#ifdef TFM__V_F16 /* else they are kept as F32 */
+#define TFM__X(rows, panels) {rows, panels, TFM__(tile_f32_##rows)},
+static const tfm__tiling TFM__(f32)[] = {TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, panels, TFM__(tile_bf16_##rows)},
+static const tfm__tiling TFM__(bf16)[] = {TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#ifdef TFM__V_F16
 #define TFM__X(rows, panels)                                                                       \
     TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, 1, rows, panels);                                                           \
+        TFM__(tile)(t, TFM_WEIGHTS_F16, rows, panels);                                             \
     }
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
-#define TFM__F16_TILE(rows) TFM__(tile_f16_##rows)
-#else
-#define TFM__F16_TILE(rows) NULL
-#endif
-static const tfm__tiling TFM__(floats)[] = {
-#define TFM__X(rows, panels)                                                                       \
-    {rows, panels, {TFM__(tile_f32_##rows), TFM__F16_TILE(rows), TFM__(tile_bf16_##rows)}},
-    TFM__FLOAT_TILES(TFM__X)
+#define TFM__X(rows, panels) {rows, panels, TFM__(tile_f16_##rows)},
+static const tfm__tiling TFM__(f16)[] = {TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
-#undef TFM__F16_TILE
-};
+#endif
 #endif /* TFM__FLOAT_TILES */
 
-/* ---- bytes: four of x by four of w to each sum ----
-   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: the bytes of
-   VL / INT8_SPLIT outputs; I_X: the same four bytes of x for each; I_FLOATS: VL outputs as floats,
-   of one or two vectors, less the offsets that zero_point brings in. */
+/* ---- int8: four of x by four of w to each sum ----
+   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: w of
+   VL / INT8_SPLIT outputs; I_X: the same four of x for each; I_FLOATS: VL outputs as floats,
+   of one or two vectors, less what zero_point brings in. */
 
 #ifdef TFM__INT8_TILES
 /* Four bytes as the number that they are in memory. */
@@ -2990,7 +3032,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
         if (rows > 4) {
             TFM__PREFETCH(ahead);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-            ahead += 4 * TFM__LANES;
+            ahead += 4 * TFM__PANEL;
         }
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
@@ -2998,7 +3040,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
             TFM__UNROLL
             for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
         }
-        w0 += 4 * TFM__LANES, w1 += 4 * TFM__LANES, w2 += 4 * TFM__LANES, w3 += 4 * TFM__LANES;
+        w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL, w2 += 4 * TFM__PANEL, w3 += 4 * TFM__PANEL;
     }
     TFM__UNROLL
     for (i = 0; i < panels * TFM__PER_PANEL; i++) {
@@ -3009,7 +3051,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
             float *y = t->y + r * t->y_stride + i * TFM__VL;
             TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__INT8_SPLIT],
                                      acc[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
-                                     t->offsets + i * TFM__VL);
+                                     t->block_sums + i * TFM__VL);
             v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
             if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
             TFM__V_STORE(y, TFM__V_ADD(v, bias));
@@ -3023,11 +3065,9 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
     }
 TFM__INT8_TILES(TFM__X)
 #undef TFM__X
-static const tfm__tiling TFM__(int8)[] = {
-#define TFM__X(rows, panels) {rows, panels, {TFM__(tile_int8_##rows), NULL, NULL}},
-    TFM__INT8_TILES(TFM__X)
+#define TFM__X(rows, panels) {rows, panels, TFM__(tile_int8_##rows)},
+static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__X)};
 #undef TFM__X
-};
 #endif /* TFM__INT8_TILES */
 
 #ifdef TFM__LOOPS
@@ -3386,18 +3426,35 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize, tfm__##isa##_activate,        \
         tfm__##isa##_norm
 #define TFM__DOTS_OF(isa) tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4
-    static const tfm__kernels plain = {"plain C",           NULL, NULL, 0, TFM__DOTS_OF(plain),
+    static const tfm__kernels plain = {"plain C",
+                                       {NULL, tfm__plain_f32, NULL, NULL, tfm__plain_int8},
+                                       0,
+                                       TFM__DOTS_OF(plain),
                                        TFM__LOOPS_OF(plain)};
 #ifdef TFM__X86
-    static const tfm__kernels sse2 = {"SSE2", tfm__sse2_floats,   tfm__sse2_int8,
-                                      0,      TFM__DOTS_OF(sse2), TFM__LOOPS_OF(sse2)};
-    static const tfm__kernels avx2 = {"AVX2 and FMA",     tfm__avx2_floats,   tfm__avx2_int8, 0,
-                                      TFM__DOTS_OF(avx2), TFM__LOOPS_OF(avx2)};
-    static const tfm__kernels avx512 = {"AVX-512", tfm__avx512_floats,   tfm__avx2_int8,
-                                        0,         TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
-    static const tfm__kernels vnni = {"AVX-512 with VNNI",  tfm__avx512_floats,
-                                      tfm__avx512_int8,     128,
-                                      TFM__DOTS_OF(avx512), TFM__LOOPS_OF(avx2)};
+    static const tfm__kernels sse2 = {"SSE2",
+                                      {NULL, tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8},
+                                      0,
+                                      TFM__DOTS_OF(sse2),
+                                      TFM__LOOPS_OF(sse2)};
+    static const tfm__kernels avx2 = {
+        "AVX2 and FMA",
+        {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8},
+        0,
+        TFM__DOTS_OF(avx2),
+        TFM__LOOPS_OF(avx2)};
+    static const tfm__kernels avx512 = {
+        "AVX-512",
+        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8},
+        0,
+        TFM__DOTS_OF(avx512),
+        TFM__LOOPS_OF(avx2)};
+    static const tfm__kernels vnni = {
+        "AVX-512 with VNNI",
+        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx512_int8},
+        128,
+        TFM__DOTS_OF(avx512),
+        TFM__LOOPS_OF(avx2)};
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         tfm__has_f16c())
@@ -3409,19 +3466,29 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     }
 #endif
 #ifdef TFM__NEON
-    static const tfm__kernels neon = {"NEON", tfm__neon_floats,   tfm__neon_int8,
-                                      0,      TFM__DOTS_OF(neon), TFM__LOOPS_OF(neon)};
+    static const tfm__kernels neon = {
+        "NEON",
+        {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8},
+        0,
+        TFM__DOTS_OF(neon),
+        TFM__LOOPS_OF(neon)};
 #ifdef TFM__NEON_DOT
-    static const tfm__kernels neon_dot = {"NEON with dot product", tfm__neon_floats,
-                                          tfm__neon_dot_int8,      0,
-                                          TFM__DOTS_OF(neon),      TFM__LOOPS_OF(neon)};
+    static const tfm__kernels neon_dot = {
+        "NEON with dot product",
+        {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_dot_int8},
+        0,
+        TFM__DOTS_OF(neon),
+        TFM__LOOPS_OF(neon)};
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    static const tfm__kernels wasm = {"WASM SIMD128",     tfm__wasm_floats,   tfm__wasm_int8, 0,
-                                      TFM__DOTS_OF(wasm), TFM__LOOPS_OF(wasm)};
+    static const tfm__kernels wasm = {"WASM SIMD128",
+                                      {NULL, tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8},
+                                      0,
+                                      TFM__DOTS_OF(wasm),
+                                      TFM__LOOPS_OF(wasm)};
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
@@ -3438,7 +3505,417 @@ static const tfm__kernels *tfm__kernels_here(void) {
 
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernels_here()->name; }
 
-/* ---- products with rows ---- */
+/* >>packed ========================================================================================
+   14. PACKED WEIGHTS
+   What products read, and the one place that knows how it lies; the tiles of >>kernels read it.
+
+   A packed matrix [rows, columns] is a sequence of panels of 16 rows. Within a panel, each group of
+   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. A
+   vector of w then serves as many rows of x as there are registers, and one row of x reads memory
+   in order. Zeros fill up the last group of columns and the last panel, which lies elsewhere (tail)
+   where the panels took the place of the rows that a file had.
+
+   int8: w = q * scale[row]: symmetric, one scale per output channel; activations are quantized
+   dynamically, one scale per token; sums are int32. Scales are padded to whole panels and the most
+   that a tile reads behind them. Kernels that multiply u8 by s8 add a zero point of 128 to x; what
+   that adds to a sum, zero_point times the sum of q over a block of TFM__X_BYTES columns, is
+   block_sums[block][padded row], and the tile takes it off.
+
+   A model's matrix has one of three forms: packed; rows of floats, where in_place or BLAS wants
+   them; rows as the file has them, of which some are looked up and none is multiplied with.
+   Relies on the kernels.
+   ============================================================================================== */
+
+/* An element type: a row of this table, its pack and unpack, and tiles in some set of kernels. */
+enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
+typedef struct tfm__type {
+    const char *name;
+    tfm_dtype dtype; /* of rows in a file */
+    int bits;        /* of an element */
+    int k_group;     /* columns that lie side by side */
+    int has_scales;  /* one a row */
+    /* n floats of a row to elements, and its scale; room for 63 bytes more */
+    void (*pack)(const tfm__kernels *kernels, unsigned char *to, const float *row, int64_t n,
+                 float *scale);
+    /* n elements to floats, not yet scaled */
+    void (*unpack)(float *row, const unsigned char *from, int64_t n);
+} tfm__type;
+
+static void tfm__pack_f32(const tfm__kernels *kernels, unsigned char *to, const float *row,
+                          int64_t n, float *scale) {
+    (void)kernels, (void)scale;
+    memcpy(to, row, (size_t)n * sizeof *row);
+}
+static void tfm__pack_f16(const tfm__kernels *kernels, unsigned char *to, const float *row,
+                          int64_t n, float *scale) {
+    (void)kernels, (void)scale;
+    tfm__narrow(to, row, TFM_F16, n);
+}
+static void tfm__pack_bf16(const tfm__kernels *kernels, unsigned char *to, const float *row,
+                           int64_t n, float *scale) {
+    (void)kernels, (void)scale;
+    tfm__narrow(to, row, TFM_BF16, n);
+}
+
+/* What a row is multiplied by to become int8; scale is what brings it back. */
+static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64_t n,
+                              float *scale) {
+    float absmax = kernels->absmax(x, n);
+    *scale = absmax / 127.0f;
+    return absmax > 0 ? 127.0f / absmax : 0.0f;
+}
+static void tfm__pack_int8(const tfm__kernels *kernels, unsigned char *to, const float *row,
+                           int64_t n, float *scale) {
+    kernels->quantize(to, row, tfm__int8_factor(kernels, row, n, scale), 0, n);
+}
+
+static void tfm__unpack_f32(float *row, const unsigned char *from, int64_t n) {
+    memcpy(row, from, (size_t)n * sizeof *row);
+}
+static void tfm__unpack_f16(float *row, const unsigned char *from, int64_t n) {
+    tfm__widen(row, from, TFM_F16, n);
+}
+static void tfm__unpack_bf16(float *row, const unsigned char *from, int64_t n) {
+    tfm__widen(row, from, TFM_BF16, n);
+}
+static void tfm__unpack_int8(float *row, const unsigned char *from, int64_t n) {
+    tfm__widen(row, from, TFM_I8, n);
+}
+
+/* By tfm_weight_type, as are the tiles of a set of kernels. 16 bits: little-endian machines only,
+   since no other has tiles for them. */
+static const tfm__type tfm__types[TFM__TYPES] = {
+    {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
+    {"f32", TFM_F32, 32, 1, 0, tfm__pack_f32, tfm__unpack_f32},
+    {"f16", TFM_F16, 16, 1, 0, tfm__pack_f16, tfm__unpack_f16},
+    {"bf16", TFM_BF16, 16, 1, 0, tfm__pack_bf16, tfm__unpack_bf16},
+    {"int8", TFM_I8, 8, 4, 1, tfm__pack_int8, tfm__unpack_int8},
+};
+
+/* A matrix [rows, columns] of a model. */
+typedef struct tfm__matrix {
+    int64_t rows, columns;
+    tfm_weight_type type; /* packed as; TFM_WEIGHTS_AS_STORED: not packed */
+    tfm_dtype dtype;      /* of rows that are not packed */
+    unsigned char *data;  /* packed; or rows as the file has them: little-endian, any alignment */
+    unsigned char *tail;  /* the last panel; NULL: behind the others */
+    const float *floats;  /* or rows of floats, stride apart; else NULL */
+    int64_t stride;
+    float *scales; /* of int8; packed: [padded rows] */
+    int32_t *block_sums;
+} tfm__matrix;
+
+/* A linear map: x w^T + bias. */
+typedef struct tfm__linear {
+    tfm__matrix w;
+    const float *bias;        /* [w.rows]; NULL: none */
+    struct tfm__linear *next; /* of those that the loader packs */
+} tfm__linear;
+
+/* ---- sizes ---- */
+
+static int64_t tfm__panels(int64_t rows) { return (rows + TFM__PANEL - 1) / TFM__PANEL; }
+static int64_t tfm__blocks(int64_t columns) { return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES; }
+
+/* A group of columns of one row. */
+static int64_t tfm__group_bytes(const tfm__type *type) { return type->bits * type->k_group / 8; }
+
+static int64_t tfm__groups(const tfm__type *type, int64_t columns) {
+    return (columns + type->k_group - 1) / type->k_group;
+}
+static int64_t tfm__panel_bytes(tfm_weight_type type, int64_t columns) {
+    const tfm__type *t = &tfm__types[type];
+    return TFM__PANEL * tfm__groups(t, columns) * tfm__group_bytes(t);
+}
+static int64_t tfm__packed_bytes(tfm_weight_type type, int64_t rows, int64_t columns) {
+    return tfm__panels(rows) * tfm__panel_bytes(type, columns);
+}
+
+/* Of scales and block sums. */
+static int64_t tfm__padded_rows(int64_t rows) {
+    return (tfm__panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
+}
+
+/* Floats that tfm__pack needs while it works: 16 rows as elements, and one as floats. */
+static int64_t tfm__pack_scratch(int64_t columns) {
+    return (TFM__PANEL + 1) * columns + TFM__PANEL;
+}
+
+/* ---- panels ---- */
+
+/* Panel i, from its column k on, a multiple of the group. */
+static unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
+    const tfm__type *type = &tfm__types[w->type];
+    unsigned char *panel = w->tail && i == w->rows / TFM__PANEL
+                               ? w->tail
+                               : w->data + i * tfm__panel_bytes(w->type, w->columns);
+    return panel + k / type->k_group * TFM__PANEL * tfm__group_bytes(type);
+}
+
+/* The groups of n rows, which lie step bytes apart in each, side by side. */
+static void tfm__interleave(unsigned char *panel, const unsigned char *const *rows, int n,
+                            int64_t groups, int64_t bytes, int64_t step) {
+    int64_t g;
+    int r;
+    if (bytes == 2)
+        for (g = 0; g < groups; g++)
+            for (r = 0; r < n; r++) memcpy(panel + 2 * (g * TFM__PANEL + r), rows[r] + g * step, 2);
+    else
+        for (g = 0; g < groups; g++)
+            for (r = 0; r < n; r++) memcpy(panel + 4 * (g * TFM__PANEL + r), rows[r] + g * step, 4);
+}
+
+/* Panel i of rows whose groups lie step bytes apart; where there are fewer than 16, zeros. */
+static void tfm__pack_panel(const tfm__matrix *w, int64_t i, const unsigned char *const *rows,
+                            int64_t step) {
+    const tfm__type *type = &tfm__types[w->type];
+    int n = (int)tfm__min(TFM__PANEL, w->rows - i * TFM__PANEL);
+    unsigned char *panel = tfm__panel(w, i, 0);
+    if (n < TFM__PANEL) memset(panel, 0, (size_t)tfm__panel_bytes(w->type, w->columns));
+    tfm__interleave(panel, rows, n, tfm__groups(type, w->columns), tfm__group_bytes(type), step);
+}
+
+/* Row i as floats, whatever the form. */
+static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
+    const tfm__type *type = &tfm__types[w->type];
+    int64_t k, n;
+    if (w->floats) {
+        memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
+        return;
+    }
+    if (!w->type)
+        tfm__widen(row, w->data + i * tfm__dtypes[w->dtype].bits / 8 * w->columns, w->dtype,
+                   w->columns);
+    else {
+        unsigned char some[256]; /* of the row, without the others */
+        int64_t bytes = tfm__group_bytes(type), most = 256 * 8 / type->bits, g;
+        const unsigned char *from = tfm__panel(w, i / TFM__PANEL, 0) + i % TFM__PANEL * bytes;
+        for (k = 0; k < w->columns; k += n) {
+            n = tfm__min(most, w->columns - k);
+            for (g = 0; g < tfm__groups(type, n); g++, from += TFM__PANEL * bytes)
+                memcpy(some + g * bytes, from, (size_t)bytes);
+            type->unpack(row + k, some, n);
+        }
+    }
+    if (w->scales)
+        for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
+}
+
+/* Attention's keys [n, columns], stride floats apart, packed into to. */
+static void tfm__pack_rows(tfm__matrix *w, const float *rows, int64_t stride, float *to) {
+    const unsigned char *panel[TFM__PANEL];
+    int64_t i, r;
+    w->type = TFM_WEIGHTS_F32, w->data = (unsigned char *)to;
+    for (i = 0; i < w->rows; i += TFM__PANEL) {
+        for (r = 0; r < TFM__PANEL && i + r < w->rows; r++)
+            panel[r] = (const unsigned char *)(rows + (i + r) * stride);
+        tfm__pack_panel(w, i / TFM__PANEL, panel, sizeof(float));
+    }
+}
+
+/* Its values [columns, rows], which are summed up row by row, likewise: w is their transpose. */
+static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t stride, float *to) {
+    int64_t i, s;
+    w->type = TFM_WEIGHTS_F32, w->data = (unsigned char *)to;
+    for (i = 0; i < w->rows; i += TFM__PANEL)
+        for (s = 0; s < w->columns; s++, to += TFM__PANEL) {
+            size_t some = (size_t)tfm__min(TFM__PANEL, w->rows - i);
+            if (some < TFM__PANEL) memset(to, 0, TFM__PANEL * sizeof *to);
+            memcpy(to, values + s * stride + i, some * sizeof *to);
+        }
+}
+
+/* ---- packing a model's matrices ---- */
+
+/* What the loader says about all of them. */
+typedef struct tfm__packer {
+    const tfm__kernels *kernels;
+    tfm__pool *pool;         /* of what is packed */
+    tfm_weight_type weights; /* wanted */
+    int in_place;            /* F32 stays in rows */
+    int is_ours;             /* panels may take the place of rows */
+    void *scratch;           /* tfm__pack_scratch floats */
+    tfm_error *err;
+} tfm__packer;
+
+/* Little-endian, aligned F32 on such a machine: the bytes are the floats. */
+static int tfm__are_floats(const void *data, tfm_dtype dtype) {
+    static const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && first == 1;
+}
+
+/* Rows of floats: where they lie, or a copy. */
+static tfm_status tfm__keep_rows(const tfm__packer *p, tfm__matrix *w) {
+    void *memory = w->data;
+    int64_t i;
+    if (!tfm__are_floats(w->data, w->dtype)) {
+        TFM__TRY(tfm__pool_take(p->pool, w->rows * w->columns, sizeof(float), &memory, p->err));
+        for (i = 0; i < w->rows; i++) tfm__unpack_row(w, i, (float *)memory + i * w->columns);
+    }
+    w->floats = (const float *)memory, w->stride = w->columns;
+    w->scales = NULL;
+    return TFM_OK;
+}
+
+/* The sum of n int8, at most 1024 of them: eight at a time, in four sums of 16 bits, each element
+   128 too large. */
+static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
+    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
+    uint64_t sums = 0, eight;
+    int32_t sum = 0;
+    int64_t i;
+    for (i = 0; i + 8 <= n; i += 8) {
+        memcpy(&eight, bytes + i, 8);
+        eight ^= flip;
+        sums += (eight & low) + (eight >> 8 & low);
+    }
+    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
+          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
+    for (; i < n; i++) sum += (signed char)bytes[i];
+    return sum;
+}
+
+/* Row i's block sums. */
+static void tfm__set_block_sums(const tfm__matrix *w, const unsigned char *row, int64_t i,
+                                int zero_point) {
+    int64_t padded = tfm__padded_rows(w->rows), k;
+    for (k = 0; k < w->columns; k += 1024)
+        w->block_sums[k / TFM__X_BYTES * padded + i] +=
+            zero_point * tfm__sum_int8(row + k, tfm__min(1024, w->columns - k));
+}
+
+/* Zeroed memory for what stands beside int8. */
+static tfm_status tfm__take_scales(const tfm__packer *p, tfm__matrix *w) {
+    int64_t padded = tfm__padded_rows(w->rows), sums = padded * tfm__blocks(w->columns);
+    TFM__TRY(TFM__NEW(p->pool, padded, &w->scales, p->err));
+    memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
+    if (!p->kernels->zero_point) return TFM_OK;
+    TFM__TRY(TFM__NEW(p->pool, sums, &w->block_sums, p->err));
+    memset(w->block_sums, 0, (size_t)sums * sizeof *w->block_sums);
+    return TFM_OK;
+}
+
+/* The type that a matrix is packed as: what is wanted, or the file's; F32 where these kernels have
+   no tiles for it. */
+static tfm_weight_type tfm__type_for(const tfm__packer *p, const tfm__matrix *w) {
+    int type = (int)p->weights;
+    for (; !type || (!p->weights && tfm__types[type].dtype != w->dtype);) type++;
+    return p->kernels->tiles[type] ? (tfm_weight_type)type : TFM_WEIGHTS_F32;
+}
+
+/* Packs a matrix whose rows are as the file has them. */
+static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
+    const tfm__matrix from = *w;
+    const tfm__type *type;
+    int64_t row_bytes, panel_bytes, panels = tfm__panels(w->rows), full = w->rows / TFM__PANEL;
+    int64_t i, r;
+    unsigned char *rows = (unsigned char *)p->scratch;
+    float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
+    void *memory = NULL;
+    int same, in_place;
+    w->type = tfm__type_for(p, w), type = &tfm__types[w->type];
+#ifdef TRANSFORMER_BLAS
+    in_place = 1;
+#else
+    in_place = p->in_place;
+#endif
+    if (w->type == TFM_WEIGHTS_F32 && in_place) {
+        w->type = TFM_WEIGHTS_AS_STORED;
+        return tfm__keep_rows(p, w);
+    }
+    row_bytes = tfm__groups(type, w->columns) * tfm__group_bytes(type);
+    panel_bytes = tfm__panel_bytes(w->type, w->columns);
+    same = type->dtype == from.dtype &&
+           (from.dtype != TFM_F32 || tfm__are_floats(from.data, TFM_F32));
+    /* panels may take the place of their own rows, if these are whole groups */
+    in_place = same && p->is_ours && w->columns % type->k_group == 0;
+    if (!in_place || panels > full) {
+        TFM__TRY(
+            tfm__pool_take(p->pool, in_place ? 1 : panels, (size_t)panel_bytes, &memory, p->err));
+        if (in_place) w->tail = (unsigned char *)memory;
+        else w->data = (unsigned char *)memory;
+    }
+    w->scales = NULL;
+    if (type->has_scales) TFM__TRY(tfm__take_scales(p, w));
+    for (i = 0; i < panels; i++) {
+        const unsigned char *panel[TFM__PANEL];
+        for (r = 0; r < TFM__PANEL && i * TFM__PANEL + r < w->rows; r++) {
+            int64_t row = i * TFM__PANEL + r, bytes = w->columns * type->bits / 8;
+            unsigned char *to = rows + r * row_bytes;
+            float scale = from.scales ? from.scales[row] : 0.0f;
+            if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
+            else {
+                tfm__unpack_row(&from, row, floats);
+                type->pack(p->kernels, to, floats, w->columns, &scale);
+            }
+            memset(to + bytes, 0, (size_t)(row_bytes - bytes));
+            panel[r] = to;
+            if (w->scales) w->scales[row] = scale;
+            if (w->block_sums) tfm__set_block_sums(w, to, row, p->kernels->zero_point);
+        }
+        tfm__pack_panel(w, i, panel, tfm__group_bytes(type));
+    }
+    return TFM_OK;
+}
+
+/* ---- some rows of a matrix: a shortlist of the output projection ---- */
+
+/* Memory for n rows of w. */
+static tfm_status tfm__take_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n, tfm__matrix *to,
+                                 tfm_error *err) {
+    int64_t padded = tfm__padded_rows(n);
+    *to = *w;
+    to->rows = n, to->tail = NULL, to->stride = w->columns;
+    if (w->floats) return TFM__TAKE(arena, n, w->columns, &to->floats, err);
+    TFM__TRY(
+        TFM__TAKE(arena, tfm__panels(n), tfm__panel_bytes(w->type, w->columns), &to->data, err));
+    if (w->scales) TFM__TRY(TFM__TAKE(arena, padded, 1, &to->scales, err));
+    if (w->block_sums)
+        TFM__TRY(TFM__TAKE(arena, padded, tfm__blocks(w->columns), &to->block_sums, err));
+    return TFM_OK;
+}
+
+/* The rows ids [n] of w, into memory for as many or more. */
+static void tfm__gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_t *ids, int64_t n) {
+    const tfm__type *type = &tfm__types[w->type];
+    int64_t bytes = tfm__group_bytes(type), padded = tfm__padded_rows(n), i, k;
+    to->rows = n;
+    for (i = 0; w->floats && i < n; i++)
+        memcpy((float *)(uintptr_t)to->floats + i * w->columns, w->floats + ids[i] * w->stride,
+               (size_t)w->columns * sizeof(float));
+    if (w->floats) return;
+    for (i = 0; i < n; i += TFM__PANEL) {
+        const unsigned char *rows[TFM__PANEL];
+        for (k = 0; k < TFM__PANEL && i + k < n; k++)
+            rows[k] = tfm__panel(w, ids[i + k] / TFM__PANEL, 0) + ids[i + k] % TFM__PANEL * bytes;
+        tfm__pack_panel(to, i / TFM__PANEL, rows, TFM__PANEL * bytes);
+    }
+    if (to->scales) memset(to->scales, 0, (size_t)padded * sizeof *to->scales);
+    for (i = 0; to->scales && i < n; i++) to->scales[i] = w->scales[ids[i]];
+    for (k = 0; to->block_sums && k < tfm__blocks(w->columns); k++) {
+        int32_t *sums = to->block_sums + k * padded;
+        memset(sums, 0, (size_t)padded * sizeof *sums);
+        for (i = 0; i < n; i++) sums[i] = w->block_sums[k * tfm__padded_rows(w->rows) + ids[i]];
+    }
+}
+
+/* ---- products ---- */
+
+/* y = activation(x w^T + bias); y's columns may be some of w's rows, from first on. */
+typedef struct tfm__product {
+    tfm__rows y, x;
+    const tfm__linear *w;
+    int64_t first;  /* a multiple of 16 */
+    int activation; /* a tfm_activation, or -1 */
+} tfm__product;
+
+static tfm__product tfm__product_of(const tfm__rows *y, const tfm__rows *x, const tfm__linear *w) {
+    tfm__product p;
+    p.y = *y, p.x = *x, p.w = w, p.first = 0, p.activation = -1;
+    return p;
+}
 
 /* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
 static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x, const float *w,
@@ -3457,260 +3934,178 @@ static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x,
     }
 }
 
-/* y[m, n] = sum_k x[m, k] w[n, k] + bias[n]; bias may be NULL. */
-static void tfm__matmul(const tfm__kernels *kernels, float *y, int64_t y_stride, const float *x,
-                        int64_t x_stride, int64_t M, const float *w, int64_t w_stride, int64_t N,
-                        int64_t K, const float *bias) {
-    int64_t n, m;
-    TFM_COUNT(2 * M * N * K);
-    if (M <= 0 || N <= 0) return;
+/* One block of rows of x by rows of floats: dot products. */
+static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *p) {
+    const tfm__matrix *w = &p->w->w;
+    const float *first = w->floats + p->first * w->stride;
+    const float *bias = p->w->bias ? p->w->bias + p->first : NULL;
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, m, n;
+    int i;
 #ifdef TRANSFORMER_BLAS
     if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f, x,
-                    (int)tfm__max(x_stride, K), w, (int)tfm__max(w_stride, K), 0.0f, y,
-                    (int)tfm__max(y_stride, N));
-        for (m = 0; bias && m < M; m++) kernels->add(y + m * y_stride, bias, N);
-        return;
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f,
+                    p->x.data, (int)tfm__max(p->x.sl, K), first, (int)tfm__max(w->stride, K), 0.0f,
+                    p->y.data, (int)tfm__max(p->y.sl, N));
+        M = 0;
     }
 #endif
-    if (M < 4) {
-        for (m = 0; m < M; m++)
-            tfm__dot_rows(kernels, y + m * y_stride, x + m * x_stride, w, w_stride, N, K);
-    } else {
-        for (n = 0; n < N; n += 4)
-            for (m = 0; m < M; m += 4) {
-                const float *xs[4], *ws[4];
-                float sums[16];
-                int i;
-                for (i = 0; i < 4; i++) {
-                    xs[i] = x + tfm__min(m + i, M - 1) * x_stride;
-                    ws[i] = w + tfm__min(n + i, N - 1) * w_stride;
-                }
-                kernels->dots_4x4(xs, ws, K, sums);
-                for (i = 0; i < tfm__min(4, M - m); i++)
-                    memcpy(y + (m + i) * y_stride + n, sums + 4 * i,
-                           (size_t)tfm__min(4, N - n) * sizeof *y);
+    for (m = 0; M < 4 && m < M; m++)
+        tfm__dot_rows(kernels, tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N,
+                      K);
+    for (n = 0; M >= 4 && n < N; n += 4)
+        for (m = 0; m < M; m += 4) {
+            const float *xs[4], *ws[4];
+            float sums[16];
+            for (i = 0; i < 4; i++) {
+                xs[i] = tfm__row(&p->x, 0, tfm__min(m + i, M - 1));
+                ws[i] = first + tfm__min(n + i, N - 1) * w->stride;
             }
-    }
-    for (m = 0; bias && m < M; m++) kernels->add(y + m * y_stride, bias, N);
-}
-
-/* ---- matrices of a model ---- */
-
-/* Bytes of n elements. */
-static int64_t tfm__element_bytes(tfm_dtype dtype, int64_t n) {
-    return tfm__dtypes[dtype].bits / 8 * n;
-}
-
-/* Columns as a panel has them: bytes go by fours. */
-static int64_t tfm__panel_columns(const tfm__matrix *w) {
-    return w->dtype == TFM_I8 ? (w->columns + 3) / 4 * 4 : w->columns;
-}
-
-/* Scales and offsets of rows: whole panels, and some more, which the last tile may read. */
-static int64_t tfm__filled_rows(int64_t rows) {
-    return ((rows + TFM__LANES - 1) / TFM__LANES + TFM__MOST_PANELS) * TFM__LANES;
-}
-
-/* Panel i, from its column k on (bytes: a multiple of 4). */
-static const unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
-    int64_t column = tfm__element_bytes(w->dtype, TFM__LANES);
-    const unsigned char *panel = w->tail && i == w->rows / TFM__LANES
-                                     ? w->tail
-                                     : w->data + i * column * tfm__panel_columns(w);
-    return panel + k * column;
-}
-
-/* n rows of K elements of size bytes, stride bytes apart, to a panel; bytes go by fours. The rows
-   that are missing are zero already. */
-static void tfm__fill_panel(unsigned char *panel, const unsigned char *rows, int64_t stride,
-                            int64_t n, int64_t K, int64_t size) {
-    int64_t k, r;
-    if (size == 1) {
-        for (k = 0; k < K; k += 4)
-            for (r = 0; r < n; r++) {
-                unsigned char *to = panel + (k / 4 * TFM__LANES + r) * 4;
-                if (k + 4 <= K) memcpy(to, rows + r * stride + k, 4);
-                else memcpy(to, rows + r * stride + k, (size_t)(K - k));
-            }
-    } else if (size == 2) {
-        for (k = 0; k < K; k++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 2 * (k * TFM__LANES + r), rows + r * stride + 2 * k, 2);
-    } else {
-        for (k = 0; k < K; k++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 4 * (k * TFM__LANES + r), rows + r * stride + 4 * k, 4);
-    }
-}
-
-/* Row i as floats. */
-static void tfm__matrix_row(const tfm__matrix *w, int64_t i, float *row) {
-    int64_t size = tfm__element_bytes(w->dtype, 1), k;
-    if (w->is_native) memcpy(row, w->data + i * size * w->columns, (size_t)(size * w->columns));
-    else if (!w->in_panels) tfm__widen(row, w->data + i * size * w->columns, w->dtype, w->columns);
-    else if (w->dtype == TFM_I8)
-        for (k = 0; k < w->columns; k++)
-            tfm__widen(row + k,
-                       tfm__panel(w, i / TFM__LANES, k / 4 * 4) + i % TFM__LANES * 4 + k % 4,
-                       TFM_I8, 1);
-    else
-        for (k = 0; k < w->columns; k++)
-            tfm__widen(row + k, tfm__panel(w, i / TFM__LANES, k) + i % TFM__LANES * size, w->dtype,
-                       1);
-    if (w->scales)
-        for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
-}
-
-/* y = x w^T + bias for M rows of x and w's rows first .. first + N, first a multiple of 16; then
-   the activation, if any. */
-typedef struct tfm__product {
-    float *y;
-    const float *x;
-    int64_t y_stride, x_stride, M, first, N;
-    const tfm__matrix *w;
-    const float *bias; /* at first; NULL: none */
-    int activation;    /* a tfm_activation, or -1 */
-} tfm__product;
-
-/* What a row's numbers are multiplied by to become bytes; the sizes of its scale are kept. */
-static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64_t K,
-                              float *scale) {
-    float largest = kernels->absmax(x, K);
-    *scale = largest / 127.0f;
-    return largest > 0 ? 127.0f / largest : 0.0f;
-}
-
-/* Bytes in rows, in blocks of columns as the tiles take them: what the tiles of bytes compute. */
-static void tfm__multiply_int8(const tfm__kernels *kernels, const tfm__product *p) {
-    signed char bytes[TFM__X_BYTES + 64];
-    int64_t K = p->w->columns, m, n, k, k0;
-    TFM_COUNT(2 * p->M * p->N * K);
-    for (m = 0; m < p->M; m++) {
-        const float *x = p->x + m * p->x_stride;
-        float *y = p->y + m * p->y_stride, scale;
-        float factor = tfm__int8_factor(kernels, x, K, &scale);
-        for (k0 = 0; k0 < K; k0 += TFM__X_BYTES) {
-            int64_t count = tfm__min(TFM__X_BYTES, K - k0);
-            kernels->quantize((unsigned char *)bytes, x + k0, factor, 0, count);
-            for (n = 0; n < p->N; n++) {
-                const signed char *w = (const signed char *)p->w->data + (p->first + n) * K + k0;
-                int32_t sum = 0;
-                float v;
-                for (k = 0; k < count; k++) sum += bytes[k] * w[k];
-                v = (float)sum * (scale * p->w->scales[p->first + n]);
-                y[n] = k0 ? y[n] + v : v;
-            }
+            kernels->dots_4x4(xs, ws, K, sums);
+            for (i = 0; i < tfm__min(4, M - m); i++)
+                memcpy(tfm__row(&p->y, 0, m + i) + n, sums + 4 * i,
+                       (size_t)tfm__min(4, N - n) * sizeof(float));
         }
-        if (p->bias) kernels->add(y, p->bias, p->N);
+    for (m = 0; m < p->x.L; m++) {
+        if (bias) kernels->add(tfm__row(&p->y, 0, m), bias, N);
+        if (p->activation >= 0)
+            kernels->activate(tfm__row(&p->y, 0, m), N, (tfm_activation)p->activation);
     }
 }
 
-/* Rows of x as a tile wants them: side by side, a block of columns of each. */
-static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int64_t m, int rows,
-                        int64_t k, int64_t count, const float *factors, float *block) {
-    int r;
-    for (r = 0; r < rows; r++) {
-        const float *x = p->x + (m + r) * p->x_stride + k;
-        float *to = block + r * (TFM__X_STRIDE / 4);
-        if (factors)
-            kernels->quantize((unsigned char *)to, x, factors[r], kernels->zero_point, count);
-        else memcpy(to, x, (size_t)count * sizeof *x);
-    }
+/* n columns of a row of x as a tile wants them. factor: of int8, NULL: floats. */
+static void tfm__take_x(const tfm__kernels *kernels, float *to, const float *x, int64_t n,
+                        const float *factor) {
+    if (factor) {
+        unsigned char *q = (unsigned char *)to;
+        kernels->quantize(q, x, *factor, kernels->zero_point, n);
+        for (; n % 4; n++) q[n] = 0; /* as far as the tile reads */
+    } else memcpy(to, x, (size_t)n * sizeof *x);
 }
 
-/* A tile of which only so many columns are wanted: at the edge it has a place of its own. */
-static void tfm__run_tile(const tfm__tiling *tiling, int type, const tfm__tile *t,
-                          int64_t columns) {
-    enum { WIDTH = TFM__MOST_PANELS * TFM__LANES, MOST = (int)TFM__X_ROWS * WIDTH };
+/* A tile at the edge, of which only so many columns are wanted: it has room of its own. */
+static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t columns) {
+    enum { WIDTH = TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__X_ROWS * WIDTH };
     float y[MOST], bias[WIDTH];
     size_t bytes = (size_t)columns * sizeof *y;
     tfm__tile edge = *t;
     int r;
-    if (columns >= tiling->panels * TFM__LANES) {
-        tiling->run[type](t);
-        return;
-    }
     memset(y, 0, sizeof y);
     memset(bias, 0, sizeof bias);
     edge.y = y, edge.y_stride = WIDTH;
     if (t->bias) edge.bias = (float *)memcpy(bias, t->bias, bytes);
     for (r = 0; r < tiling->rows && !t->begins; r++)
         memcpy(y + r * WIDTH, t->y + r * t->y_stride, bytes);
-    tiling->run[type](&edge);
+    tiling->run(&edge);
     for (r = 0; r < tiling->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* A chunk of rows of x by a chunk of panels of w, which stay in the cache, block by block of
-   columns. */
-static void tfm__multiply_panels(const tfm__kernels *kernels, const tfm__product *p, int64_t m0,
-                                 int64_t m1, int64_t n0, int64_t n1, const float *factors,
-                                 const float *scales) {
-    const tfm__matrix *w = p->w;
-    const int is_bytes = w->dtype == TFM_I8;
-    const int type = w->dtype == TFM_F16 ? 1 : w->dtype == TFM_BF16 ? 2 : 0;
-    int64_t K = w->columns, step = is_bytes ? TFM__X_BYTES : TFM__X_BYTES / 4, k, m, n;
-    int64_t panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
-    float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
+/* Aims a tile at row m and column n of y, from column k of w on; next: where the next one begins. */
+static void tfm__aim_tile(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
+                          int64_t next) {
+    const tfm__matrix *w = &p->w->w;
+    int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__panels(w->rows) - 1;
+    int i;
+    for (i = 0; i < TFM__MOST_PANELS; i++) t->w[i] = tfm__panel(w, tfm__min(panel + i, last), k);
+    t->ahead = tfm__panel(w, (p->first + next) / TFM__PANEL, k);
+    t->y = tfm__row(&p->y, 0, m) + n;
+    t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
+    if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
+    if (w->block_sums)
+        t->block_sums = w->block_sums + k / TFM__X_BYTES * tfm__padded_rows(w->rows) +
+                        panel * TFM__PANEL;
+}
+
+/* One block of rows of x by packed weights: a chunk of rows by a chunk of panels, which stay in the
+   cache together, block by block of columns, tile by tile. */
+static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product *p) {
+    const tfm__matrix *w = &p->w->w;
+    const int is_int8 = w->scales != NULL;
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, step = TFM__X_BYTES / (is_int8 ? 1 : 4), wide;
+    int64_t m0, m1, n0, n1, m, n, k, r;
+    float block[TFM__X_ROWS * TFM__X_STRIDE / 4], factors[TFM__X_CHUNK], scales[TFM__X_CHUNK];
     tfm__tile t;
-    /* one row needs no place of its own, and so no blocks */
-    int in_place = p->M == 1 && !is_bytes;
-    if (in_place) step = K;
+    /* panels of one block of columns that fit the cache, by fours */
+    wide = TFM__W_CHUNK / tfm__panel_bytes(w->type, tfm__max(1, tfm__min(K, step)));
+    wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
     memset(&t, 0, sizeof t);
-    t.y_stride = p->y_stride;
-    for (k = 0; k < K || k == 0; k += step) {
-        const tfm__tiling *tiling = is_bytes ? kernels->bytes : kernels->floats;
-        t.K = tfm__min(step, K - k), t.begins = k == 0;
-        t.ahead_stride = tfm__element_bytes(w->dtype, TFM__LANES * tfm__panel_columns(w));
-        for (m = m0; m < m1; m += tiling->rows) {
-            while (tiling->rows > m1 - m) tiling++;
-            t.x = block;
-            if (in_place) t.x = p->x;
-            else
-                tfm__take_x(kernels, p, m, tiling->rows, k, t.K, factors ? factors + m - m0 : NULL,
-                            block);
-            t.x_scales = scales ? scales + m - m0 : NULL;
-            for (n = n0; n < n1; n += tiling->panels * TFM__LANES) {
-                int64_t panel = (p->first + n) / TFM__LANES, next = n + tiling->panels * TFM__LANES;
-                int i;
-                for (i = 0; i < TFM__MOST_PANELS; i++)
-                    t.w[i] = tfm__panel(w, tfm__min(panel + i, panels - 1), k);
-                if (next >= n1) next = m + tiling->rows < m1 ? n0 : n1 < p->N ? n1 : n0;
-                t.ahead = tfm__panel(w, (p->first + next) / TFM__LANES, k);
-                t.y = p->y + m * p->y_stride + n;
-                t.bias = p->bias && k + step >= K ? p->bias + n : NULL;
-                if (is_bytes) {
-                    int64_t filled = tfm__filled_rows(w->rows);
-                    t.w_scales = w->scales + panel * TFM__LANES;
-                    t.offsets = w->offsets + k / TFM__X_BYTES * filled + panel * TFM__LANES;
+    t.y_stride = p->y.sl, t.x = block, t.x_scales = scales;
+    t.ahead_stride = tfm__panel_bytes(w->type, K);
+    if (M == 1 && !is_int8) t.x = p->x.data, step = tfm__max(1, K); /* one row is read in place */
+    for (m0 = 0; m0 < M; m0 = m1) {
+        m1 = tfm__min(M, m0 + TFM__X_CHUNK);
+        for (m = m0; is_int8 && m < m1; m++)
+            factors[m - m0] = tfm__int8_factor(kernels, tfm__row(&p->x, 0, m), K, &scales[m - m0]);
+        for (n0 = 0; n0 < N; n0 = n1) {
+            n1 = tfm__min(N, n0 + wide);
+            for (k = 0; k < K || k == 0; k += step) {
+                const tfm__tiling *tiling = kernels->tiles[w->type];
+                t.K = tfm__min(step, K - k), t.begins = k == 0;
+                for (m = m0; m < m1; m += tiling->rows) {
+                    while (tiling->rows > m1 - m) tiling++;
+                    for (r = 0; r < tiling->rows && t.x == block; r++)
+                        tfm__take_x(kernels, block + r * (TFM__X_STRIDE / 4),
+                                    tfm__row(&p->x, 0, m + r) + k, t.K,
+                                    is_int8 ? &factors[m - m0 + r] : NULL);
+                    t.x_scales = scales + (m - m0);
+                    for (n = n0; n < n1;) {
+                        int64_t at = n, next = n += tiling->panels * TFM__PANEL;
+                        if (next >= n1) next = m + tiling->rows < m1 ? n0 : n1 < N ? n1 : n0;
+                        tfm__aim_tile(&t, p, m, at, k, next);
+                        if (n <= n1) tiling->run(&t);
+                        else tfm__run_edge(tiling, &t, n1 - at);
+                    }
                 }
-                tfm__run_tile(tiling, type, &t, n1 - n);
             }
+            for (m = m0; p->activation >= 0 && m < m1; m++)
+                kernels->activate(tfm__row(&p->y, 0, m) + n0, n1 - n0,
+                                  (tfm_activation)p->activation);
         }
     }
 }
 
-static void tfm__multiply(const tfm__kernels *kernels, const tfm__product *p) {
-    const tfm__matrix *w = p->w;
-    int64_t K = w->columns, step = TFM__X_BYTES / (w->dtype == TFM_I8 ? 1 : 4), m, n, i, wide;
-    TFM_COUNT(2 * p->M * p->N * K);
-    /* panels of one block of columns that fit the cache, by fours */
-    wide = TFM__W_CHUNK / tfm__element_bytes(w->dtype, TFM__LANES * tfm__max(1, tfm__min(K, step)));
-    wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__LANES;
-    for (m = 0; m < p->M; m += TFM__X_CHUNK) {
-        int64_t m1 = tfm__min(p->M, m + TFM__X_CHUNK);
-        float factors[TFM__X_CHUNK], scales[TFM__X_CHUNK];
-        for (i = m; w->dtype == TFM_I8 && i < m1; i++)
-            factors[i - m] = tfm__int8_factor(kernels, p->x + i * p->x_stride, K, &scales[i - m]);
-        for (n = 0; n < p->N; n += wide) {
-            int64_t n1 = tfm__min(p->N, n + wide);
-            tfm__multiply_panels(kernels, p, m, m1, n, n1, w->dtype == TFM_I8 ? factors : NULL,
-                                 w->dtype == TFM_I8 ? scales : NULL);
-            for (i = m; p->activation >= 0 && i < m1; i++)
-                kernels->activate(p->y + i * p->y_stride + n, n1 - n,
-                                  (tfm_activation)p->activation);
-        }
+/* Products of the same x, each cut by columns into the same number of parts. */
+typedef struct tfm__products {
+    const tfm__team *team;
+    const tfm__product *all;
+    int64_t parts;
+} tfm__products;
+
+static void tfm__multiply_part(void *context, int32_t part) {
+    const tfm__products *products = (const tfm__products *)context;
+    const tfm__kernels *kernels = products->team->kernels;
+    tfm__product p = products->all[part / products->parts];
+    int64_t panels = tfm__panels(p.y.D), i = part % products->parts, b;
+    int64_t first = i * panels / products->parts * TFM__PANEL;
+    int64_t end = tfm__min((i + 1) * panels / products->parts * TFM__PANEL, p.y.D);
+    if (first >= end || p.x.L < 1) return;
+    p.first += first, p.y.data += first, p.y.D = end - first;
+    TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
+    /* where all rows lie evenly, it is one product over all blocks, so that w is read once */
+    if (p.x.sb == p.x.L * p.x.sl && p.y.sb == p.x.L * p.y.sl) p.x.L *= p.x.B, p.x.B = 1;
+    for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb)
+        if (!p.w->w.type) tfm__multiply_rows(kernels, &p);
+        else tfm__multiply_packed(kernels, &p);
+}
+
+enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
+
+/* Up to three products of the same x at once, in parts where that pays. */
+static void tfm__multiply(const tfm__team *team, const tfm__product *products, int n) {
+    tfm__products job;
+    int32_t i;
+    job.team = team, job.all = products, job.parts = 1;
+#ifndef TRANSFORMER_BLAS
+    if (team->n > 1) {
+        const tfm__rows *x = &products->x;
+        int64_t operations = 2 * x->B * x->L * x->D * products->y.D;
+        if (operations >= TFM__WORTH_SHARING)
+            job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
     }
+#endif
+    n *= (int)job.parts;
+    if (team->n > 1) tfm__parallel_for(team, tfm__multiply_part, &job, n);
+    else
+        for (i = 0; i < n; i++) tfm__multiply_part(&job, i);
 }
 
 /* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf,
@@ -3729,7 +4124,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
 }
 
 /* >>positions =====================================================================================
-   14. POSITIONAL ENCODINGS
+   15. POSITIONAL ENCODINGS
    One column at a time, since a column has one frequency. Where PyTorch code rounds to float (the
    exponent, the frequency, the angle), so does this, unless double_angles says otherwise: at large
    positions that rounding is larger than 1e-5, and a trained model has seen it.
@@ -3822,14 +4217,14 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 }
 
 /* >>modules =======================================================================================
-   15. NORM, LINEAR, SOFTMAX, FEED-FORWARD
+   16. NORM, LINEAR, SOFTMAX, FEED-FORWARD
    tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
    The stacks (>>stack) call the computations alone, after one check of all weights.
    ============================================================================================== */
 
 /* Row by row; out may be x. */
-static void tfm__norm(const tfm__rows *out, const tfm__rows *x, const tfm_norm_weights *w) {
-    const tfm__kernels *kernels = tfm__kernels_here();
+static void tfm__norm(const tfm__kernels *kernels, const tfm__rows *out, const tfm__rows *x,
+                      const tfm_norm_weights *w) {
     int64_t b, l;
     TFM_PART(NORM);
     for (b = 0; b < x->B; b++)
@@ -3867,120 +4262,55 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
     memset(&plain, 0, sizeof plain);
     if (!weights) weights = &plain;
     TFM__TRY(tfm__check_norm(weights, "norm", from.D, err));
-    tfm__norm(&to, &from, weights);
+    tfm__norm(tfm__kernels_here(), &to, &from, weights);
     return TFM_OK;
 }
 
-/* out = activation(x weight^T + bias); activation -1: none. */
-typedef struct tfm__linear_job {
-    const tfm__rows *out, *x;
-    const tfm_linear_weights *w;
-    int activation;
-} tfm__linear_job;
-
-/* Several maps, each cut by columns into the same number of parts. */
-typedef struct tfm__linear_jobs {
-    const tfm__linear_job *jobs;
-    int64_t parts;
-} tfm__linear_jobs;
-
-/* A model's matrix; NULL: a tensor of the caller's. */
-static const tfm__matrix *tfm__kept(const tfm_linear_weights *w) {
-    return w->weight.dtype == TFM__KEPT ? (const tfm__matrix *)w->weight.data : NULL;
-}
-
-/* M rows of x at even strides. */
-static void tfm__linear_rows(const tfm__kernels *kernels, const tfm__product *p,
-                             const tfm_linear_weights *w) {
-    const float *rows = (const float *)w->weight.data;
-    int64_t stride = w->weight.strides[0], m;
-    if (p->w && p->w->in_panels) {
-        tfm__multiply(kernels, p);
-        return;
-    }
-    if (p->w) rows = (const float *)(const void *)p->w->data, stride = p->w->columns;
-    if (p->w && p->w->dtype == TFM_I8) tfm__multiply_int8(kernels, p);
-    else
-        tfm__matmul(kernels, p->y, p->y_stride, p->x, p->x_stride, p->M, rows + p->first * stride,
-                    stride, p->N, w->weight.dims[1], p->bias);
-    for (m = 0; p->activation >= 0 && m < p->M; m++)
-        kernels->activate(p->y + m * p->y_stride, p->N, (tfm_activation)p->activation);
-}
-
-static void tfm__linear_part(void *context, int32_t part) {
-    const tfm__linear_jobs *all = (const tfm__linear_jobs *)context;
-    const tfm__linear_job *job = &all->jobs[part / all->parts];
-    const tfm__rows *x = job->x, *out = job->out;
-    const float *bias = (const float *)job->w->bias.data;
-    int64_t panels = (out->D + TFM__LANES - 1) / TFM__LANES, i = part % all->parts, b;
-    tfm__product p;
-    p.first = i * panels / all->parts * TFM__LANES;
-    p.N = tfm__min((i + 1) * panels / all->parts * TFM__LANES, out->D) - p.first;
-    if (p.N <= 0) return;
-    p.w = tfm__kept(job->w), p.bias = bias ? bias + p.first : NULL, p.activation = job->activation;
-    p.x_stride = x->sl, p.y_stride = out->sl;
-    /* where all rows lie evenly, it is one product over all blocks, so that w is read once */
-    p.M = x->sb == x->L * x->sl && out->sb == out->L * out->sl ? x->B * x->L : x->L;
-    for (b = 0; b < x->B && p.M > 0; b += p.M / x->L) {
-        p.x = tfm__row(x, b, 0), p.y = tfm__row(out, b, 0) + p.first;
-        tfm__linear_rows(tfm__kernels_here(), &p, job->w);
-    }
-}
-
-enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
-
-/* Up to three maps of the same x at once, in parts where that pays. */
-static void tfm__linears(const tfm__linear_job *jobs, int n, const tfm__team *team) {
-    tfm__linear_jobs all;
-    all.jobs = jobs, all.parts = 1;
-#ifndef TRANSFORMER_BLAS
-    if (team && team->n > 1) {
-        int64_t operations = 2 * jobs->x->B * jobs->x->L * jobs->x->D * jobs->out->D;
-        if (operations >= TFM__WORTH_SHARING)
-            all.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
-    }
-#endif
-    tfm__parallel_for(team, tfm__linear_part, &all, (int32_t)(n * all.parts));
-}
-
-static tfm__linear_job tfm__linear_of(const tfm__rows *out, const tfm__rows *x,
-                                      const tfm_linear_weights *w) {
-    tfm__linear_job job;
-    job.out = out, job.x = x, job.w = w, job.activation = -1;
-    return job;
+/* Who computes a module that was called by itself: one thread, with the kernels of this machine. */
+static tfm__team tfm__alone(void) {
+    tfm__team team;
+    memset(&team, 0, sizeof team);
+    team.kernels = tfm__kernels_here(), team.n = 1;
+    return team;
 }
 
 /* out = x weight^T + bias */
-static void tfm__linear(const tfm__rows *out, const tfm__rows *x, const tfm_linear_weights *w,
-                        const tfm__team *team) {
-    tfm__linear_job job = tfm__linear_of(out, x, w);
-    tfm__linears(&job, 1, team);
+static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
+                            const tfm__linear *w) {
+    tfm__product p = tfm__product_of(out, x, w);
+    tfm__multiply(team, &p, 1);
 }
 
-/* Checks that a linear takes in columns, and tells how many it gives. */
-static tfm_status tfm__check_linear(const tfm_linear_weights *w, const char *name, int64_t in,
-                                    int64_t *out, tfm_error *err) {
+/* Checks a caller's linear, which takes in columns, and sees it as the products do. */
+static tfm_status tfm__view_linear(const tfm_linear_weights *w, const char *name, int64_t in,
+                                   tfm__linear *view, tfm_error *err) {
     char part[64];
+    memset(view, 0, sizeof *view);
     tfm__format(part, sizeof part, "%s.weight", name);
-    if (!tfm__kept(w)) TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
     if (w->weight.dims[1] != in)
         return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", part, &w->weight,
                          in);
-    *out = w->weight.dims[0];
+    view->w.rows = w->weight.dims[0], view->w.columns = in;
+    view->w.floats = (const float *)w->weight.data, view->w.stride = w->weight.strides[0];
+    view->bias = (const float *)w->bias.data;
     tfm__format(part, sizeof part, "%s.bias", name);
-    return tfm__check_vector(&w->bias, part, *out, err);
+    return tfm__check_vector(&w->bias, part, view->w.rows, err);
 }
 
 TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
                               const tfm_linear_weights *weights, tfm_error *err) {
+    tfm__team team = tfm__alone();
     tfm_tensor expected;
+    tfm__linear linear;
     tfm__rows from, to;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
+    TFM__TRY(tfm__view_linear(weights, "linear", from.D, &linear, err));
     expected = *x;
-    TFM__TRY(tfm__check_linear(weights, "linear", from.D, &expected.dims[x->rank - 1], err));
+    expected.dims[x->rank - 1] = linear.w.rows;
     TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
-    tfm__linear(&to, &from, weights, NULL);
+    tfm__linear_run(&team, &to, &from, &linear);
     return TFM_OK;
 }
 
@@ -3996,23 +4326,30 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     return TFM_OK;
 }
 
+/* A feed-forward as the products see it. */
+typedef struct tfm__ffn {
+    tfm__linear linear1, linear2;
+    tfm_activation activation;
+} tfm__ffn;
+
 /* hidden: [rows of x, F]. */
-static void tfm__feed_forward(const tfm__rows *out, const tfm__rows *x, const tfm_ffn_weights *w,
-                              float *hidden, const tfm__team *team) {
-    tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.weight.dims[0]);
-    tfm__linear_job first = tfm__linear_of(&h, x, &w->linear1);
+static void tfm__feed_forward(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
+                              const tfm__ffn *w, float *hidden) {
+    tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows);
+    tfm__product first = tfm__product_of(&h, x, &w->linear1);
     first.activation = (int)w->activation;
     TFM_PART(FFN);
-    tfm__linears(&first, 1, team);
-    tfm__linear(out, &h, &w->linear2, team);
+    tfm__multiply(team, &first, 1);
+    tfm__linear_run(team, out, &h, &w->linear2);
 }
 
-/* What a feed-forward of width D needs. */
-static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error *err) {
-    int64_t F = 0, out = 0;
-    TFM__TRY(tfm__check_linear(&w->linear1, "linear1", D, &F, err));
-    TFM__TRY(tfm__check_linear(&w->linear2, "linear2", F, &out, err));
-    if (out != D)
+/* Checks a caller's feed-forward of width D. */
+static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *view,
+                                tfm_error *err) {
+    TFM__TRY(tfm__view_linear(&w->linear1, "linear1", D, &view->linear1, err));
+    TFM__TRY(tfm__view_linear(&w->linear2, "linear2", view->linear1.w.rows, &view->linear2, err));
+    view->activation = w->activation;
+    if (view->linear2.w.rows != D)
         return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
                          &w->linear2.weight, D);
     if ((int)w->activation < 0 || w->activation > TFM_GELU_SIGMOID)
@@ -4024,25 +4361,28 @@ static tfm_status tfm__check_ffn(const tfm_ffn_weights *w, int64_t D, tfm_error 
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err) {
+    tfm__team team = tfm__alone();
     tfm__rows from, to;
+    tfm__ffn ffn;
     tfm_arena all;
     float *hidden;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__check_ffn(weights, from.D, err));
+    TFM__TRY(tfm__view_ffn(weights, from.D, &ffn, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, from.B * from.L, weights->linear1.weight.dims[0], &hidden, err));
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, ffn.linear1.w.rows, &hidden, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) tfm__feed_forward(&to, &from, weights, hidden, NULL);
+    if (!scratch->measuring) tfm__feed_forward(&team, &to, &from, &ffn, hidden);
     return TFM_OK;
 }
 
 /* >>attention =====================================================================================
-   16. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
-   tfm__visible_keys and tfm__is_masked are where masks apply; tfm__attend is the only attention
-   loop there is. Public attention projects into scratch, sessions into caches; both end in
-   tfm__attend_cached. Relies on tfm__linear and the kernels.
+   17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
+   tfm__visible_keys and tfm__is_masked are where masks apply. Two loops attend: tfm__attend_head one
+   query at a time, over rows or the paths of a cache; tfm__attend_tiles many queries at once, with
+   keys and values packed, for encoders. Public attention projects into scratch, sessions into
+   caches; both end in tfm__attend_cached. Relies on the products of >>packed.
    ============================================================================================== */
 
 /* The mask that a helper fills, and where it fills it from. */
@@ -4220,11 +4560,11 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
 /* Queries whose scores are at hand at a time. */
 enum { TFM__QUERIES = 24 };
 
-/* What tfm__attend_tiles takes: scores of some queries, keys and values of a head in panels. */
+/* What tfm__attend_tiles takes: scores of some queries, keys and values of a head as packed. */
 static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
     int64_t n;
     /* too large for any arena, and for no integer */
-    if (!tfm__mul(S + TFM__LANES, TFM__QUERIES + K + W + TFM__LANES, &n) || n > INT64_MAX / 128)
+    if (!tfm__mul(S + TFM__PANEL, TFM__QUERIES + K + W + TFM__PANEL, &n) || n > INT64_MAX / 128)
         return INT64_MAX / 128;
     return n;
 }
@@ -4235,63 +4575,52 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
                               int64_t h, float *scratch) {
     const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
     const float *v = a->v + b * a->v_strides[0] + h * a->v_strides[1];
-    int64_t n = tfm__visible_keys(a, b, 0), panels = (n + TFM__LANES - 1) / TFM__LANES;
-    int64_t value_panels = (a->W + TFM__LANES - 1) / TFM__LANES, t, s, i;
-    float *keys = scratch + TFM__QUERIES * n, *values = keys + panels * TFM__LANES * a->K;
+    int64_t n = tfm__visible_keys(a, b, 0), t, s, i;
+    int64_t key_floats = tfm__packed_bytes(TFM_WEIGHTS_F32, n, a->K) / 4;
+    float *keys = scratch + TFM__QUERIES * n, factors[TFM__QUERIES];
     int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
-    tfm__matrix k_matrix, v_matrix;
-    tfm__product p;
-    float factors[TFM__QUERIES];
-    memset(&k_matrix, 0, sizeof k_matrix);
-    k_matrix.dtype = TFM_F32, k_matrix.in_panels = 1;
-    v_matrix = k_matrix;
-    k_matrix.rows = n, k_matrix.columns = a->K, k_matrix.data = (unsigned char *)keys;
-    v_matrix.rows = a->W, v_matrix.columns = n, v_matrix.data = (unsigned char *)values;
-    memset(keys + (panels - 1) * TFM__LANES * a->K, 0, (size_t)(TFM__LANES * a->K) * sizeof(float));
-    for (i = 0; i < panels; i++)
-        tfm__fill_panel((unsigned char *)(keys + i * TFM__LANES * a->K),
-                        (const unsigned char *)(k + i * TFM__LANES * a->k_strides[2]),
-                        a->k_strides[2] * (int64_t)sizeof(float),
-                        tfm__min(TFM__LANES, n - i * TFM__LANES), a->K, sizeof(float));
-    kernels->scale(keys, a->scale, panels * TFM__LANES * a->K);
-    /* values are added row by row: a panel is 16 columns of each */
-    for (i = 0; i < value_panels; i++)
-        for (s = 0; s < n; s++) {
-            float *to = values + (i * n + s) * TFM__LANES;
-            size_t some = (size_t)tfm__min(TFM__LANES, a->W - i * TFM__LANES);
-            if (some < TFM__LANES) memset(to, 0, TFM__LANES * sizeof *to);
-            memcpy(to, v + s * a->v_strides[2] + i * TFM__LANES, some * sizeof *to);
-        }
-    memset(&p, 0, sizeof p);
-    p.activation = -1;
-    for (t = 0; t < a->T; t += p.M) {
-        p.M = tfm__min(TFM__QUERIES, a->T - t);
-        p.x = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
-        p.x_stride = a->q_strides[2], p.y = scratch, p.y_stride = n, p.N = n, p.w = &k_matrix;
-        tfm__multiply(kernels, &p);
-        for (i = 0; i < p.M; i++) {
-            float *scores = scratch + i * n;
+    tfm__linear key_map, value_map;
+    memset(&key_map, 0, sizeof key_map);
+    memset(&value_map, 0, sizeof value_map);
+    key_map.w.rows = n, key_map.w.columns = a->K;
+    value_map.w.rows = a->W, value_map.w.columns = n;
+    tfm__pack_rows(&key_map.w, k, a->k_strides[2], keys);
+    kernels->scale(keys, a->scale, key_floats);
+    tfm__pack_transposed(&value_map.w, v, a->v_strides[2], keys + key_floats);
+    for (t = 0; t < a->T; t += TFM__QUERIES) {
+        int64_t M = tfm__min(TFM__QUERIES, a->T - t);
+        tfm__rows scores = tfm__rows_make(scratch, 1, M, n), q = scores, context = scores;
+        tfm__product p;
+        q.data = (float *)(uintptr_t)a->q + b * a->q_strides[0] + h * a->q_strides[1] +
+                 t * a->q_strides[2];
+        q.D = a->K, q.sl = a->q_strides[2];
+        context.data = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
+                       t * a->context_strides[2];
+        context.D = a->W, context.sl = a->context_strides[2];
+        p = tfm__product_of(&scores, &q, &key_map);
+        tfm__multiply_packed(kernels, &p);
+        for (i = 0; i < M; i++) {
+            float *row = tfm__row(&scores, 0, i);
             for (s = 0; masked && s < n; s++)
-                if (tfm__is_masked(a, b, b, h, t + i, s)) scores[s] = -INFINITY;
-            factors[i] = tfm__exp_row(kernels, scores, scores, n);
+                if (tfm__is_masked(a, b, b, h, t + i, s)) row[s] = -INFINITY;
+            factors[i] = tfm__exp_row(kernels, row, row, n);
         }
-        p.x = scratch, p.x_stride = n, p.w = &v_matrix, p.N = a->W;
-        p.y = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
-              t * a->context_strides[2];
-        p.y_stride = a->context_strides[2];
-        tfm__multiply(kernels, &p);
+        p = tfm__product_of(&context, &scores, &value_map);
+        tfm__multiply_packed(kernels, &p);
         /* the sums become 1 where there is least to multiply */
-        for (i = 0; i < p.M; i++) {
-            kernels->scale(p.y + i * p.y_stride, factors[i], a->W);
+        for (i = 0; i < M; i++) {
+            kernels->scale(tfm__row(&context, 0, i), factors[i], a->W);
             if (!a->weights) continue;
-            kernels->scale(scratch + i * n, factors[i], n);
-            tfm__keep_weights(a, b, h, t + i, scratch + i * n, n);
+            kernels->scale(tfm__row(&scores, 0, i), factors[i], n);
+            tfm__keep_weights(a, b, h, t + i, tfm__row(&scores, 0, i), n);
         }
+        TFM_COUNT(2 * M * n * (a->K + a->W));
     }
 }
 
 /* An attention and the parts that its heads are cut into. */
 typedef struct tfm__attention_job {
+    const tfm__kernels *kernels;
     const tfm__attention *a;
     float *scratch; /* [parts, size] */
     int64_t parts, size;
@@ -4299,25 +4628,24 @@ typedef struct tfm__attention_job {
 
 static void tfm__attend_part(void *context, int32_t part) {
     const tfm__attention_job *job = (const tfm__attention_job *)context;
-    const tfm__kernels *kernels = tfm__kernels_here();
     const tfm__attention *a = job->a;
     int64_t heads = a->B * a->H, i = part * heads / job->parts;
     int causal = a->masks && a->masks->causal;
     for (; i < (part + 1) * heads / job->parts; i++) {
         int64_t b = i / a->H, h = i % a->H;
         float *scratch = job->scratch + part * job->size;
-        if (a->in_tiles && kernels->floats && !causal && tfm__visible_keys(a, b, 0) > 0)
-            tfm__attend_tiles(a, kernels, b, h, scratch);
-        else tfm__attend_head(a, kernels, b, h, scratch);
+        if (a->in_tiles && !causal && tfm__visible_keys(a, b, 0) > 0)
+            tfm__attend_tiles(a, job->kernels, b, h, scratch);
+        else tfm__attend_head(a, job->kernels, b, h, scratch);
     }
 }
 
 /* scratch: room for S floats, or for tiles, times the team. */
-static void tfm__attend(const tfm__attention *a, float *scratch, const tfm__team *team) {
+static void tfm__attend(const tfm__team *team, const tfm__attention *a, float *scratch) {
     tfm__attention_job job;
-    job.a = a, job.scratch = scratch, job.parts = 1;
+    job.kernels = team->kernels, job.a = a, job.scratch = scratch, job.parts = 1;
     job.size = a->in_tiles ? tfm__tile_scratch(a->S, a->K, a->W) : a->S;
-    if (team && a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
+    if (a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
         job.parts = tfm__min(team->n, a->B * a->H);
     tfm__parallel_for(team, tfm__attend_part, &job, (int32_t)job.parts);
 }
@@ -4339,6 +4667,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     const tfm_tensor *value, double scale,
                                                     const tfm_masks *masks, tfm_arena *scratch,
                                                     tfm_error *err) {
+    tfm__team team = tfm__alone();
     tfm__attention a;
     tfm_tensor expected;
     tfm_arena all;
@@ -4375,7 +4704,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
             a.weights = (float *)weights->data, tfm__head_strides(weights, a.weight_strides);
         a.scale = tfm__scale(scale, a.K);
         a.masks = masks;
-        tfm__attend(&a, scores, NULL);
+        tfm__attend(&team, &a, scores);
     }
     return TFM_OK;
 }
@@ -4406,13 +4735,14 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     return TFM_OK;
 }
 
-/* K and W of an attention, from its projections. */
-static int64_t tfm__key_width(const tfm_attention_weights *w) {
-    return w->query.weight.dims[0] / w->n_heads;
-}
-static int64_t tfm__value_width(const tfm_attention_weights *w) {
-    return w->value.weight.dims[0] / w->n_heads;
-}
+/* The projections of an attention as the products see them. */
+typedef struct tfm__projections {
+    tfm__linear query, key, value, out;
+    int has_out;
+    int32_t n_heads;
+    int64_t K, W; /* of a head */
+    double scale; /* 0 means 1/sqrt(K) */
+} tfm__projections;
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
@@ -4424,10 +4754,10 @@ typedef struct tfm__kv {
 } tfm__kv;
 
 /* The same from cache row b on. */
-static tfm__kv tfm__kv_from_row(const tfm__kv *kv, const tfm_attention_weights *w, int64_t b) {
+static tfm__kv tfm__kv_from_row(const tfm__kv *kv, const tfm__projections *w, int64_t b) {
     tfm__kv rest = *kv;
-    rest.k += b * kv->capacity * w->key.weight.dims[0];
-    rest.v += b * kv->capacity * w->value.weight.dims[0];
+    rest.k += b * kv->capacity * w->key.w.rows;
+    rest.v += b * kv->capacity * w->value.w.rows;
     return rest;
 }
 
@@ -4442,69 +4772,72 @@ typedef struct tfm__work {
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
     float *hidden;         /* [M, F] */
-    const tfm__team *team; /* who shares the work; NULL: nobody */
+    const tfm__team *team; /* who computes */
 } tfm__work;
 
-/* out = projection of softmax(...) for queries, projected to work->q, over S cached positions. */
-static void tfm__attend_cached(const tfm__rows *out, float *attention,
-                               const int64_t attention_strides[3], const tfm_attention_weights *w,
-                               const tfm__kv *kv, int64_t S, int64_t first, const tfm_masks *masks,
-                               tfm__work *work) {
-    tfm__attention a;
+/* out = projection of softmax(...) for queries, projected to work->q, over cached positions. The
+   caller has set S, first, masks, and weights with their strides, of a; all else is zero. */
+static void tfm__attend_cached(const tfm__rows *out, const tfm__projections *w, const tfm__kv *kv,
+                               tfm__attention *a, const tfm__work *work) {
     /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
     tfm__rows q, context;
-    int64_t HK = w->query.weight.dims[0], HW = w->value.weight.dims[0];
+    int64_t HK = w->query.w.rows, HW = w->value.w.rows;
     TFM_PART(ATTENTION);
-    memset(&a, 0, sizeof a);
-    a.B = out->B, a.H = w->n_heads, a.T = out->L, a.S = S;
-    a.K = tfm__key_width(w), a.W = tfm__value_width(w);
-    q = tfm__rows_make(work->q, a.B, a.T, HK);
+    a->B = out->B, a->H = w->n_heads, a->T = out->L;
+    a->K = w->K, a->W = w->W;
+    q = tfm__rows_make(work->q, a->B, a->T, HK);
     /* without an output projection the contexts are the output */
-    context = w->out.weight.data ? tfm__rows_make(work->context, a.B, a.T, HW) : *out;
-    a.q = q.data, a.q_strides[0] = q.sb, a.q_strides[1] = a.K, a.q_strides[2] = q.sl;
-    a.k = kv->k, a.k_strides[0] = kv->capacity * HK, a.k_strides[1] = a.K, a.k_strides[2] = HK;
-    a.v = kv->v, a.v_strides[0] = kv->capacity * HW, a.v_strides[1] = a.W, a.v_strides[2] = HW;
+    context = w->has_out ? tfm__rows_make(work->context, a->B, a->T, HW) : *out;
+    a->q = q.data, a->q_strides[0] = q.sb, a->q_strides[1] = a->K, a->q_strides[2] = q.sl;
+    a->k = kv->k, a->k_strides[0] = kv->capacity * HK, a->k_strides[1] = a->K, a->k_strides[2] = HK;
+    a->v = kv->v, a->v_strides[0] = kv->capacity * HW, a->v_strides[1] = a->W, a->v_strides[2] = HW;
     if (kv->by_heads) {
-        a.k_strides[1] = kv->capacity * a.K, a.k_strides[2] = a.K;
-        a.v_strides[1] = kv->capacity * a.W, a.v_strides[2] = a.W;
+        a->k_strides[1] = kv->capacity * a->K, a->k_strides[2] = a->K;
+        a->v_strides[1] = kv->capacity * a->W, a->v_strides[2] = a->W;
     }
-    a.context = context.data, a.context_strides[0] = context.sb;
-    a.context_strides[1] = a.W, a.context_strides[2] = context.sl;
-    a.weights = attention;
-    if (attention) memcpy(a.weight_strides, attention_strides, sizeof a.weight_strides);
-    a.scale = tfm__scale(w->scale, a.K);
-    a.masks = masks, a.first = first;
-    a.kv_rows = kv->rows, a.ancestry = kv->ancestry, a.ancestry_stride = kv->capacity;
-    a.in_tiles = work->in_tiles;
-    tfm__attend(&a, work->scores, work->team);
+    a->context = context.data, a->context_strides[0] = context.sb;
+    a->context_strides[1] = a->W, a->context_strides[2] = context.sl;
+    a->scale = tfm__scale(w->scale, a->K);
+    a->kv_rows = kv->rows, a->ancestry = kv->ancestry, a->ancestry_stride = kv->capacity;
+    a->in_tiles = work->in_tiles;
+    tfm__attend(work->team, a, work->scores);
     TFM_PART(PROJECTIONS);
-    if (w->out.weight.data) tfm__linear(out, &context, &w->out, work->team);
+    if (w->has_out) tfm__linear_run(work->team, out, &context, &w->out);
 }
 
-/* Checks one attention for inputs of those widths and tells the output's width. */
-static tfm_status tfm__check_attention(const tfm_attention_weights *w, const char *name,
-                                       int64_t q_in, int64_t k_in, int64_t v_in, int64_t *out,
-                                       tfm_error *err) {
+/* Checks a caller's attention for inputs of those widths, and sees it as the products do. */
+static tfm_status tfm__view_attention(const tfm_attention_weights *w, const char *name,
+                                      int64_t q_in, int64_t k_in, int64_t v_in,
+                                      tfm__projections *view, tfm_error *err) {
     char part[64];
-    int64_t HK = 0, HK2 = 0, HW = 0;
+    int64_t HK, HK2, HW;
+    memset(view, 0, sizeof *view);
     if (w->n_heads < 1)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
                          (int64_t)w->n_heads);
     tfm__format(part, sizeof part, "%s query", name);
-    TFM__TRY(tfm__check_linear(&w->query, part, q_in, &HK, err));
+    TFM__TRY(tfm__view_linear(&w->query, part, q_in, &view->query, err));
     tfm__format(part, sizeof part, "%s key", name);
-    TFM__TRY(tfm__check_linear(&w->key, part, k_in, &HK2, err));
+    TFM__TRY(tfm__view_linear(&w->key, part, k_in, &view->key, err));
     tfm__format(part, sizeof part, "%s value", name);
-    TFM__TRY(tfm__check_linear(&w->value, part, v_in, &HW, err));
+    TFM__TRY(tfm__view_linear(&w->value, part, v_in, &view->value, err));
+    HK = view->query.w.rows, HK2 = view->key.w.rows, HW = view->value.w.rows;
     if (HK != HK2)
         return tfm__fail(err, TFM_E_SHAPE, "%s: query projects to %i columns, key to %i", name, HK,
                          HK2);
     if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
         return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
                          name, HK, HW, (int64_t)w->n_heads);
-    *out = HW;
+    view->n_heads = w->n_heads, view->scale = w->scale;
+    view->K = HK / w->n_heads, view->W = HW / w->n_heads;
+    view->has_out = w->out.weight.data != NULL;
     tfm__format(part, sizeof part, "%s out", name);
-    return w->out.weight.data ? tfm__check_linear(&w->out, part, HW, out, err) : TFM_OK;
+    return view->has_out ? tfm__view_linear(&w->out, part, HW, &view->out, err) : TFM_OK;
+}
+
+/* How many columns an attention gives. */
+static int64_t tfm__attention_width(const tfm__projections *w) {
+    return w->has_out ? w->out.w.rows : w->value.w.rows;
 }
 
 /* The attention tensor, NULL or [layers, B, H, T, S], contiguous. */
@@ -4529,11 +4862,14 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
                                             const tfm_tensor *query, const tfm_tensor *key,
                                             const tfm_tensor *value, const tfm_masks *masks,
                                             tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__alone();
+    tfm__projections w;
+    tfm__attention a;
     tfm__rows q, k, v, y;
     tfm_tensor expected;
     tfm__work work;
     tfm__kv kv;
-    int64_t B, T, S, HK, HW, width, strides[3];
+    int64_t B, T, S, HK, HW;
     tfm_arena all;
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
@@ -4544,16 +4880,18 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, 3, 3, err));
     expected.dims[2] = value->dims[2];
     TFM__TRY(tfm__view_like(value, "value", &expected, &v, err));
-    TFM__TRY(tfm__check_attention(weights, "attention", q.D, k.D, v.D, &width, err));
-    expected = tfm_tensor_3d(NULL, TFM_F32, B, T, width);
+    TFM__TRY(tfm__view_attention(weights, "attention", q.D, k.D, v.D, &w, err));
+    expected = tfm_tensor_3d(NULL, TFM_F32, B, T, tfm__attention_width(&w));
     TFM__TRY(tfm__view_like(out, "out", &expected, &y, err));
     TFM__TRY(tfm__check_masks(masks, B, weights->n_heads, T, S, err));
     expected = tfm_tensor_4d(NULL, TFM_F32, B, weights->n_heads, T, S);
+    memset(&a, 0, sizeof a);
     if (attention && attention->data) {
         TFM__TRY(tfm__check_shape(attention, "attention", TFM_F32, &expected, err));
-        tfm__head_strides(attention, strides);
+        a.weights = (float *)attention->data;
+        tfm__head_strides(attention, a.weight_strides);
     }
-    HK = weights->query.weight.dims[0], HW = weights->value.weight.dims[0];
+    HK = w.query.w.rows, HW = w.value.w.rows;
     all = tfm__scratch_begin(scratch);
     memset(&work, 0, sizeof work);
     memset(&kv, 0, sizeof kv);
@@ -4567,18 +4905,19 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
         tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
                   values = tfm__rows_make(work.v, B, S, HW);
         tfm__rows queries = tfm__rows_make(work.q, B, T, HK);
-        tfm__linear(&queries, &q, &weights->query, NULL);
-        tfm__linear(&keys, &k, &weights->key, NULL);
-        tfm__linear(&values, &v, &weights->value, NULL);
+        tfm__linear_run(&team, &queries, &q, &w.query);
+        tfm__linear_run(&team, &keys, &k, &w.key);
+        tfm__linear_run(&team, &values, &v, &w.value);
         kv.k = work.k, kv.v = work.v, kv.capacity = S;
-        tfm__attend_cached(&y, attention ? (float *)attention->data : NULL, strides, weights, &kv,
-                           S, 0, masks, &work);
+        work.team = &team;
+        a.S = S, a.masks = masks;
+        tfm__attend_cached(&y, &w, &kv, &a, &work);
     }
     return TFM_OK;
 }
 
 /* >>stack =========================================================================================
-   17. LAYERS AND STACKS
+   18. LAYERS AND STACKS
    A layer works on the residual stream x [B*L, D] in place. The same decoder layer serves the
    teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
    and the step (one position, appended to the cache).
@@ -4620,14 +4959,22 @@ static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__wor
     return TFM__TAKE(arena, z->M, z->F, &w->hidden, err);
 }
 
+/* A layer as the products see it: of an encoder, or with cross-attention of a decoder. */
+typedef struct tfm__layer {
+    tfm__projections self, cross;
+    tfm__ffn ffn;
+    tfm_norm_weights self_norm, cross_norm, ffn_norm;
+    tfm_norm_order order;
+} tfm__layer;
+
 /* The input of a sub-layer: the stream itself, or its norm. */
-static const float *tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
-                                     tfm_norm_order order) {
+static tfm__rows tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
+                                  tfm_norm_order order) {
     tfm__rows from = tfm__rows_make(x, p->B, p->L, p->D), to = from;
-    if (order == TFM_POST_NORM) return x;
+    if (order == TFM_POST_NORM) return from;
     to.data = p->work.n;
-    tfm__norm(&to, &from, norm);
-    return to.data;
+    tfm__norm(p->work.team->kernels, &to, &from, norm);
+    return to;
 }
 
 /* Adds work.y to the stream, and normalizes it where the norm comes after. */
@@ -4635,174 +4982,175 @@ static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weigh
                               tfm_norm_order order) {
     tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
     TFM_PART(NORM);
-    tfm__kernels_here()->add(x, p->work.y, p->B * p->L * p->D);
-    if (order == TFM_POST_NORM) tfm__norm(&rows, &rows, norm);
+    p->work.team->kernels->add(x, p->work.y, p->B * p->L * p->D);
+    if (order == TFM_POST_NORM) tfm__norm(p->work.team->kernels, &rows, &rows, norm);
 }
 
-/* Projects x [B, L, D] to keys and values, and those to positions first.. of their cache rows; and
-   to queries in work.q, if q is given. */
-static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm_attention_weights *w,
-                           const tfm__kv *kv, int64_t first, const tfm__rows *q) {
-    int64_t b, HK = w->key.weight.dims[0], HW = w->value.weight.dims[0];
+/* Where the projections of x [B, L, D] to keys and values go: to positions first.. of their cache
+   rows, or, where these lie by heads, to scratch. */
+static void tfm__aim_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                        const tfm__kv *kv, int64_t first, tfm__product products[2]) {
+    int64_t HK = w->key.w.rows, HW = w->value.w.rows;
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
-    tfm__linear_job jobs[3];
     if (!kv->by_heads) {
         k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
         v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
     }
-    TFM_PART(PROJECTIONS);
-    jobs[0] = tfm__linear_of(&k, x, &w->key), jobs[1] = tfm__linear_of(&v, x, &w->value);
-    if (q) jobs[2] = tfm__linear_of(q, x, &w->query);
-    tfm__linears(jobs, q ? 3 : 2, p->work.team);
-    for (b = 0; kv->by_heads && b < x->B; b++) {
-        int64_t row = kv->rows ? kv->rows[b] : b, h, l;
+    products[0] = tfm__product_of(&k, x, &w->key);
+    products[1] = tfm__product_of(&v, x, &w->value);
+}
+
+/* From scratch to positions first.. of cache rows that lie by heads. */
+static void tfm__store_kv(const tfm__product products[2], const tfm__projections *w,
+                          const tfm__kv *kv, int64_t first) {
+    const tfm__rows *k = &products[0].y, *v = &products[1].y;
+    int64_t b, h, l, K = w->K, W = w->W;
+    for (b = 0; kv->by_heads && b < k->B; b++)
         for (h = 0; h < w->n_heads; h++)
-            for (l = 0; l < x->L; l++) {
+            for (l = 0; l < k->L; l++) {
+                int64_t row = kv->rows ? kv->rows[b] : b;
                 int64_t at = (row * w->n_heads + h) * kv->capacity + first + l;
-                int64_t K = tfm__key_width(w), W = tfm__value_width(w);
-                memcpy(kv->k + at * K, tfm__row(&k, b, l) + h * K, (size_t)K * sizeof(float));
-                memcpy(kv->v + at * W, tfm__row(&v, b, l) + h * W, (size_t)W * sizeof(float));
+                memcpy(kv->k + at * K, tfm__row(k, b, l) + h * K, (size_t)K * sizeof(float));
+                memcpy(kv->v + at * W, tfm__row(v, b, l) + h * W, (size_t)W * sizeof(float));
             }
-    }
+}
+
+/* Keys and values of x at positions first.. */
+static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv, int64_t first) {
+    tfm__product products[2];
+    TFM_PART(PROJECTIONS);
+    tfm__aim_kv(p, x, w, kv, first, products);
+    tfm__multiply(p->work.team, products, 2);
+    tfm__store_kv(products, w, kv, first);
 }
 
 /* Self-attention: appends the keys and values of x to kv, then attends to all positions so far.
    Cross-attention: kv holds those of the memory already. attention: [B, H, L, S] or NULL. */
-static void tfm__attention_sublayer(tfm__pass *p, float *x, const tfm_attention_weights *w,
-                                    const tfm_norm_weights *norm, tfm_norm_order order,
-                                    const tfm__kv *kv, int is_self, float *attention) {
-    tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
+static void tfm__attention_sublayer(const tfm__pass *p, float *x, const tfm__layer *l, int is_self,
+                                    const tfm__kv *kv, float *attention) {
+    const tfm__projections *w = is_self ? &l->self : &l->cross;
+    const tfm_norm_weights *norm = is_self ? &l->self_norm : &l->cross_norm;
+    tfm__rows in = tfm__sublayer_in(p, x, norm, l->order);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__rows q = tfm__rows_make(p->work.q, p->B, p->L, w->query.weight.dims[0]);
-    int64_t S = is_self ? p->first + p->L : p->S, strides[3];
+    tfm__rows q = tfm__rows_make(p->work.q, p->B, p->L, w->query.w.rows);
+    tfm__product products[3];
+    tfm__attention a;
     TFM_PART(PROJECTIONS);
-    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, &q);
-    else tfm__linear(&q, &in, &w->query, p->work.team);
-    strides[2] = S, strides[1] = p->L * S, strides[0] = w->n_heads * p->L * S;
-    tfm__attend_cached(&out, attention, strides, w, kv, S, is_self ? p->first : 0,
-                       is_self ? p->self_masks : p->cross_masks, &p->work);
-    tfm__sublayer_out(p, x, norm, order);
+    memset(&a, 0, sizeof a);
+    products[2] = tfm__product_of(&q, &in, &w->query);
+    if (is_self) {
+        tfm__aim_kv(p, &in, w, kv, p->first, products);
+        tfm__multiply(p->work.team, products, 3);
+        tfm__store_kv(products, w, kv, p->first);
+        a.S = p->first + p->L, a.first = p->first, a.masks = p->self_masks;
+    } else {
+        tfm__multiply(p->work.team, products + 2, 1);
+        a.S = p->S, a.masks = p->cross_masks;
+    }
+    a.weights = attention;
+    a.weight_strides[2] = a.S, a.weight_strides[1] = p->L * a.S;
+    a.weight_strides[0] = w->n_heads * p->L * a.S;
+    tfm__attend_cached(&out, w, kv, &a, &p->work);
+    tfm__sublayer_out(p, x, norm, l->order);
 }
 
 /* x = x + ffn(x), normalized before or after. */
-static void tfm__ffn_sublayer(tfm__pass *p, float *x, const tfm_ffn_weights *w,
-                              const tfm_norm_weights *norm, tfm_norm_order order) {
-    tfm__rows in = tfm__rows_make((float *)tfm__sublayer_in(p, x, norm, order), p->B, p->L, p->D);
+static void tfm__ffn_sublayer(const tfm__pass *p, float *x, const tfm__layer *l) {
+    tfm__rows in = tfm__sublayer_in(p, x, &l->ffn_norm, l->order);
     tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__feed_forward(&out, &in, w, p->work.hidden, p->work.team);
-    tfm__sublayer_out(p, x, norm, order);
+    tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
+    tfm__sublayer_out(p, x, &l->ffn_norm, l->order);
 }
 
-/* attention: [B, H, S, S] or NULL */
-static void tfm__encoder_layer(tfm__pass *p, float *x, const tfm_encoder_layer_weights *w,
-                               float *attention) {
+/* self: the cache to append to; cross: the memory's keys and values, NULL: an encoder's layer. */
+static void tfm__run_layer(const tfm__pass *p, float *x, const tfm__layer *l, const tfm__kv *self,
+                           const tfm__kv *cross, float *self_attention, float *cross_attention) {
+    tfm__attention_sublayer(p, x, l, 1, self, self_attention);
+    if (cross) tfm__attention_sublayer(p, x, l, 0, cross, cross_attention);
+    tfm__ffn_sublayer(p, x, l);
+}
+
+/* Keys and values of a pass that needs none later. */
+static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
     tfm__kv kv;
     memset(&kv, 0, sizeof kv);
     kv.k = p->work.k, kv.v = p->work.v, kv.capacity = p->L;
-    tfm__attention_sublayer(p, x, &w->self_attn, &w->norm1, w->order, &kv, 1, attention);
-    tfm__ffn_sublayer(p, x, &w->ffn, &w->norm2, w->order);
-}
-
-/* self: caches to append to; cross: the memory's keys and values. */
-static void tfm__decoder_layer(tfm__pass *p, float *x, const tfm_decoder_layer_weights *w,
-                               const tfm__kv *self, const tfm__kv *cross, float *self_attention,
-                               float *cross_attention) {
-    tfm__attention_sublayer(p, x, &w->self_attn, &w->norm1, w->order, self, 1, self_attention);
-    tfm__attention_sublayer(p, x, &w->cross_attn, &w->norm2, w->order, cross, 0, cross_attention);
-    tfm__ffn_sublayer(p, x, &w->ffn, &w->norm3, w->order);
+    return kv;
 }
 
 /* After the last layer; norm NULL: none. */
 static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights *norm) {
     tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
-    if (norm) tfm__norm(&rows, &rows, norm);
+    if (norm) tfm__norm(p->work.team->kernels, &rows, &rows, norm);
 }
 
-/* attention: [N, ...] with layers layer_stride floats apart, or NULL */
-static void tfm__encoder(tfm__pass *p, float *x, const tfm_encoder_weights *w, float *attention,
-                         int64_t layer_stride) {
-    int32_t i;
-    p->work.in_tiles = 1;
-    for (i = 0; i < w->n_layers; i++) {
-        tfm__encoder_layer(p, x, &w->layers[i], attention);
-        if (attention) attention += layer_stride;
-    }
-    p->work.in_tiles = 0;
-    tfm__final_norm(p, x, w->norm);
+/* An attention whose output is added to a stream of width D. memory: width of what keys and values
+   are made of. */
+static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char *name, int64_t D,
+                                     int64_t memory, tfm__projections *view, tfm_error *err) {
+    TFM__TRY(tfm__view_attention(w, name, D, memory, memory, view, err));
+    if (tfm__attention_width(view) != D)
+        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name,
+                         tfm__attention_width(view), D);
+    return TFM_OK;
 }
 
-/* The parts of a layer that are no attention. */
-static tfm_status tfm__check_layer_end(const tfm_ffn_weights *ffn,
-                                       const tfm_norm_weights *const *norms, int n_norms,
-                                       tfm_norm_order order, int64_t D, tfm_error *err) {
-    static const char *const names[] = {"norm1", "norm2", "norm3"};
-    int i;
-    TFM__TRY(tfm__check_ffn(ffn, D, err));
-    for (i = 0; i < n_norms; i++) TFM__TRY(tfm__check_norm(norms[i], names[i], D, err));
+static tfm_status tfm__check_order(tfm_norm_order order, tfm_error *err) {
     if (order != TFM_POST_NORM && order != TFM_PRE_NORM)
         return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)order);
     return TFM_OK;
 }
 
-/* An attention whose output is added to a stream of width D. memory: width of what keys and values
-   are made of. */
-static tfm_status tfm__check_residual(const tfm_attention_weights *w, const char *name, int64_t D,
-                                      int64_t memory, tfm_error *err) {
-    int64_t width;
-    TFM__TRY(tfm__check_attention(w, name, D, memory, memory, &width, err));
-    if (width != D)
-        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name, width, D);
-    return TFM_OK;
+/* Check a caller's layer, and see it as the computations do. */
+static tfm_status tfm__view_encoder_layer(const tfm_encoder_layer_weights *w, int64_t D,
+                                          tfm__layer *l, tfm_error *err) {
+    memset(l, 0, sizeof *l);
+    l->self_norm = w->norm1, l->ffn_norm = w->norm2, l->order = w->order;
+    TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
+    TFM__TRY(tfm__view_ffn(&w->ffn, D, &l->ffn, err));
+    TFM__TRY(tfm__check_norm(&w->norm1, "norm1", D, err));
+    TFM__TRY(tfm__check_norm(&w->norm2, "norm2", D, err));
+    return tfm__check_order(w->order, err);
+}
+static tfm_status tfm__view_decoder_layer(const tfm_decoder_layer_weights *w, int64_t D,
+                                          int64_t memory, tfm__layer *l, tfm_error *err) {
+    memset(l, 0, sizeof *l);
+    l->self_norm = w->norm1, l->cross_norm = w->norm2, l->ffn_norm = w->norm3, l->order = w->order;
+    TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
+    TFM__TRY(tfm__view_residual(&w->cross_attn, "cross_attn", D, memory, &l->cross, err));
+    TFM__TRY(tfm__view_ffn(&w->ffn, D, &l->ffn, err));
+    TFM__TRY(tfm__check_norm(&w->norm1, "norm1", D, err));
+    TFM__TRY(tfm__check_norm(&w->norm2, "norm2", D, err));
+    TFM__TRY(tfm__check_norm(&w->norm3, "norm3", D, err));
+    return tfm__check_order(w->order, err);
+}
+
+/* What a stack has besides its layers. */
+static tfm_status tfm__check_stack(int has_layers, int32_t n_layers, const tfm_norm_weights *norm,
+                                   int64_t D, tfm_error *err) {
+    if (!has_layers && n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
+    return norm ? tfm__check_norm(norm, "norm", D, err) : TFM_OK;
 }
 
 /* Widens sizes to what a layer needs. */
-static void tfm__grow_sizes(tfm__sizes *z, const tfm_attention_weights *a,
-                            const tfm_ffn_weights *f) {
-    z->HK = tfm__max(z->HK, a->query.weight.dims[0]);
-    z->HW = tfm__max(z->HW, a->value.weight.dims[0]);
-    z->K = tfm__max(z->K, tfm__key_width(a)), z->W = tfm__max(z->W, tfm__value_width(a));
-    z->F = tfm__max(z->F, f->linear1.weight.dims[0]);
-}
-
-/* Checks every layer, and widens sizes to the widest. */
-static tfm_status tfm__check_encoder(const tfm_encoder_weights *w, int64_t D, tfm__sizes *z,
-                                     tfm_error *err) {
-    int32_t i;
-    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    for (i = 0; i < w->n_layers; i++) {
-        const tfm_encoder_layer_weights *l = &w->layers[i];
-        const tfm_norm_weights *norms[2];
-        norms[0] = &l->norm1, norms[1] = &l->norm2;
-        TFM__TRY(tfm__check_residual(&l->self_attn, "self_attn", D, D, err));
-        TFM__TRY(tfm__check_layer_end(&l->ffn, norms, 2, l->order, D, err));
-        tfm__grow_sizes(z, &l->self_attn, &l->ffn);
-    }
-    return w->norm ? tfm__check_norm(w->norm, "norm", D, err) : TFM_OK;
-}
-
-static tfm_status tfm__check_decoder(const tfm_decoder_weights *w, int64_t D, int64_t memory,
-                                     tfm__sizes *z, tfm_error *err) {
-    int32_t i;
-    if (!w->layers && w->n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    for (i = 0; i < w->n_layers; i++) {
-        const tfm_decoder_layer_weights *l = &w->layers[i];
-        const tfm_norm_weights *norms[3];
-        norms[0] = &l->norm1, norms[1] = &l->norm2, norms[2] = &l->norm3;
-        TFM__TRY(tfm__check_residual(&l->self_attn, "self_attn", D, D, err));
-        TFM__TRY(tfm__check_residual(&l->cross_attn, "cross_attn", D, memory, err));
-        TFM__TRY(tfm__check_layer_end(&l->ffn, norms, 3, l->order, D, err));
-        tfm__grow_sizes(z, &l->self_attn, &l->ffn);
-        tfm__grow_sizes(z, &l->cross_attn, &l->ffn);
-    }
-    return w->norm ? tfm__check_norm(w->norm, "norm", D, err) : TFM_OK;
+static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
+    const tfm__projections *c = &l->cross;
+    z->HK = tfm__max(z->HK, tfm__max(l->self.query.w.rows, c->query.w.rows));
+    z->HW = tfm__max(z->HW, tfm__max(l->self.value.w.rows, c->value.w.rows));
+    z->K = tfm__max(z->K, tfm__max(l->self.K, c->K));
+    z->W = tfm__max(z->W, tfm__max(l->self.W, c->W));
+    z->F = tfm__max(z->F, l->ffn.linear1.w.rows);
 }
 
 /* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. */
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__alone();
     tfm__rows from, to, stream;
+    tfm__layer layer;
     tfm__sizes z;
     tfm__pass p;
     tfm_arena all;
@@ -4813,9 +5161,12 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     TFM__TRY(tfm__view_like(out, "out", x, &to, err));
-    TFM__TRY(tfm__check_encoder(weights, from.D, &z, err));
+    TFM__TRY(
+        tfm__check_stack(weights->layers != NULL, weights->n_layers, weights->norm, from.D, err));
     for (i = 0; i < weights->n_layers; i++) {
         int64_t H = weights->layers[i].self_attn.n_heads;
+        TFM__TRY(tfm__view_encoder_layer(&weights->layers[i], from.D, &layer, err));
+        tfm__grow_sizes(&z, &layer);
         TFM__TRY(tfm__check_masks(masks, from.B, H, from.L, from.L, err));
         TFM__TRY(tfm__check_attention_out(attention, "attention", weights->n_layers, from.B, H,
                                           from.L, from.L, err));
@@ -4829,10 +5180,17 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
+        float *sa = attention ? (float *)attention->data : NULL;
+        tfm__kv self = tfm__kv_of_work(&p);
         stream = tfm__rows_make(data, p.B, p.L, p.D);
         tfm__copy_rows(&stream, &from);
-        tfm__encoder(&p, data, weights, attention ? (float *)attention->data : NULL,
-                     attention ? attention->strides[0] : 0);
+        p.work.team = &team, p.work.in_tiles = 1;
+        for (i = 0; i < weights->n_layers; i++) {
+            (void)tfm__view_encoder_layer(&weights->layers[i], from.D, &layer, NULL);
+            tfm__run_layer(&p, data, &layer, &self, NULL, sa, NULL);
+            if (sa) sa += attention->strides[0];
+        }
+        tfm__final_norm(&p, data, weights->norm);
         tfm__copy_rows(&to, &stream);
     }
     return TFM_OK;
@@ -4869,17 +5227,18 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                const tfm_tensor *x, const tfm_tensor *memory,
                                const tfm_masks *self_masks, const tfm_masks *cross_masks,
                                tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__alone();
     tfm__rows from, to, mem, stream;
+    tfm__layer layer;
     tfm__sizes z;
     tfm__pass p;
-    tfm__kv self, cross;
+    tfm__kv cross;
     tfm_tensor expected;
     tfm_arena all;
     float *data;
     int32_t i;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
-    memset(&self, 0, sizeof self);
     memset(&cross, 0, sizeof cross);
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
@@ -4888,9 +5247,12 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     expected = *memory;
     expected.dims[0] = from.B;
     TFM__TRY(tfm__view_like(memory, "memory", &expected, &mem, err));
-    TFM__TRY(tfm__check_decoder(weights, from.D, mem.D, &z, err));
+    TFM__TRY(
+        tfm__check_stack(weights->layers != NULL, weights->n_layers, weights->norm, from.D, err));
     for (i = 0; i < weights->n_layers; i++) {
         int64_t H = weights->layers[i].self_attn.n_heads, C = weights->layers[i].cross_attn.n_heads;
+        TFM__TRY(tfm__view_decoder_layer(&weights->layers[i], from.D, mem.D, &layer, err));
+        tfm__grow_sizes(&z, &layer);
         TFM__TRY(tfm__check_masks(self_masks, from.B, H, from.L, from.L, err));
         TFM__TRY(tfm__check_masks(cross_masks, from.B, C, from.L, mem.L, err));
         TFM__TRY(tfm__check_attention_out(self_attention, "self_attention", weights->n_layers,
@@ -4909,16 +5271,17 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HW, &cross.v, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) {
+        tfm__kv self = tfm__kv_of_work(&p);
         float *sa = self_attention ? (float *)self_attention->data : NULL;
         float *ca = cross_attention ? (float *)cross_attention->data : NULL;
         stream = tfm__rows_make(data, p.B, p.L, p.D);
         tfm__copy_rows(&stream, &from);
-        self.k = p.work.k, self.v = p.work.v, self.capacity = p.L;
+        p.work.team = &team;
         cross.capacity = p.S;
         for (i = 0; i < weights->n_layers; i++) {
-            const tfm_decoder_layer_weights *l = &weights->layers[i];
-            tfm__append_kv(&p, &mem, &l->cross_attn, &cross, 0, NULL);
-            tfm__decoder_layer(&p, data, l, &self, &cross, sa, ca);
+            (void)tfm__view_decoder_layer(&weights->layers[i], from.D, mem.D, &layer, NULL);
+            tfm__append_kv(&p, &mem, &layer.cross, &cross, 0);
+            tfm__run_layer(&p, data, &layer, &self, &cross, sa, ca);
             if (sa) sa += self_attention->strides[0];
             if (ca) ca += cross_attention->strides[0];
         }
@@ -4946,7 +5309,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 }
 
 /* >>utf8 ==========================================================================================
-   18. UTF-8
+   19. UTF-8
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
@@ -5006,7 +5369,7 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 }
 
 /* >>json ==========================================================================================
-   19. JSON
+   20. JSON
    A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
    Each function skips whitespace first and returns 0 at a fault, with at on the faulty byte.
    ============================================================================================== */
@@ -5217,7 +5580,7 @@ static int64_t tfm__json_members(tfm__json *j) {
 }
 
 /* >>safetensors ===================================================================================
-   20. THE FILE FORMAT
+   21. THE FILE FORMAT
    8 bytes header length, a JSON header, the data. All of the format's rules are checked before a
    pointer is handed out: JSON, UTF-8, names (each once), types, shapes (no product wraps), offsets
    (in the file, no hole, no overlap, nothing behind). Two passes over the header: the first counts,
@@ -5668,7 +6031,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 }
 
 /* >>config ========================================================================================
-   21. THE MODEL'S CONFIG
+   22. THE MODEL'S CONFIG
    One table of fields; the JSON fills a value each, and tfm__make_config turns the values into the
    public struct. What depends on shapes is checked by the next section.
    ============================================================================================== */
@@ -5926,7 +6289,7 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
 }
 
 /* >>weights =======================================================================================
-   22. FROM NAMED TENSORS TO A MODEL
+   23. FROM NAMED TENSORS TO A MODEL
    Every tensor of the file is asked for by name, and its shape checked against what is known so
    far; what nobody asked for is an error. Relies on the file's own rules having been checked.
    ============================================================================================== */
@@ -5949,7 +6312,7 @@ typedef struct tfm__sentencepiece tfm__sentencepiece;
 
 /* What the source and the target of a model have each. */
 typedef struct tfm__side {
-    tfm__matrix *embedding;
+    const tfm__matrix *embedding;
     tfm_tensor positions;  /* learned ones */
     tfm_norm_weights norm; /* after the embedding */
     int has_norm;
@@ -5964,6 +6327,14 @@ typedef struct tfm__side {
     int32_t *pieces;            /* target: [V], the piece of an id */
 } tfm__side;
 
+/* Layers, and the norm after the last. */
+typedef struct tfm__stack {
+    tfm__layer *layers;
+    int32_t n;
+    tfm_norm_weights norm;
+    int has_norm;
+} tfm__stack;
+
 /* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
    same view twice. */
 struct tfm_model {
@@ -5971,12 +6342,12 @@ struct tfm_model {
     void *mapping;  /* or where they are mapped; NULL: neither */
     size_t mapped;  /* bytes there */
     tfm_config config;
-    tfm__matrix *matrices; /* all of them, a list */
+    const tfm__kernels *kernels; /* that its matrices are packed for */
+    tfm__linear *linears;        /* all whose matrices are packed, a list */
     tfm__side source, target;
-    tfm_encoder_weights encoder;
-    tfm_decoder_weights decoder;
-    tfm_norm_weights encoder_norm, decoder_norm;
-    tfm_linear_weights generator;
+    tfm__stack encoder, decoder;
+    tfm__matrix embeddings[2]; /* of source and target, those that are not the generator's */
+    tfm__linear generator;
 };
 
 /* What loading passes around. */
@@ -5998,14 +6369,6 @@ static int64_t tfm__claim(tfm__loader *l, const char *name) {
     int64_t i = tfm_safetensors_find(l->file, name);
     if (i >= 0) l->used[i] = 1;
     return i;
-}
-
-/* Little-endian, aligned F32: the file's bytes are the floats. */
-static int tfm__usable_in_place(const tfm_tensor *t) {
-    static const uint16_t one = 1;
-    unsigned char first;
-    memcpy(&first, &one, 1);
-    return t->dtype == TFM_F32 && (uintptr_t)t->data % sizeof(float) == 0 && first == 1;
 }
 
 /* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
@@ -6047,7 +6410,7 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int require
                                    int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
     TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
-    if (t.data && !l->checking && !tfm__usable_in_place(&t)) {
+    if (t.data && !l->checking && !tfm__are_floats(t.data, t.dtype)) {
         int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
         float *wide;
         TFM__TRY(TFM__NEW(&l->model->pool, count, &wide, l->err));
@@ -6068,44 +6431,38 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int require
     memset(w, 0, sizeof *w);
     TFM__TRY(tfm__find_weight(l, name, required, 1, 2, rows, columns, &t));
     if (!t.data) return TFM_OK;
-    w->dtype = t.dtype, w->data = (const unsigned char *)t.data;
+    w->dtype = t.dtype, w->data = (unsigned char *)t.data;
     w->rows = t.dims[0], w->columns = t.dims[1];
     if (w->dtype != TFM_I8) return TFM_OK;
     tfm__format(scales, sizeof scales, "%s_scale", name);
     TFM__TRY(tfm__load_tensor(l, scales, 1, 1, w->rows, 0, &t));
-    w->scales = (const float *)t.data;
+    w->scales = (float *)t.data;
     return TFM_OK;
 }
 
-/* Rows begin .. begin + n of w as a matrix of the model's. */
-static tfm_status tfm__keep_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
-                                   tfm__matrix **kept) {
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, kept, l->err));
-    **kept = *w;
-    (*kept)->rows = n;
-    (*kept)->data += begin * tfm__element_bytes(w->dtype, w->columns);
-    if (w->scales) (*kept)->scales += begin;
-    (*kept)->next = l->model->matrices;
-    l->model->matrices = *kept;
-    return TFM_OK;
+/* A linear map by rows begin .. begin + n of w, which are packed when all is checked. */
+static void tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
+                            tfm__linear *linear) {
+    linear->w = *w;
+    linear->w.rows = n;
+    linear->w.data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
+    if (w->scales) linear->w.scales += begin;
+    if (l->checking) return;
+    linear->next = l->model->linears;
+    l->model->linears = linear;
 }
 
-/* A linear map by rows begin .. begin + n of w. */
-static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
-                                  tfm_linear_weights *linear) {
-    tfm__matrix *kept = NULL;
-    if (!l->checking) {
-        TFM__TRY(tfm__keep_matrix(l, w, begin, n, &kept));
-        kept->is_factor = 1;
-    }
-    /* while checking, data only says that there is one */
-    linear->weight = tfm_tensor_2d(kept ? (void *)kept : (void *)l, TFM__KEPT, n, w->columns);
+/* A vector of n floats that may be absent: a bias. */
+static tfm_status tfm__load_bias(tfm__loader *l, const char *name, int64_t n, const float **bias) {
+    tfm_tensor t;
+    TFM__TRY(tfm__load_tensor(l, name, 0, 1, n, 0, &t));
+    *bias = (const float *)t.data;
     return TFM_OK;
 }
 
 /* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
-                                   int64_t in, tfm_linear_weights *w) {
+                                   int64_t in, tfm__linear *w) {
     char name[TFM__NAME];
     tfm__matrix matrix;
     tfm__format(name, sizeof name, "%s.weight", prefix);
@@ -6113,8 +6470,8 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int requi
     tfm__format(name, sizeof name, "%s.bias", prefix);
     /* a bias without its weight stays unclaimed, and is reported as unknown */
     if (!matrix.data) return TFM_OK;
-    TFM__TRY(tfm__use_matrix(l, &matrix, 0, matrix.rows, w));
-    return tfm__load_tensor(l, name, 0, 1, matrix.rows, 0, &w->bias);
+    tfm__use_matrix(l, &matrix, 0, matrix.rows, w);
+    return tfm__load_bias(l, name, matrix.rows, &w->bias);
 }
 
 /* prefix.weight and prefix.bias, each of which may be absent. */
@@ -6132,57 +6489,48 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_we
 /* Where a norm may be missing as a whole, either of its tensors says that it is there. */
 static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* Rows begin .. begin + n of a packed projection and its bias. */
-static tfm_status tfm__use_slice(tfm__loader *l, const tfm__matrix *packed, const tfm_tensor *bias,
-                                 int64_t begin, int64_t n, tfm_linear_weights *part) {
-    TFM__TRY(tfm__use_matrix(l, packed, begin, n, part));
-    if (bias->data && !l->checking)
-        part->bias = tfm_tensor_1d((float *)bias->data + begin, TFM_F32, n);
-    return TFM_OK;
-}
-
 /* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
-static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
-                                      tfm_attention_weights *a) {
+static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    tfm__matrix packed;
-    tfm_tensor bias;
+    tfm__matrix all;
+    const float *bias;
     int64_t D = c->d_model, HK, HW;
     a->n_heads = c->n_heads;
     a->scale = c->attention_scale;
     tfm__format(name, sizeof name, "%s.out_proj", prefix);
     TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
+    a->has_out = a->out.w.data != NULL;
     tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &packed));
-    if (packed.data) {
+    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &all));
+    if (all.data) {
         /* query, key and value below each other; the output projection's input says how many rows
            are values, which matters where values have a width of their own */
-        int64_t rows = packed.rows;
-        HW = a->out.weight.data ? a->out.weight.dims[1] : rows / 3;
+        int64_t rows = all.rows;
+        HW = a->has_out ? a->out.w.columns : rows / 3;
         HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
-                             name, rows, packed.columns, HW);
+                             name, rows, all.columns, HW);
         tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
-        TFM__TRY(tfm__load_tensor(l, name, 0, 1, rows, 0, &bias));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, 0, HK, &a->query));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__use_slice(l, &packed, &bias, 2 * HK, HW, &a->value));
+        TFM__TRY(tfm__load_bias(l, name, rows, &bias));
+        tfm__use_matrix(l, &all, 0, HK, &a->query);
+        tfm__use_matrix(l, &all, HK, HK, &a->key);
+        tfm__use_matrix(l, &all, 2 * HK, HW, &a->value);
+        if (bias) a->query.bias = bias, a->key.bias = bias + HK, a->value.bias = bias + 2 * HK;
     } else {
         tfm__format(name, sizeof name, "%s.q_proj", prefix);
         TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
-        HK = a->query.weight.dims[0];
+        HK = a->query.w.rows;
         tfm__format(name, sizeof name, "%s.k_proj", prefix);
         TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
         tfm__format(name, sizeof name, "%s.v_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, a->out.weight.data ? a->out.weight.dims[1] : -1, D,
-                                  &a->value));
-        HW = a->value.weight.dims[0];
+        TFM__TRY(tfm__load_linear(l, name, 1, a->has_out ? a->out.w.columns : -1, D, &a->value));
+        HW = a->value.w.rows;
     }
     /* without an output projection the contexts are added to the stream as they are */
-    if (!a->out.weight.data && HW != D)
+    if (!a->has_out && HW != D)
         return tfm__fail(
             l->err, TFM_E_TENSOR,
             "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", prefix,
@@ -6200,18 +6548,18 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix,
                          "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
                          prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
                          (int64_t)c->d_value);
+    a->K = c->d_key, a->W = c->d_value;
     return TFM_OK;
 }
 
 /* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
-static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff,
-                                tfm_ffn_weights *w) {
+static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
     const tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     w->activation = c->activation;
     tfm__format(name, sizeof name, "%s.linear1", prefix);
     TFM__TRY(tfm__load_linear(l, name, 1, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
-    *d_ff = (int32_t)w->linear1.weight.dims[0];
+    *d_ff = (int32_t)w->linear1.w.rows;
     tfm__format(name, sizeof name, "%s.linear2", prefix);
     return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
 }
@@ -6238,88 +6586,59 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     }
 }
 
-/* How many layers a stack has, and memory for them, zeroed, once all of the file is checked: a file
-   that is refused took none, however many layers it names. None is a missing tensor. */
-static tfm_status tfm__take_layers(tfm__loader *l, const char *stack, size_t size, int32_t *n,
-                                   void **layers) {
-    *n = tfm__count_layers(l, stack);
+/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3", and
+   cross-attention of decoders. *d_ff as in tfm__load_ffn. */
+static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
+                                  tfm__layer *layer) {
+    char name[TFM__NAME];
+    layer->order = l->model->config.norm;
+    tfm__format(name, sizeof name, "%s.self_attn", prefix);
+    TFM__TRY(tfm__load_attention(l, name, &layer->self));
+    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
+    tfm__format(name, sizeof name, "%s.norm1", prefix);
+    TFM__TRY(tfm__load_norm(l, name, &layer->self_norm));
+    tfm__format(name, sizeof name, "%s.norm2", prefix);
+    TFM__TRY(tfm__load_norm(l, name, has_cross ? &layer->cross_norm : &layer->ffn_norm));
+    if (!has_cross) return TFM_OK;
+    tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
+    TFM__TRY(tfm__load_attention(l, name, &layer->cross));
+    tfm__format(name, sizeof name, "%s.norm3", prefix);
+    return tfm__load_norm(l, name, &layer->ffn_norm);
+}
+
+/* "encoder" or "decoder": its layers, for which memory is taken once all of the file is checked (a
+   file that is refused took none, however many it names), and the norm after the last. *n, *d_ff:
+   the config's. */
+static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
+                                  int32_t *d_ff, tfm__stack *stack) {
+    char prefix[TFM__NAME];
+    tfm__layer one;
+    int32_t i;
+    *n = stack->n = tfm__count_layers(l, name);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
-                         stack);
-    if (l->checking) return TFM_OK;
-    TFM__TRY(tfm__pool_take(&l->model->pool, *n, size, layers, l->err));
-    memset(*layers, 0, (size_t)*n * size);
+                         name);
+    if (!l->checking) {
+        TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
+        memset(stack->layers, 0, (size_t)*n * sizeof one);
+    }
+    for (i = 0; i < *n; i++) {
+        memset(&one, 0, sizeof one);
+        tfm__format(prefix, sizeof prefix, "%s.layers.%i", name, (int64_t)i);
+        TFM__TRY(
+            tfm__load_layer(l, prefix, has_cross, d_ff, l->checking ? &one : &stack->layers[i]));
+    }
+    tfm__format(prefix, sizeof prefix, "%s.norm", name);
+    TFM__TRY(tfm__load_norm(l, prefix, &stack->norm));
+    stack->has_norm = tfm__has_norm(&stack->norm);
     return TFM_OK;
 }
 
-/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3". */
-static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, tfm_attention_weights *self,
-                                  tfm_ffn_weights *ffn, int32_t *d_ff, tfm_norm_weights *norm1,
-                                  tfm_norm_weights *norm2) {
-    char name[TFM__NAME];
-    tfm__format(name, sizeof name, "%s.self_attn", prefix);
-    TFM__TRY(tfm__load_attention(l, name, self));
-    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, ffn));
-    tfm__format(name, sizeof name, "%s.norm1", prefix);
-    TFM__TRY(tfm__load_norm(l, name, norm1));
-    tfm__format(name, sizeof name, "%s.norm2", prefix);
-    return tfm__load_norm(l, name, norm2);
-}
-
-/* A norm after the last layer: there if one of its tensors is. */
-static tfm_status tfm__load_final_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w,
-                                       const tfm_norm_weights **norm) {
-    TFM__TRY(tfm__load_norm(l, prefix, w));
-    *norm = tfm__has_norm(w) ? w : NULL;
-    return TFM_OK;
-}
-
-/* Layers and final norm of the encoder. */
-static tfm_status tfm__load_encoder(tfm__loader *l) {
+static tfm_status tfm__load_stacks(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm_encoder_layer_weights *layers, one, *layer;
-    char prefix[TFM__NAME];
-    void *memory = NULL;
-    int32_t i;
-    TFM__TRY(tfm__take_layers(l, "encoder", sizeof *layers, &c->n_encoder_layers, &memory));
-    m->encoder.layers = layers = (tfm_encoder_layer_weights *)memory;
-    m->encoder.n_layers = c->n_encoder_layers;
-    for (i = 0; i < c->n_encoder_layers; i++) {
-        memset(&one, 0, sizeof one);
-        layer = l->checking ? &one : &layers[i];
-        layer->order = c->norm;
-        tfm__format(prefix, sizeof prefix, "encoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff, &layer->norm1,
-                                 &layer->norm2));
-    }
-    return tfm__load_final_norm(l, "encoder.norm", &m->encoder_norm, &m->encoder.norm);
-}
-
-/* The same of the decoder, whose feed-forward may have a width of its own. */
-static tfm_status tfm__load_decoder(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    tfm_decoder_layer_weights *layers, one, *layer;
-    char prefix[TFM__NAME], name[TFM__NAME];
-    void *memory = NULL;
-    int32_t i;
-    TFM__TRY(tfm__take_layers(l, "decoder", sizeof *layers, &c->n_decoder_layers, &memory));
-    m->decoder.layers = layers = (tfm_decoder_layer_weights *)memory;
-    m->decoder.n_layers = c->n_decoder_layers;
-    for (i = 0; i < c->n_decoder_layers; i++) {
-        memset(&one, 0, sizeof one);
-        layer = l->checking ? &one : &layers[i];
-        layer->order = c->norm;
-        tfm__format(prefix, sizeof prefix, "decoder.layers.%i", (int64_t)i);
-        TFM__TRY(tfm__load_layer(l, prefix, &layer->self_attn, &layer->ffn, &c->d_ff_decoder,
-                                 &layer->norm1, &layer->norm2));
-        tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
-        TFM__TRY(tfm__load_attention(l, name, &layer->cross_attn));
-        tfm__format(name, sizeof name, "%s.norm3", prefix);
-        TFM__TRY(tfm__load_norm(l, name, &layer->norm3));
-    }
-    return tfm__load_final_norm(l, "decoder.norm", &m->decoder_norm, &m->decoder.norm);
+    TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
+    return tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder);
 }
 
 /* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
@@ -6327,13 +6646,12 @@ static tfm_status tfm__load_decoder(tfm__loader *l) {
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm__matrix table;
-    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, &table));
-    TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->source.embedding));
-    c->d_model = (int32_t)table.columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &table));
-    m->target.embedding = m->source.embedding; /* one for both sides */
-    if (table.data) TFM__TRY(tfm__keep_matrix(l, &table, 0, table.rows, &m->target.embedding));
+    tfm__matrix *source = &m->embeddings[0], *target = &m->embeddings[1];
+    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, source));
+    c->d_model = (int32_t)source->columns;
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, target));
+    m->source.embedding = source;
+    m->target.embedding = target->data ? target : source; /* one for both sides */
     c->src_vocab_size = (int32_t)m->source.embedding->rows;
     c->tgt_vocab_size = (int32_t)m->target.embedding->rows;
     if (c->positions == TFM_POSITIONS_LEARNED) {
@@ -6358,10 +6676,11 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     m->target.has_norm = tfm__has_norm(&m->target.norm);
     if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
         return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
-    m->target.embedding->is_factor = 1; /* tied */
-    m->generator.weight =
-        tfm_tensor_2d(m->target.embedding, TFM__KEPT, c->tgt_vocab_size, c->d_model);
-    return tfm__load_tensor(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &m->generator.bias);
+    /* tied: what is looked up is packed */
+    tfm__use_matrix(l, m->target.embedding, 0, c->tgt_vocab_size, &m->generator);
+    if (m->source.embedding == m->target.embedding) m->source.embedding = &m->generator.w;
+    m->target.embedding = &m->generator.w;
+    return tfm__load_bias(l, "generator.bias", c->tgt_vocab_size, &m->generator.bias);
 }
 
 /* Vocabularies and SentencePiece models of both sides: >>text. */
@@ -6414,155 +6733,19 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     return TFM_OK;
 }
 
-/* ---- matrices as the kernels want them, when all is checked ---- */
-
-/* What a matrix is kept as, and whether in panels. */
-static tfm_dtype tfm__kept_type(const tfm__loader *l, const tfm__kernels *kernels,
-                                const tfm__matrix *w, int *in_panels) {
-    static const tfm_dtype types[] = {TFM_F32, TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
-    tfm_dtype type = l->options.weights ? types[l->options.weights] : w->dtype;
-    if (type == TFM_I8) {
-        *in_panels = kernels->bytes != NULL;
-        return type;
-    }
-    if (!kernels->floats || (type == TFM_F16 && !kernels->floats->run[1])) type = TFM_F32;
-    *in_panels = kernels->floats && !(type == TFM_F32 && l->options.in_place);
-#ifdef TRANSFORMER_BLAS
-    if (type == TFM_F32) *in_panels = 0;
-#endif
-    return type;
-}
-
-/* Row i of w in another type; a byte's scale besides. floats: room for a row. */
-static void tfm__convert_row(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i,
-                             tfm_dtype type, unsigned char *to, float *floats, float *scale) {
-    int64_t size = tfm__element_bytes(type, w->columns);
-    *scale = w->scales ? w->scales[i] : 0.0f;
-    if (type == w->dtype && (type != TFM_F32 || w->is_native)) {
-        memcpy(to, w->data + i * size, (size_t)size);
-        return;
-    }
-    tfm__matrix_row(w, i, floats);
-    if (type == TFM_I8)
-        kernels->quantize(to, floats, tfm__int8_factor(kernels, floats, w->columns, scale), 0,
-                          w->columns);
-    else tfm__narrow(to, floats, type, w->columns);
-}
-
-/* Scales of whole panels and some more, which the last tile may read; the sums of bytes that
-   zero_point needs likewise. */
-static tfm_status tfm__take_scales(tfm__loader *l, const tfm__matrix *w, float **scales,
-                                   int32_t **offsets) {
-    int64_t filled = tfm__filled_rows(w->rows);
-    int64_t blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-    TFM__TRY(TFM__NEW(&l->model->pool, filled, scales, l->err));
-    memset(*scales, 0, (size_t)filled * sizeof(float));
-    TFM__TRY(TFM__NEW(&l->model->pool, filled * blocks, offsets, l->err));
-    memset(*offsets, 0, (size_t)(filled * blocks) * sizeof(int32_t));
-    return TFM_OK;
-}
-
-/* The sum of n bytes as signed numbers, at most 1024 of them: eight at a time, in four sums of
-   16 bits, each byte 128 too large. */
-static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
-    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
-    uint64_t sums = 0, eight;
-    int32_t sum = 0;
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8) {
-        memcpy(&eight, bytes + i, 8);
-        eight ^= flip;
-        sums += (eight & low) + (eight >> 8 & low);
-    }
-    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
-          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
-    for (; i < n; i++) sum += (signed char)bytes[i];
-    return sum;
-}
-
-/* Row i's offsets. */
-static void tfm__set_offsets(const unsigned char *row, int64_t i, int64_t rows, int64_t columns,
-                             int bias, int32_t *offsets) {
-    int64_t filled = tfm__filled_rows(rows), k;
-    for (k = 0; k < columns; k += 1024)
-        offsets[k / TFM__X_BYTES * filled + i] +=
-            bias * tfm__sum_int8(row + k, tfm__min(1024, columns - k));
-}
-
-/* One matrix. temporary: room for 16 rows and one more, of 4 bytes an element. */
-static tfm_status tfm__pack_matrix(tfm__loader *l, const tfm__kernels *kernels, tfm__matrix *w,
-                                   unsigned char *temporary) {
-    int in_panels;
-    tfm__matrix from = *w;
-    tfm_tensor raw = tfm_tensor_2d((void *)(uintptr_t)w->data, w->dtype, w->rows, w->columns);
-    tfm_dtype type = tfm__kept_type(l, kernels, w, &in_panels);
-    int64_t K = w->columns, row_bytes = tfm__element_bytes(type, K), i, n, bytes, panels, full;
-    float *floats = (float *)(void *)(temporary + TFM__LANES * K * (int64_t)sizeof(float));
-    float *scales = NULL;
-    int32_t *offsets = NULL;
-    int same = type == w->dtype && (type != TFM_F32 || tfm__usable_in_place(&raw));
-    unsigned char *memory = NULL;
-    unsigned char *to;
-    from.is_native = same && type == TFM_F32;
-    if (!in_panels && same) { /* where it lies */
-        w->is_native = from.is_native;
-        return TFM_OK;
-    }
-    if (type == TFM_I8) TFM__TRY(tfm__take_scales(l, w, &scales, &offsets));
-    if (!in_panels) {
-        TFM__TRY(tfm__pool_take(&l->model->pool, w->rows, (size_t)row_bytes, &memory, l->err));
-        for (i = 0; i < w->rows; i++) {
-            float scale;
-            tfm__convert_row(kernels, &from, i, type, temporary, floats, &scale);
-            memcpy(memory + i * row_bytes, temporary, (size_t)row_bytes);
-            if (scales) scales[i] = scale;
-        }
-        w->data = memory, w->dtype = type, w->scales = scales;
-        w->is_native = type == TFM_F32;
-        return TFM_OK;
-    }
-    w->dtype = type;
-    bytes = tfm__element_bytes(type, TFM__LANES * tfm__panel_columns(w));
-    full = w->rows / TFM__LANES, panels = (w->rows + TFM__LANES - 1) / TFM__LANES;
-    same = same && l->is_ours && K == tfm__panel_columns(w);
-    if (!same || panels > full) { /* what is not full cannot take the place of its rows */
-        int64_t need = same ? bytes : panels * bytes;
-        TFM__TRY(TFM__NEW(&l->model->pool, need, &memory, l->err));
-        memset(memory, 0, (size_t)need);
-    }
-    to = same ? (unsigned char *)raw.data : memory;
-    if (same) w->tail = memory;
-    for (n = 0; n < panels; n++) {
-        int64_t rows = tfm__min(TFM__LANES, w->rows - n * TFM__LANES), r;
-        unsigned char *panel = same && n == full ? memory : to + n * bytes;
-        for (r = 0; r < rows; r++) {
-            float scale;
-            i = n * TFM__LANES + r;
-            tfm__convert_row(kernels, &from, i, type, temporary + r * row_bytes, floats, &scale);
-            if (!scales) continue;
-            scales[i] = scale;
-            tfm__set_offsets(temporary + r * row_bytes, i, w->rows, K, kernels->zero_point,
-                             offsets);
-        }
-        tfm__fill_panel(panel, temporary, row_bytes, rows, K, tfm__element_bytes(type, 1));
-    }
-    w->data = to, w->in_panels = 1;
-    w->scales = scales, w->offsets = offsets;
-    return TFM_OK;
-}
-
-/* All that are multiplied with. */
-static tfm_status tfm__pack_matrices(tfm__loader *l) {
-    const tfm__kernels *kernels = tfm__kernels_here();
-    tfm__matrix *w;
+/* The matrices that are multiplied with, packed when all is checked. */
+static tfm_status tfm__pack_linears(tfm__loader *l) {
+    tfm_model *m = l->model;
+    tfm__packer p;
+    tfm__linear *w;
     int64_t columns = 0;
-    unsigned char *temporary;
-    for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) columns = tfm__max(columns, w->columns);
-    TFM__TRY(tfm__pool_take(l->temporary, (TFM__LANES + 1) * columns + TFM__LANES, sizeof(float),
-                            &temporary, l->err));
-    for (w = l->model->matrices; w; w = w->next)
-        if (w->is_factor) TFM__TRY(tfm__pack_matrix(l, kernels, w, temporary));
+    p.kernels = m->kernels = tfm__kernels_here();
+    p.pool = &m->pool, p.err = l->err;
+    p.weights = l->options.weights, p.in_place = l->options.in_place, p.is_ours = l->is_ours;
+    for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
+    TFM__TRY(tfm__pool_take(l->temporary, tfm__pack_scratch(columns), sizeof(float), &p.scratch,
+                            l->err));
+    for (w = m->linears; w; w = w->next) TFM__TRY(tfm__pack(&p, &w->w));
     return TFM_OK;
 }
 
@@ -6593,8 +6776,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
     l->checking = 1;
-    TFM__TRY(tfm__load_encoder(l));
-    TFM__TRY(tfm__load_decoder(l));
+    TFM__TRY(tfm__load_stacks(l));
     l->checking = 0;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
@@ -6607,9 +6789,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__check_config(l, values));
-    TFM__TRY(tfm__load_encoder(l));
-    TFM__TRY(tfm__load_decoder(l));
-    return tfm__pack_matrices(l);
+    TFM__TRY(tfm__load_stacks(l));
+    return tfm__pack_linears(l);
 }
 
 /* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
@@ -6719,7 +6900,7 @@ TFM_DEF void tfm_model_free(tfm_model *model) {
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
 /* >>session =======================================================================================
-   23. SESSIONS
+   24. SESSIONS
    One arena holds everything. Passes work on groups of rows that fit the scratch, which bounds memory
    whatever the batch; results are batch-invariant, since no sum has terms of two rows.
 
@@ -6769,12 +6950,9 @@ typedef struct tfm__shortlist {
     int32_t most, n;       /* n 0: all of the vocabulary */
     int32_t *ids;          /* [n] */
     unsigned char *listed; /* [V]: 1 = in the list that was checked last */
-    unsigned char *data;   /* the matrix's, with its scales and offsets */
-    float *scales;
-    int32_t *offsets;
-    float *bias;   /* [n]; NULL: none */
-    float *logits; /* [hypotheses that run, n] */
-    tfm__matrix matrix;
+    tfm__linear linear;    /* the generator's rows */
+    float *bias;           /* its [n]; NULL: none */
+    float *logits;         /* [hypotheses that run, n] */
 } tfm__shortlist;
 
 struct tfm_session {
@@ -6843,15 +7021,15 @@ struct tfm_session {
 
 /* Keys and values of every decoder layer: of the target so far, and of the memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    const tfm_decoder_weights *d = &s->model->decoder;
+    const tfm__stack *d = &s->model->decoder;
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
     int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
     tfm__kv none, *self, *cross;
     int32_t i;
-    TFM__TRY(TFM__TAKE(arena, d->n_layers, 1, &s->self, err));
-    TFM__TRY(TFM__TAKE(arena, d->n_layers, 1, &s->cross, err));
-    for (i = 0; i < d->n_layers; i++) {
-        const tfm_attention_weights *a = &d->layers[i].self_attn, *c = &d->layers[i].cross_attn;
+    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->self, err));
+    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cross, err));
+    for (i = 0; i < d->n; i++) {
+        const tfm__projections *a = &d->layers[i].self, *c = &d->layers[i].cross;
         self = s->self ? &s->self[i] : &none;
         cross = s->cross ? &s->cross[i] : &none;
         memset(self, 0, sizeof *self);
@@ -6859,10 +7037,10 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
         self->by_heads = cross->by_heads = 1;
-        TFM__TRY(TFM__TAKE(arena, self_rows, a->key.weight.dims[0], &self->k, err));
-        TFM__TRY(TFM__TAKE(arena, self_rows, a->value.weight.dims[0], &self->v, err));
-        TFM__TRY(TFM__TAKE(arena, cross_rows, c->key.weight.dims[0], &cross->k, err));
-        TFM__TRY(TFM__TAKE(arena, cross_rows, c->value.weight.dims[0], &cross->v, err));
+        TFM__TRY(TFM__TAKE(arena, self_rows, a->key.w.rows, &self->k, err));
+        TFM__TRY(TFM__TAKE(arena, self_rows, a->value.w.rows, &self->v, err));
+        TFM__TRY(TFM__TAKE(arena, cross_rows, c->key.w.rows, &cross->k, err));
+        TFM__TRY(TFM__TAKE(arena, cross_rows, c->value.w.rows, &cross->v, err));
     }
     return TFM_OK;
 }
@@ -6904,20 +7082,15 @@ static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *a
 }
 
 static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    const tfm_linear_weights *generator = &s->model->generator;
-    const tfm__matrix *w = tfm__kept(generator);
+    const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
-    int64_t n = l->most, blocks = (w->columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-    int64_t panels = (n + TFM__LANES - 1) / TFM__LANES;
+    int64_t n = l->most;
     if (!n) return TFM_OK;
     TFM__TRY(TFM__TAKE(arena, n, 1, &l->ids, err));
     TFM__TRY(TFM__TAKE(arena, s->model->config.tgt_vocab_size, 1, &l->listed, err));
-    TFM__TRY(TFM__TAKE(arena, panels,
-                       tfm__element_bytes(w->dtype, TFM__LANES * tfm__panel_columns(w)), &l->data,
-                       err));
-    if (w->scales) TFM__TRY(TFM__TAKE(arena, tfm__filled_rows(n), 1, &l->scales, err));
-    if (w->offsets) TFM__TRY(TFM__TAKE(arena, tfm__filled_rows(n), blocks, &l->offsets, err));
-    if (generator->bias.data) TFM__TRY(TFM__TAKE(arena, n, 1, &l->bias, err));
+    TFM__TRY(tfm__take_rows(arena, &generator->w, n, &l->linear.w, err));
+    if (generator->bias) TFM__TRY(TFM__TAKE(arena, n, 1, &l->bias, err));
+    l->linear.bias = l->bias;
     return TFM__TAKE(arena, s->max_rows, n, &l->logits, err);
 }
 
@@ -6933,9 +7106,10 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     int64_t longest = tfm__max(s->max_source, s->max_target);
     int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
     tfm__sizes z;
+    int32_t i;
     memset(&z, 0, sizeof z);
-    TFM__TRY(tfm__check_encoder(&m->encoder, D, &z, err));
-    TFM__TRY(tfm__check_decoder(&m->decoder, D, D, &z, err));
+    for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, &m->encoder.layers[i]);
+    for (i = 0; i < m->decoder.n; i++) tfm__grow_sizes(&z, &m->decoder.layers[i]);
     z.M = rows, z.D = D,
     z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
     z.key_rows = rows;
@@ -6984,6 +7158,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
                          (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
                          (int64_t)o.max_target);
     s->max_rows = s->max_batch * s->max_beam;
+    s->team.kernels = model->kernels;
     s->team.n = o.threads ? o.threads : 1;
     if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
         return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
@@ -7138,7 +7313,7 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
 static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side, const int32_t *ids,
                        const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
     const tfm_config *c = &s->model->config;
-    const tfm__kernels *kernels = tfm__kernels_here();
+    const tfm__kernels *kernels = s->team.kernels;
     const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
@@ -7149,7 +7324,7 @@ static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side, co
             const float *position = NULL;
             float *row = x + at * D;
             if (side->zero_start && p == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else tfm__matrix_row(side->embedding, ids[at], row);
+            else tfm__unpack_row(side->embedding, ids[at], row);
             if (scale != 1) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED)
                 position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
@@ -7214,6 +7389,7 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         tfm_masks masks;
         tfm__rows rows;
         tfm__pass p;
+        float *weights = tfm__attention_at(attention, first);
         L = wanted ? s->S : s->src_lengths[s->order[first]];
         B = tfm__gather_group(s, first, L);
         masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
@@ -7222,12 +7398,17 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         p.B = B, p.L = L, p.D = D;
         p.self_masks = &masks, p.work = s->work;
         tfm__embed(s, s->x, &s->model->source, s->group_ids, s->group_pads, B, L, 0);
-        tfm__encoder(&p, s->x, &m->encoder, tfm__attention_at(attention, first),
-                     attention ? attention->strides[0] : 0);
-        for (i = 0; for_decoding && i < m->decoder.n_layers; i++) {
+        p.work.in_tiles = 1;
+        for (i = 0; i < m->encoder.n; i++) {
+            tfm__kv self = tfm__kv_of_work(&p);
+            tfm__run_layer(&p, s->x, &m->encoder.layers[i], &self, NULL, weights, NULL);
+            if (weights) weights += attention->strides[0];
+        }
+        tfm__final_norm(&p, s->x, m->encoder.has_norm ? &m->encoder.norm : NULL);
+        for (i = 0; for_decoding && i < m->decoder.n; i++) {
             tfm__kv kv = s->cross[i];
             kv.rows = s->order + first;
-            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross_attn, &kv, 0, NULL);
+            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross, &kv, 0);
         }
         for (b = 0; b < B; b++) {
             float *row = s->memory + s->order[first + b] * s->S * D;
@@ -7264,20 +7445,20 @@ TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
    batch row 0 where the pass lists no rows. */
 static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
-    const tfm_decoder_weights *w = &s->model->decoder;
+    const tfm__stack *w = &s->model->decoder;
     float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
     int32_t i;
-    for (i = 0; i < w->n_layers; i++) {
-        const tfm_decoder_layer_weights *l = &w->layers[i];
-        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self_attn, b0);
-        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross_attn, b0);
+    for (i = 0; i < w->n; i++) {
+        const tfm__layer *l = &w->layers[i];
+        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self, b0);
+        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross, b0);
         int wanted = !p->only_layer || p->only_layer == i + 1;
         self.rows = p->self_rows, self.ancestry = p->ancestry, cross.rows = p->cross_rows;
-        tfm__decoder_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
+        tfm__run_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
     }
-    tfm__final_norm(p, x, w->norm);
+    tfm__final_norm(p, x, w->has_norm ? &w->norm : NULL);
 }
 
 /* The teacher-forced decoder on rows b0 .. b0 + B - 1, L positions each: ids (and pads, or NULL)
@@ -7339,13 +7520,13 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
         TFM_PART(OUTPUT);
-        tfm__linear(&y, &x, &m->generator, s->work.team);
+        tfm__linear_run(&s->team, &y, &x, &m->generator);
     }
     return TFM_OK;
 }
 
 /* >>search ========================================================================================
-   24. DECODING
+   25. DECODING
    Beam search, sampling and alternatives are one machine. A hypothesis occupies a row of the KV
    cache; its new token is recorded with a back-pointer, the row that it was extended from. Where
    hypotheses fork or die nothing is copied: keys and values stay in the row in which they were
@@ -7438,8 +7619,7 @@ static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__hyp
 }
 
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
-static double tfm__log_sum(const float *x, int64_t n) {
-    const tfm__kernels *kernels = tfm__kernels_here();
+static double tfm__log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     return (double)max + log(kernels->exp_sum(NULL, x, max, n));
 }
@@ -7565,7 +7745,7 @@ static float tfm__offer_floor(const tfm__candidates *c, double offset) {
 static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__hypothesis *h,
                               float *logits) {
     enum { BLOCK = 256 };
-    const tfm__kernels *kernels = tfm__kernels_here();
+    const tfm__kernels *kernels = s->team.kernels;
     tfm__candidates *c = &s->candidates;
     int64_t v, V = s->model->config.tgt_vocab_size;
     int forced, kept = s->n_marked;
@@ -7577,7 +7757,7 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
         return;
     }
     tfm__prepare_choice(s, h, logits);
-    log_sum = tfm__log_sum(logits, V);
+    log_sum = tfm__log_sum(s->team.kernels, logits, V);
     if (wanted >= 0 && h->on_prefix) {
         double p = exp((double)logits[wanted] - log_sum);
         if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
@@ -7778,7 +7958,7 @@ static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n
     int32_t k, id, kept = s->n_marked;
     double log_sum, sum = 0;
     tfm__prepare_choice(s, h, logits);
-    log_sum = tfm__log_sum(logits, s->model->config.tgt_vocab_size);
+    log_sum = tfm__log_sum(s->team.kernels, logits, s->model->config.tgt_vocab_size);
     for (k = first; k < first + n; k++) {
         id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
         if (id >= 0) sum = h->sum + ((double)logits[id] - log_sum);
@@ -7834,62 +8014,17 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
 
 /* ---- the shortlist ---- */
 
-/* Up to 16 rows of the model's panels to one panel, in units of some columns: all streams are read
-   at the same pace, since each panel's line holds one unit that is wanted. */
-static void tfm__copy_units(unsigned char *panel, const unsigned char *const *rows, int n,
-                            int64_t units, int64_t size) {
-    int64_t u;
-    int r;
-    if (size == 2) {
-        for (u = 0; u < units; u++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 2 * (u * TFM__LANES + r), rows[r] + 2 * u * TFM__LANES, 2);
-    } else {
-        for (u = 0; u < units; u++)
-            for (r = 0; r < n; r++)
-                memcpy(panel + 4 * (u * TFM__LANES + r), rows[r] + 4 * u * TFM__LANES, 4);
-    }
-}
-
-/* Panel i of the shortlist. */
-static void tfm__gather_panel(tfm__shortlist *l, const tfm__matrix *w, int64_t i) {
-    int64_t size = tfm__element_bytes(w->dtype, 1), columns = tfm__panel_columns(w);
-    int64_t units = size == 1 ? columns / 4 : columns, unit = size == 1 ? 4 : size;
-    int64_t bytes = TFM__LANES * columns * size;
-    int n = (int)tfm__min(TFM__LANES, l->n - i * TFM__LANES), r;
-    const unsigned char *rows[TFM__LANES];
-    for (r = 0; r < n; r++) {
-        int64_t id = l->ids[i * TFM__LANES + r];
-        rows[r] = tfm__panel(w, id / TFM__LANES, 0) + id % TFM__LANES * unit;
-    }
-    if (n < TFM__LANES) memset(l->data + i * bytes, 0, (size_t)bytes);
-    tfm__copy_units(l->data + i * bytes, rows, n, units, unit);
-}
-
-/* Gathers the rows of these ids, their scales, offsets and biases. */
+/* Gathers the rows of these ids and their biases. */
 static void tfm__take_shortlist(tfm_session *s, const int32_t *ids, int32_t n) {
-    const tfm_linear_weights *generator = &s->model->generator;
-    const tfm__matrix *w = tfm__kept(generator);
+    const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
-    int64_t i, k, filled = tfm__filled_rows(n), all = tfm__filled_rows(w->rows);
-    int64_t row = tfm__element_bytes(w->dtype, w->columns);
+    int32_t i;
     l->n = n;
     if (!n) return;
     TFM_PART(OUTPUT);
     memcpy(l->ids, ids, (size_t)n * sizeof *ids);
-    l->matrix = *w;
-    l->matrix.rows = n, l->matrix.data = l->data, l->matrix.tail = NULL;
-    l->matrix.scales = l->scales, l->matrix.offsets = l->offsets;
-    for (i = 0; w->in_panels && i * TFM__LANES < n; i++) tfm__gather_panel(l, w, i);
-    for (i = 0; !w->in_panels && i < n; i++)
-        memcpy(l->data + i * row, w->data + ids[i] * row, (size_t)row);
-    if (l->scales) memset(l->scales, 0, (size_t)filled * sizeof *l->scales);
-    for (i = 0; l->scales && i < n; i++) l->scales[i] = w->scales[ids[i]];
-    for (k = 0; l->offsets && k * TFM__X_BYTES < w->columns; k++) {
-        memset(l->offsets + k * filled, 0, (size_t)filled * sizeof *l->offsets);
-        for (i = 0; i < n; i++) l->offsets[k * filled + i] = w->offsets[k * all + ids[i]];
-    }
-    for (i = 0; l->bias && i < n; i++) l->bias[i] = ((const float *)generator->bias.data)[ids[i]];
+    tfm__gather_rows(&l->linear.w, &generator->w, ids, n);
+    for (i = 0; l->bias && i < n; i++) l->bias[i] = generator->bias[ids[i]];
 }
 
 /* The output projection of the rows x that the shortlist asks for, the full one's to the bit (BLAS
@@ -7898,11 +8033,7 @@ static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
     int64_t V = s->model->config.tgt_vocab_size, b, i;
     tfm__rows out = tfm__rows_make(l->logits, x->B, 1, l->n);
-    tfm_linear_weights w;
-    memset(&w, 0, sizeof w);
-    w.weight = tfm_tensor_2d(&l->matrix, TFM__KEPT, l->n, l->matrix.columns);
-    if (l->bias) w.bias = tfm_tensor_1d(l->bias, TFM_F32, l->n);
-    tfm__linear(&out, x, &w, s->work.team);
+    tfm__linear_run(&s->team, &out, x, &l->linear);
     for (b = 0; b < x->B; b++) {
         const float *from = l->logits + b * l->n;
         float *to = s->logits + b * V;
@@ -8167,8 +8298,7 @@ static void tfm__store_attention(tfm_session *s) {
         const float *heads = s->step_attention + i * H * s->S;
         float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
         memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
-        for (h = first + 1; h < first + n; h++)
-            tfm__kernels_here()->add(out, heads + h * s->S, s->S);
+        for (h = first + 1; h < first + n; h++) s->team.kernels->add(out, heads + h * s->S, s->S);
         for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
     }
 }
@@ -8205,7 +8335,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
         if (s->shortlist.n) tfm__shortlist_logits(s, &x);
-        else tfm__linear(&logits, &x, &m->generator, s->work.team);
+        else tfm__linear_run(&s->team, &logits, &x, &m->generator);
         TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
         for (i = 0; i < s->n_running; i++) {
@@ -8343,7 +8473,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
         tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
         tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
         TFM_PART(OUTPUT);
-        tfm__linear(&logits, &x, &s->model->generator, s->work.team);
+        tfm__linear_run(&s->team, &logits, &x, &s->model->generator);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / L, l = (at + i) % L;
             const float *row = s->logits + i * V;
@@ -8351,7 +8481,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
             int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
             double *to = out + b * L + l;
             if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
-            else *to = (double)row[id] - tfm__log_sum(row, V);
+            else *to = (double)row[id] - tfm__log_sum(s->team.kernels, row, V);
         }
     }
 }
@@ -8398,7 +8528,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 #ifndef TRANSFORMER_NO_TEXT
 
 /* >>vocabulary ====================================================================================
-   25. VOCABULARIES
+   26. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
    traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
    hash that a hostile file could aim at. The bytes stay in the file's buffer.
@@ -8505,7 +8635,7 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
 }
 
 /* >>sentencepiece =================================================================================
-   26. SENTENCEPIECE
+   27. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file: protocol buffers, without a library for them. Gives the ids that the package
    gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
@@ -9723,7 +9853,7 @@ static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
 }
 
 /* >>text ==========================================================================================
-   27. TEXT IN, TEXT OUT
+   28. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
    Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
    program could make.

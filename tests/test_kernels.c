@@ -247,22 +247,21 @@ static void activations(const tfm__kernels *k) {
     }
 }
 
-/* A matrix of rows as a model keeps it for these kernels. */
-typedef struct kept {
-    tfm_model model;
-    tfm__matrix matrix;
-} kept;
-static void keep(kept *m, const tfm__kernels *kernels, const float *data, tfm_weight_type weights,
+/* A matrix of rows, packed for these kernels as a model's is. */
+typedef struct held {
+    tfm__pool pool;
+    tfm__linear linear;
+} held;
+static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_weight_type weights,
                  int64_t rows, int64_t columns) {
-    tfm__loader l;
-    void *temporary = test_memory((size_t)(17 * columns + 16) * 4);
+    tfm__packer p;
     unsigned char *little = (unsigned char *)test_memory((size_t)(rows * columns) * 4);
     int64_t i;
-    memset(&l, 0, sizeof l);
-    memset(m, 0, sizeof *m);
-    must(tfm__choose_allocator(&m->model.pool.allocator, NULL, &err));
-    l.model = &m->model, l.options.weights = weights, l.err = &err;
-    m->matrix.dtype = TFM_F32, m->matrix.rows = rows, m->matrix.columns = columns;
+    memset(&p, 0, sizeof p);
+    memset(h, 0, sizeof *h);
+    must(tfm__choose_allocator(&h->pool.allocator, NULL, &err));
+    p.kernels = kernels, p.pool = &h->pool, p.weights = weights, p.err = &err;
+    p.scratch = test_memory((size_t)tfm__pack_scratch(columns) * sizeof(float));
     for (i = 0; i < rows * columns; i++) { /* as a file has them */
         uint32_t bits;
         memcpy(&bits, data + i, 4);
@@ -270,22 +269,23 @@ static void keep(kept *m, const tfm__kernels *kernels, const float *data, tfm_we
         little[4 * i + 2] = (unsigned char)(bits >> 16);
         little[4 * i + 3] = (unsigned char)(bits >> 24);
     }
-    m->matrix.data = little;
-    must(tfm__pack_matrix(&l, kernels, &m->matrix, (unsigned char *)temporary));
+    h->linear.w.dtype = TFM_F32, h->linear.w.rows = rows, h->linear.w.columns = columns;
+    h->linear.w.data = little;
+    must(tfm__pack(&p, &h->linear.w));
 }
 
 /* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */
-static void multiply(const tfm__kernels *kernels, const tfm__matrix *w, float *y, const float *x,
-                     int64_t x_stride, int64_t M, int64_t first, int64_t N, const float *bias) {
-    tfm_linear_weights linear;
+static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, float *y,
+                     const float *x, int64_t x_stride, int64_t M, int64_t first, int64_t N) {
+    tfm__rows from = tfm__rows_make((float *)(uintptr_t)x, 1, M, linear->w.columns);
+    tfm__rows to = tfm__rows_make(y, 1, M, N);
     tfm__product p;
     int64_t i;
-    memset(&linear, 0, sizeof linear);
-    linear.weight = tfm_tensor_2d((void *)(uintptr_t)w, TFM__KEPT, w->rows, w->columns);
+    from.sl = x_stride, to.sl = N + 1;
     for (i = 0; i < M * (N + 1); i++) y[i] = 7;
-    p.y = y, p.y_stride = N + 1, p.x = x, p.x_stride = x_stride, p.M = M;
-    p.w = w, p.first = first, p.N = N, p.bias = bias, p.activation = -1;
-    tfm__linear_rows(kernels, &p, &linear);
+    p = tfm__product_of(&to, &from, linear);
+    p.first = first;
+    tfm__multiply_packed(kernels, &p);
 }
 
 /* Products with matrices of each type, of awkward shapes. */
@@ -304,24 +304,24 @@ static void products(const tfm__kernels *kernels) {
         for (b = 0; b < 5; b++)
             for (c = 0; c < 7; c++) {
                 int64_t N = ns[b], K = ks[c], first = N > 16 ? 16 : 0, m, n, k;
-                kept held;
+                held h;
                 fill_rows(x, MOST_M, K, X_STRIDE, &seed);
                 fill_rows(w, N, K, K, &seed);
                 fill_rows(bias, 1, N, N, &seed);
-                keep(&held, kernels, w, (tfm_weight_type)type, N, K);
-                for (n = 0; n < N; n++) tfm__matrix_row(&held.matrix, n, rows + n * K);
+                pack(&h, kernels, w, (tfm_weight_type)type, N, K);
+                for (n = 0; n < N; n++) tfm__unpack_row(&h.linear.w, n, rows + n * K);
                 for (a = 0; a < 11; a++) {
                     int64_t M = ms[a];
                     const float *some = (a + b + c) % 2 ? bias : NULL;
-                    multiply(kernels, &held.matrix, y, x, X_STRIDE, M, 0, N, some);
+                    h.linear.bias = some;
+                    multiply(kernels, &h.linear, y, x, X_STRIDE, M, 0, N);
                     for (m = 0; m < M; m++) clean &= y[m * (N + 1) + N] == 7;
                     /* a row alone, and its later columns alone, as threads take them */
                     for (m = 0; m < M; m += 1 + M / 5) {
-                        multiply(kernels, &held.matrix, one, x + m * X_STRIDE, X_STRIDE, 1, 0, N,
-                                 some);
+                        multiply(kernels, &h.linear, one, x + m * X_STRIDE, X_STRIDE, 1, 0, N);
                         same &= memcmp(one, y + m * (N + 1), (size_t)N * sizeof *one) == 0;
-                        multiply(kernels, &held.matrix, one, x + m * X_STRIDE, X_STRIDE, 1, first,
-                                 N - first, some ? some + first : NULL);
+                        multiply(kernels, &h.linear, one, x + m * X_STRIDE, X_STRIDE, 1, first,
+                                 N - first);
                         same &= memcmp(one, y + m * (N + 1) + first,
                                        (size_t)(N - first) * sizeof *one) == 0;
                     }
@@ -340,9 +340,9 @@ static void products(const tfm__kernels *kernels) {
                             for (k0 = 0; k0 < K; k0 += 2048) {
                                 float part;
                                 for (k = k0, whole = 0; k < K && k < k0 + 2048; k++)
-                                    whole += (int64_t)xb[k] * (int64_t)rintf(rows[n * K + k] /
-                                                                             held.matrix.scales[n]);
-                                part = (float)whole * (scale * held.matrix.scales[n]);
+                                    whole += (int64_t)xb[k] *
+                                             (int64_t)rintf(rows[n * K + k] / h.linear.w.scales[n]);
+                                part = (float)whole * (scale * h.linear.w.scales[n]);
                                 v = k0 ? v + part : part;
                             }
                             if (some) v += some[n];
@@ -364,7 +364,7 @@ static void products(const tfm__kernels *kernels) {
                              : type == TFM_WEIGHTS_BF16 ? off <= size / 256
                                                         : off <= 0.502 / 127;
                 }
-                tfm__pool_free(&held.model.pool);
+                tfm__pool_free(&h.pool);
             }
         CHECK(same, "%s: a row has the bits that it has alone, and in parts", names[type]);
         CHECK(clean, "%s: weights as near as can be, nothing written behind", names[type]);

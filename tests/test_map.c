@@ -27,7 +27,7 @@ static void where_they_lie(void) {
     tiny_write(&w, tiny_default());
     bytes = (char *)tiny_bytes(&w, &size);
     must(tfm_model_load(&model, bytes, size, &o, &err));
-    generator = (const char *)tfm__kept(&model->generator)->data;
+    generator = (const char *)model->generator.w.floats;
     CHECK((generator > bytes && generator < bytes + size) == little,
           "are used where they lie, if the machine is little-endian");
     tfm_model_free(model);

@@ -123,13 +123,6 @@ static const workload workloads[] = {
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 
-/* What the library's loader needs to keep a matrix. */
-typedef struct kept_matrix {
-    tfm_model model;
-    tfm__loader loader;
-    tfm__matrix matrix;
-} kept_matrix;
-
 /* What matrices can be kept as. */
 typedef struct weight_choice {
     const char *name;
@@ -936,19 +929,18 @@ static int run_workload(bench *b, const workload *w) {
 
 /* ---- a product alone, by the library's own threads ---- */
 
-/* w as a model of this type keeps it. */
-static tfm_status keep_matrix(const bench *b, kept_matrix *l, const float *rows, int64_t N,
-                              int64_t K, tfm_error *err) {
-    void *temporary;
+/* A linear map by rows, packed as a model of this type has it. */
+static tfm_status pack_linear(const bench *b, tfm__pool *pool, tfm__linear *l, float *rows,
+                              int64_t N, int64_t K, tfm_error *err) {
+    tfm__packer p;
+    memset(&p, 0, sizeof p);
     memset(l, 0, sizeof *l);
-    TFM__TRY(tfm__choose_allocator(&l->model.pool.allocator, NULL, err));
-    l->loader.model = &l->model, l->loader.err = err;
-    l->loader.options.weights = b->opt.weights->load;
-    l->matrix.dtype = TFM_F32, l->matrix.rows = N, l->matrix.columns = K;
-    l->matrix.data = (const unsigned char *)rows;
-    TFM__TRY(tfm__pool_take(&l->model.pool, 17 * K + 16, sizeof(float), &temporary, err));
-    return tfm__pack_matrix(&l->loader, tfm__kernels_here(), &l->matrix,
-                            (unsigned char *)temporary);
+    memset(pool, 0, sizeof *pool);
+    TFM__TRY(tfm__choose_allocator(&pool->allocator, NULL, err));
+    p.kernels = tfm__kernels_here(), p.pool = pool, p.weights = b->opt.weights->load, p.err = err;
+    l->w.dtype = TFM_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
+    TFM__TRY(tfm__pool_take(pool, tfm__pack_scratch(K), sizeof(float), &p.scratch, err));
+    return tfm__pack(&p, &l->w);
 }
 
 static int run_product(bench *b, const workload *w) {
@@ -956,29 +948,27 @@ static int run_product(bench *b, const workload *w) {
     float *numbers = (float *)malloc((size_t)(2 * most * K + M * N) * sizeof *numbers);
     float *x = numbers, *rows = numbers + most * K, *y = rows + most * K;
     tfm__rows from = tfm__rows_make(x, 1, M, K), to = tfm__rows_make(y, 1, M, N);
-    tfm_linear_weights linear;
-    kept_matrix l;
+    tfm__linear linear;
+    tfm__pool pool;
     tfm__workers workers;
     tfm__team team;
     tfm_error err;
     times t;
     double began, start, operations = 2.0 * (double)M * (double)N * (double)K, rate;
     int ok = numbers != NULL || fail(w->name, "no memory");
-    memset(&linear, 0, sizeof linear);
-    team.n = b->opt.threads;
+    team.kernels = tfm__kernels_here(), team.n = b->opt.threads;
     team.parallel.run = tfm__run_parts, team.parallel.user = &workers;
     if (!ok) return 0;
     fill(numbers, 2 * most * K, 1.0f, 7);
-    if (keep_matrix(b, &l, rows, N, K, &err) != TFM_OK ||
+    if (pack_linear(b, &pool, &linear, rows, N, K, &err) != TFM_OK ||
         (team.n > 1 && tfm__start_workers(&workers, team.n - 1, &err) != TFM_OK)) {
         free(numbers);
         return fail(w->name, err.text);
     }
-    linear.weight = tfm_tensor_2d(&l.matrix, TFM__KEPT, N, K);
-    tfm__linear(&to, &from, &linear, &team);
+    tfm__linear_run(&team, &to, &from, &linear);
     for (t.n = 0, began = now(&b->opt); goes_on(&b->opt, &t, began, LEAST_REPEATS); t.n++) {
         start = now(&b->opt);
-        tfm__linear(&to, &from, &linear, &team);
+        tfm__linear_run(&team, &to, &from, &linear);
         t.seconds[t.n] = now(&b->opt) - start;
     }
     sort_times(&t);
@@ -992,7 +982,7 @@ static int run_product(bench *b, const workload *w) {
                100 * rate / (is_int8(b) && b->top.vnni > 0 ? b->top.vnni : b->top.flops));
     end_row(b);
     if (team.n > 1) tfm__stop_workers(&workers);
-    tfm__pool_free(&l.model.pool);
+    tfm__pool_free(&pool);
     free(numbers);
     return 1;
 }
