@@ -36,12 +36,15 @@ SHARING = build/test_units $(patsubst %.c,build/%,$(notdir $(wildcard examples/*
 all: $(PROGRAMS)
 
 build/%: examples/%.c transformer.h $(wildcard examples/*.h) | build
-	$(COMPILE) -DTFM__IMPLEMENTED $< -o $@ $(LINK)
+	$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $< -o $@ $(LINK)
 build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_lines build/fuzz_translate: examples/translate.c
+build/embedded: build/model.inc
+build/model.inc: tests/data/models/toy.safetensors | build
+	od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
 build/decode: tests/decode.c transformer.h | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build

@@ -1,0 +1,44 @@
+/* beam: the three best translations of a sentence, found by a beam of four, with their scores.
+   cc -O2 -I. examples/beam.c -o beam -lm */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <string.h>
+
+int main(void) {
+    tfm_text source = {"火车晚了十分钟。", 0}, best;
+    tfm_error err;
+    tfm_model *model = NULL;
+    tfm_session *session = NULL;
+    tfm_session_options limits;
+    tfm_decode_options options;
+    tfm_status status;
+    char text[1024];
+    int32_t rank;
+
+    memset(&limits, 0, sizeof limits), memset(&options, 0, sizeof options);
+    limits.max_beam = 4;        /* the session has memory for so many hypotheses */
+    options.beam = 4;           /* and this search follows as many */
+    options.n_best = 3;         /* of which it keeps three */
+    options.length_penalty = 1; /* score: log-probability / length */
+    source.size = strlen(source.data);
+
+    status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
+    if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
+    if (status == TFM_OK)
+        status = tfm_translate_batch(session, &source, &best, 1, &options, text, sizeof text, &err);
+    /* text has the best one; the session still has them all */
+    for (rank = 0; status == TFM_OK && rank < tfm_result_count(session, 0); rank++) {
+        tfm_result result;
+        size_t size;
+        status = tfm_result_get(session, 0, rank, &result, &err);
+        if (status == TFM_OK)
+            status = tfm_result_text(session, 0, rank, NULL, TFM_FORM_TEXT, text, sizeof text,
+                                     &size, &err);
+        if (status == TFM_OK) printf("%.4f  %s\n", result.score, text);
+    }
+    if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
+    tfm_session_free(session);
+    tfm_model_free(model);
+    return status == TFM_OK ? 0 : 1;
+}

@@ -1,0 +1,50 @@
+/* scoring: how likely a model finds translations that you have: which is the best of some, or where
+   a text and its translation do not belong together.
+   cc -O2 -I. examples/scoring.c -o scoring -lm */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS = 3, WIDTH = 32 };
+
+int main(void) {
+    static const char source[] = "她忘了關窗戶。";
+    static const char *const targets[ROWS] = {"She forgot to close the window.",
+                                              "She forgot to open the window.",
+                                              "The train was ten minutes late."};
+    int32_t src_ids[ROWS][WIDTH], src_lengths[ROWS], tgt_ids[ROWS][WIDTH], tgt_lengths[ROWS];
+    tfm_batch src = {src_ids[0], src_lengths, ROWS, WIDTH};
+    tfm_batch tgt = {tgt_ids[0], tgt_lengths, ROWS, WIDTH};
+    double scores[ROWS][WIDTH + 1]; /* of each token, then of the end token, then zeros */
+    double memory[512];
+    tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* of the tokenizer */
+    tfm_session_options limits;
+    tfm_error err;
+    tfm_model *model = NULL;
+    tfm_session *session = NULL;
+    tfm_status status;
+    int row, i;
+
+    memset(&limits, 0, sizeof limits);
+    limits.max_batch = ROWS;
+    status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
+    if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
+    for (row = 0; status == TFM_OK && row < ROWS; row++) {
+        status = tfm_tokenize(model, source, strlen(source), TFM_FORM_TEXT, src_ids[row], WIDTH,
+                              &src_lengths[row], &scratch, &err);
+        if (status == TFM_OK)
+            status = tfm_tokenize_target(model, targets[row], strlen(targets[row]), TFM_FORM_TEXT,
+                                         tgt_ids[row], WIDTH, &tgt_lengths[row], &scratch, &err);
+    }
+    if (status == TFM_OK) status = tfm_score(session, &src, &tgt, scores[0], &err);
+    for (row = 0; status == TFM_OK && row < ROWS; row++) {
+        double sum = 0;
+        for (i = 0; i <= tgt_lengths[row]; i++) sum += scores[row][i];
+        printf("%8.2f a token  %s\n", sum / (tgt_lengths[row] + 1), targets[row]);
+    }
+    if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
+    tfm_session_free(session);
+    tfm_model_free(model);
+    return status == TFM_OK ? 0 : 1;
+}

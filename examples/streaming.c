@@ -1,0 +1,44 @@
+/* streaming: shows a translation while it grows, for ten seconds at most. The program drives the
+   decoder step by step, so a time limit or a cancel button is a condition of its loop.
+   cc -O2 -I. examples/streaming.c -o streaming -lm */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+int main(void) {
+    static const char source[] = "如果明天下雨，我们就待在家里。";
+    tfm_error err;
+    tfm_model *model = NULL;
+    tfm_session *session = NULL;
+    int32_t ids[64], running = 1;
+    tfm_batch batch = {ids, NULL, 1, 0}; /* one row; its width is set by tfm_tokenize */
+    size_t shown = 0, size;
+    clock_t start = clock();
+    char text[1024];
+    tfm_status status;
+
+    status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
+    if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
+    if (status == TFM_OK)
+        status = tfm_tokenize(model, source, strlen(source), TFM_FORM_TEXT, ids, 64, &batch.width,
+                              NULL, &err);
+    if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &err);
+    while (status == TFM_OK && running && clock() - start < 10 * CLOCKS_PER_SEC) {
+        status = tfm_step(session, &running, &err);
+        /* the hypothesis so far; of greedy search it only grows */
+        if (status == TFM_OK)
+            status =
+                tfm_result_text(session, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+        if (status != TFM_OK || size == shown) continue;
+        printf("%s|", text + shown);
+        fflush(stdout);
+        shown = size;
+    }
+    printf("%s\n", running ? "..." : "");
+    if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
+    tfm_session_free(session);
+    tfm_model_free(model);
+    return status == TFM_OK ? 0 : 1;
+}
