@@ -421,6 +421,8 @@
                                 -pthread otherwise.)
        TFM_COUNT(operations)    called with the multiplications and additions of each product, for
                                 those who measure, in whichever thread; default nothing
+       TFM_COUNT_TEXT(steps)    called with the bytes, comparisons and moves of work on texts,
+                                likewise
        TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
                                 EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or SEARCH, of
                                 which TFM_PART_OTHER ... are an enum; default nothing
@@ -1152,6 +1154,27 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err);
 
+/* The bytes of a text, begin to end - 1, that a token comes from. */
+typedef struct tfm_span {
+    size_t begin, end;
+} tfm_span;
+
+typedef struct tfm_text {
+    const char *data;
+    size_t size;
+} tfm_text;
+
+/* Text to source ids as tfm_translate does it: with the session's language (tfm_languages_set), or
+   the one that ">>code<<" before the text says, and with the session's scratch. In tokens
+   a first one that is a language's is the one to translate into, where the model's sources begin
+   with that. spans may be NULL; else spans[i] is where ids[i] comes from: empty for language,
+   start and end, which stand at the text's edges. By SentencePiece a span is what the piece was
+   normalized from, as the package says it; of an unknown character in bytes, the last one has it.
+   Errors as tfm_tokenize; TFM_E_STATE: the language is not known. */
+TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
+                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
+                                        int32_t capacity, int32_t *count, tfm_error *err);
+
 /* Target text to target ids without start and end token: what a prefix or a target to score is made
    of. As tfm_tokenize; an unknown token becomes tgt_unk. A vocabulary of pieces without
    SentencePiece has no rules: at each place the longest piece is taken, and scratch is needed. */
@@ -1185,11 +1208,6 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
    TFM_E_TOKEN: no such code, with the nearest; TFM_E_ARGUMENT: a code is missing. */
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
-
-typedef struct tfm_text {
-    const char *data;
-    size_t size;
-} tfm_text;
 
 /* Translates up to max_batch texts at once, as options (or NULL) say. out[i] will point into
    buffer, terminated. A fault in one text fails the call and names it. Where options have rows,
@@ -1265,6 +1283,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #endif
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
+#endif
+#ifndef TFM_COUNT_TEXT
+#define TFM_COUNT_TEXT(steps) ((void)0)
 #endif
 enum tfm_part {
     TFM_PART_OTHER,
@@ -6320,11 +6341,12 @@ typedef struct tfm__side {
     /* text: the config's ids, -1: none */
     const char *name; /* "src", "tgt" */
     tfm_text_kind text;
-    int32_t unk, start, end;
+    int32_t pad, unk, start, end;
+    int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
     tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
     int32_t *ids;               /* [pieces]: a piece's id, -1 none; NULL: each is its own */
-    int32_t *pieces;            /* target: [V], the piece of an id */
+    int32_t *pieces;            /* target: [V], the piece of an id, or TFM__ID_ */
 } tfm__side;
 
 /* Layers, and the norm after the last. */
@@ -7006,15 +7028,16 @@ struct tfm_session {
     tfm__candidates candidates;                     /* of one sentence */
     unsigned char *marks;                           /* [V]: 1 = forbidden */
     int32_t *marked, n_marked;                      /* [V]: which */
-    float *attention;            /* [max_target, M, max_source]; NULL: not kept */
-    float *step_attention;       /* [n_step, H, S] */
-    int32_t *out_ids;            /* [M, max_target] */
-    int32_t *text_ids;           /* [max_batch, max_source]: what tfm_translate tokenizes into */
-    int32_t *text_lengths;       /* [max_batch] */
-    int32_t *text_rows;          /* [max_batch]: the text's row of the batch, -1: blank */
-    int32_t language;            /* before each source; -1: none, TFM__LANGUAGE_UNSET */
-    int32_t forced;              /* the first target token, likewise */
-    unsigned char *text_scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
+    float *attention;             /* [max_target, M, max_source]; NULL: not kept */
+    float *step_attention;        /* [n_step, H, S] */
+    int32_t *out_ids;             /* [M, max_target] */
+    int32_t *text_ids;            /* [max_batch, max_source]: what tfm_translate tokenizes into */
+    int32_t *text_lengths;        /* [max_batch] */
+    int32_t *text_rows;           /* [max_batch]: the text's row of the batch, -1: blank */
+    struct tfm_text *text_tokens; /* [max_source]: of tfm_result_text's source */
+    int32_t language;             /* before each source; -1: none, TFM__LANGUAGE_UNSET */
+    int32_t forced;               /* the first target token, likewise */
+    unsigned char *text_scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
     size_t text_scratch_size;
     tfm__shortlist shortlist;
 };
@@ -8549,6 +8572,7 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         int order = tfm__compare_spellings(v->sorted[middle], &wanted);
+        TFM_COUNT_TEXT(1 + tfm__min(size, ((const tfm__spelling *)v->sorted[middle])->size));
         if (order == 0) return ((const tfm__spelling *)v->sorted[middle])->id;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -9313,49 +9337,64 @@ static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
+/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
+   piece that begins at i, from piece to piece; .prev may hold where the byte comes from. */
+typedef struct tfm__cell {
+    float score;  /* unigram: of the best way to here */
+    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
+    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
+    int32_t id; /* unigram: of that piece; BPE: the symbol's unit, -1, or -2 - id: stays as it is */
+} tfm__cell;
+
 /* Normalized text under construction; counts on where it does not fit. */
 typedef struct tfm__normal {
     char *text;
     int64_t n, capacity;
+    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
+    int64_t n_cells;
 } tfm__normal;
 
-static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n) {
+/* n bytes that were made of what stands at origin. */
+static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
+    int64_t k;
     if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
     else o->capacity = 0; /* nothing behind a gap */
+    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
     o->n += n;
+    TFM_COUNT_TEXT(n);
 }
 
 /* The rules for whitespace: none at the front, one between words, none at the end (where
    normalizer_spec says so); a mark for each that is left, and one more before or behind the whole.
-   Returns the bytes that the result has; it is complete where that is not over capacity, and else
-   counted up to three bytes too high. */
+   Returns the bytes that the result has; it is complete where that is not over the capacity, and
+   else counted up to three bytes too high. */
 static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text, int64_t size,
-                                  char *out, int64_t capacity) {
+                                  tfm__normal *o) {
     const char *space = p->escape ? tfm__space_piece : " ", *part;
-    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, i = 0, n, k, taken;
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, i = 0, n, k, at;
     int after_space = p->trim;
-    tfm__normal o;
-    o.text = out, o.n = 0, o.capacity = capacity;
     while (p->trim && i < size) {
-        taken = tfm__normal_prefix(p, text + i, size - i, &part, &n);
+        k = tfm__normal_prefix(p, text + i, size - i, &part, &n);
         if (n != 1 || *part != ' ') break;
-        i += taken;
+        i += k;
     }
     if (i == size) return 0;
-    if (p->dummy_prefix && !p->suffix) tfm__normal_put(&o, space, space_size);
+    if (p->dummy_prefix && !p->suffix) tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
+        at = i;
         if (p->plain[c] == 1 ||
             (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
-            if (o.n < o.capacity) o.text[o.n] = text[i];
-            else o.capacity = 0;
-            o.n++, i++, after_space = 0;
+            if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
+            else tfm__normal_put(o, text + i, 1, at);
+            TFM_COUNT_TEXT(1);
+            i++, after_space = 0;
             continue;
         }
         if (c >= 0xC2 && !p->users.units &&
             !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
             n = tfm__utf8_size(c); /* a whole character, and most of them */
-            tfm__normal_put(&o, text + i, n);
+            tfm__normal_put(o, text + i, n, at);
             i += n, after_space = 0;
             continue;
         }
@@ -9365,28 +9404,35 @@ static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text,
         after_space = p->trim && part[n - 1] == ' ';
         while (n) { /* up to a space, and the space as its mark */
             for (k = 0; k < n && part[k] != ' ';) k++;
-            if (k) tfm__normal_put(&o, part, k);
-            if (k < n) tfm__normal_put(&o, space, space_size), k++;
+            if (k) tfm__normal_put(o, part, k, at);
+            if (k < n) tfm__normal_put(o, space, space_size, at), k++;
             part += k, n -= k;
         }
     }
-    if (p->trim && o.n <= capacity)
-        while (o.n >= space_size && memcmp(out + o.n - space_size, space, (size_t)space_size) == 0)
-            o.n -= space_size;
-    if (p->dummy_prefix && p->suffix) tfm__normal_put(&o, space, space_size);
-    return o.n;
+    if (p->trim && o->n <= capacity)
+        while (o->n >= space_size &&
+               memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
+            o->n -= space_size;
+    if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
+    return o->n;
+}
+
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
+   comes from; and that of cell n. */
+static void tfm__spm_origins(const tfm__sentencepiece *p, const char *text, int64_t size,
+                             tfm__cell *cells, int64_t n) {
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, body = n, i;
+    tfm__normal o;
+    memset(&o, 0, sizeof o);
+    o.cells = cells, o.n_cells = n + 1;
+    if (p->dummy_prefix && p->suffix) body -= space_size;
+    cells[body].prev = -1;
+    if (tfm__spm_normalize(p, text, size, &o) == n) cells[body].prev = (int32_t)size;
+    /* else a space stood there, and was taken away */
+    for (i = body + 1; i <= n; i++) cells[i].prev = cells[body].prev;
 }
 
 /* ---- normalized text to pieces ---- */
-
-/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
-   piece that begins at i, from piece to piece. */
-typedef struct tfm__cell {
-    float score;  /* unigram: of the best way to here */
-    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
-    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
-    int32_t id; /* unigram: of that piece; BPE: the symbol's unit, -1, or -2 - id: stays as it is */
-} tfm__cell;
 
 /* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
    rounded to float after every addition, and taken down when they grow large, exactly as the
@@ -9643,14 +9689,17 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     int64_t room = 0, n;
     char *out = NULL;
     tfm_arena all;
+    tfm__normal o;
     tfm__bpe b;
     int32_t i;
+    memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: what fits is in its place at once */
         out = (char *)scratch->data + scratch->used;
         room = (int64_t)((scratch->size - scratch->used) / each);
     }
-    n = tfm__spm_normalize(p, text, size, out, room);
+    o.text = out, o.capacity = room;
+    n = tfm__spm_normalize(p, text, size, &o);
     all = tfm__scratch_begin(scratch);
     TFM__TRY(tfm__spm_take(p, n, &all, work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
@@ -9664,53 +9713,6 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     for (i = 0; work->splits && i < p->vocabulary.n; i++) b.splits[i] = -1;
     tfm__bpe_encode(&b);
     return TFM_OK;
-}
-
-/* What the pieces of a text become: their own ids, or those that v has for their spelling. */
-typedef struct tfm__spm_target {
-    const int32_t *ids;       /* [pieces], -1: not in v; NULL: every piece is its own id */
-    const tfm__vocabulary *v; /* of ids */
-    int by_spelling;          /* 1: ids is NULL, and v is asked for each */
-    int32_t unk;              /* for what is not in v; -1: that is a fault */
-} tfm__spm_target;
-
-/* Where the token at a cell ends: unknown characters side by side are one unknown piece, or with
-   *bytes a token for each of their bytes. */
-static int32_t tfm__spm_token_end(const tfm__sentencepiece *p, const tfm__spm_work *work,
-                                  int32_t at, int *bytes) {
-    const tfm__cell *cells = work->cells;
-    int32_t end = cells[at].next;
-    *bytes = cells[at].id == p->unk && p->byte_fallback;
-    while (cells[at].id == p->unk && !*bytes && end < work->n && cells[end].id == p->unk)
-        end = cells[end].next;
-    return end;
-}
-
-/* Writes the ids of cut text, or only counts where out is NULL; -1 where a piece has none. */
-static int64_t tfm__spm_emit(const tfm__sentencepiece *p, const tfm__spm_work *work,
-                             const tfm__spm_target *to, int32_t *out) {
-    const tfm__cell *cells = work->cells;
-    int64_t n = 0;
-    int32_t at, end, i, id;
-    int bytes;
-    for (at = 0; at < work->n; at = end) {
-        end = tfm__spm_token_end(p, work, at, &bytes);
-        for (i = at; i < (bytes ? end : at + 1); i++) {
-            const tfm__spelling *piece;
-            id = bytes ? p->bytes[(unsigned char)work->text[i]] : cells[at].id;
-            piece = &p->vocabulary.spellings[id];
-            if ((to->ids || to->by_spelling) && cells[at].id == p->unk && !bytes)
-                /* its own spelling may be in v */
-                id = tfm__find_token(to->v, work->text + at, end - at);
-            else if (to->ids) id = to->ids[id];
-            else if (to->by_spelling) id = tfm__find_token(to->v, piece->text, piece->size);
-            if (id < 0) id = to->unk;
-            if (id < 0) return -1;
-            if (out) out[n] = id;
-            n++;
-        }
-    }
-    return n;
 }
 
 /* ---- ids to text ---- */
@@ -9907,27 +9909,27 @@ static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, cons
     return tfm__spm_read(&r, *p, (const unsigned char *)t.data, t.dims[0]);
 }
 
-/* Pieces without a vocabulary are ids by themselves: v becomes theirs. */
-static tfm_status tfm__pieces_as_ids(tfm__loader *l, const char *side, const tfm__sentencepiece *p,
-                                     int32_t rows, tfm__vocabulary *v) {
-    if (p->vocabulary.n > rows)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "%s_sentencepiece has %i pieces, its embedding %i rows, and there is no "
-                         "%s_vocabulary",
-                         side, (int64_t)p->vocabulary.n, (int64_t)rows, side);
-    *v = p->vocabulary;
+/* From a side's pieces to ids, by spelling. */
+static tfm_status tfm__map_pieces(tfm__loader *l, tfm__side *side) {
+    const tfm__vocabulary *pieces = &side->spm->vocabulary;
+    int32_t i;
+    TFM__TRY(TFM__NEW(&l->model->pool, pieces->n, &side->ids, l->err));
+    for (i = 0; i < pieces->n; i++)
+        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
+                                       pieces->spellings[i].size);
     return TFM_OK;
 }
 
-/* From the source's pieces to ids, by spelling. */
-static tfm_status tfm__map_source(tfm__loader *l) {
-    tfm_model *m = l->model;
-    const tfm__vocabulary *pieces = &m->source.spm->vocabulary;
-    int32_t i;
-    TFM__TRY(TFM__NEW(&m->pool, pieces->n, &m->source.ids, l->err));
-    for (i = 0; i < pieces->n; i++)
-        m->source.ids[i] = tfm__find_token(&m->source.vocabulary, pieces->spellings[i].text,
-                                           pieces->spellings[i].size);
+/* Pieces without a vocabulary are ids by themselves: the side's becomes theirs. */
+static tfm_status tfm__load_pieces(tfm__loader *l, tfm__side *side) {
+    int64_t rows = side->embedding->rows;
+    if (side->vocabulary.n) return tfm__map_pieces(l, side);
+    if (side->spm->vocabulary.n > rows)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "%s_sentencepiece has %i pieces, its embedding %i rows, and there is no "
+                         "%s_vocabulary",
+                         side->name, (int64_t)side->spm->vocabulary.n, rows, side->name);
+    side->vocabulary = side->spm->vocabulary;
     return TFM_OK;
 }
 
@@ -9942,7 +9944,9 @@ static tfm_status tfm__map_target(tfm__loader *l) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         m->target.pieces[i] = TFM__ID_DROPPED;
         if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
-            m->target.pieces[i] = tfm__find_token(&m->target.spm->vocabulary, s->text, s->size);
+            m->target.pieces[i] =
+                m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
+                              : TFM__ID_PLAIN;
     }
     for (i = 0; i < c->n_languages; i++)
         if (c->languages[i].id < c->tgt_vocab_size)
@@ -9955,6 +9959,7 @@ static tfm_status tfm__map_target(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
+    m->source.pad = c->src_pad, m->target.pad = c->tgt_pad, m->target.unk_piece = -1;
     m->source.name = "src", m->source.text = c->src_text, m->source.unk = c->src_unk;
     m->source.start = c->src_start, m->source.end = c->src_end;
     m->target.name = "tgt", m->target.text = c->tgt_text, m->target.unk = c->tgt_unk;
@@ -9979,14 +9984,10 @@ static tfm_status tfm__load_text(tfm__loader *l) {
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
     if (m->source.spm && !m->target.spm && !m->target.vocabulary.n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
-    if (m->source.spm && m->source.vocabulary.n) TFM__TRY(tfm__map_source(l));
-    else if (m->source.spm)
-        TFM__TRY(
-            tfm__pieces_as_ids(l, "src", m->source.spm, c->src_vocab_size, &m->source.vocabulary));
-    if (m->target.spm && !m->target.vocabulary.n)
-        TFM__TRY(
-            tfm__pieces_as_ids(l, "tgt", m->target.spm, c->tgt_vocab_size, &m->target.vocabulary));
-    if (m->target.spm) TFM__TRY(tfm__map_target(l));
+    if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
+    if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
+    if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
+    if (m->target.vocabulary.n) TFM__TRY(tfm__map_target(l));
     c->has_text = m->source.vocabulary.n > 0;
     return TFM_OK;
 }
@@ -10001,6 +10002,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
         s->text_scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
     }
+    TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text_tokens, err));
     return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
 }
 
@@ -10009,32 +10011,6 @@ static int tfm__is_space(uint32_t c) {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000;
-}
-
-/* Steps to the next token of text (valid UTF-8) from *at; 0 at the end. Whitespace between
-   characters is a token where the vocabulary has one for it, and else nothing. */
-static int tfm__next_token(const tfm__vocabulary *v, tfm_text_kind kind, const char *text,
-                           size_t size, size_t *at, tfm_text *token) {
-    size_t begin = *at, i = *at;
-    uint32_t c = 0;
-    int n = 0;
-    /* whitespace before the token; after it, text[i] begins a character of n bytes */
-    while (i < size && (n = tfm__utf8_next(text + i, size - i, &c), tfm__is_space(c)))
-        i += (size_t)n;
-    if (i >= size) return 0;
-    if (kind == TFM_TEXT_CHARACTERS && i > begin && begin > 0 &&
-        tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE) >= 0) {
-        *at = i;
-        token->data = tfm__space_piece, token->size = TFM__SPACE_PIECE;
-        return 1;
-    }
-    token->data = text + i;
-    do i += (size_t)n;
-    while (kind == TFM_TEXT_WORDS && i < size &&
-           (n = tfm__utf8_next(text + i, size - i, &c), !tfm__is_space(c)));
-    token->size = (size_t)(text + i - token->data);
-    *at = i;
-    return 1;
 }
 
 /* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
@@ -10162,22 +10138,23 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 
 /* Steps over ">>code<<" before a text, where the model's sources begin with the language to
    translate into. *id stays as it is where there is none. */
-static tfm_status tfm__take_language(const tfm_config *c, const char **text, size_t *size,
-                                     int32_t *id, tfm_error *err) {
-    const char *at = *text, *end, *code;
+static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
+                                     tfm_error *err) {
+    const char *at = text->data, *end, *code;
     uint32_t character = 0;
     int n;
-    if (c->src_language != TFM_LANGUAGE_TARGET || !*size) return TFM_OK; /* no text may be NULL */
-    end = at + *size;
+    if (c->src_language != TFM_LANGUAGE_TARGET || !text->size) return TFM_OK; /* may be NULL */
+    end = at + text->size;
     while (at < end &&
            (n = tfm__utf8_next(at, (size_t)(end - at), &character), tfm__is_space(character)))
         at += n;
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
+    TFM_COUNT_TEXT(at - text->data);
     if (end - at < 2) return TFM_OK;
     TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    *text = at + 2, *size = (size_t)(end - at - 2);
+    text->data = at + 2, text->size = (size_t)(end - at - 2);
     return TFM_OK;
 }
 
@@ -10186,234 +10163,355 @@ static tfm_status tfm__no_language(tfm_error *err) {
                      "the model knows several languages: tfm_languages_set comes first");
 }
 
-/* The ids before a text: the language's and src_start, at most 2. */
-static int tfm__leading_ids(const tfm_config *c, int32_t language, int32_t *ids) {
-    int n = 0;
-    if (c->src_start >= 0) ids[n++] = c->src_start;
-    if (language >= 0) ids[n++] = language;
-    return n;
-}
-
 /* At the door of every text: it is there, its bytes can be counted in int32_t, and it is UTF-8. */
-static tfm_status tfm__check_text(const char *text, size_t size, const char *what, tfm_error *err) {
+static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
     int64_t fault;
-    if (!text && size) return tfm__fail(err, TFM_E_ARGUMENT, "%s: a pointer is NULL", what);
-    if (size > INT32_MAX)
+    if (!text->data && text->size)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: a pointer is NULL", what);
+    if (text->size > INT32_MAX)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
-    fault = tfm__utf8_fault(text, size);
+    fault = tfm__utf8_fault(text->data, text->size);
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
     return TFM_OK;
 }
 
-/* tfm_tokenize for SentencePiece: counts, then writes. */
-static tfm_status tfm__tokenize_pieces(const tfm_model *model, const char *text, int64_t size,
-                                       int32_t language, int32_t *ids, int32_t capacity,
-                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
-    const tfm_config *c = &model->config;
-    tfm__spm_work work;
-    tfm__spm_target to;
-    int32_t leading[2];
-    int64_t n, n_leading = tfm__leading_ids(c, language, leading);
-    int64_t extra = n_leading + (c->src_end >= 0);
-    if (!scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: SentencePiece needs a scratch arena");
-    TFM__TRY(tfm__spm_cut(model->source.spm, text, size, scratch, &work, err));
-    if (scratch->measuring) return TFM_OK;
-    memset(&to, 0, sizeof to);
-    to.ids = model->source.ids, to.v = &model->source.vocabulary, to.unk = c->src_unk;
-    n = tfm__spm_emit(model->source.spm, &work, &to, NULL);
-    if (n < 0)
-        return tfm__fail(err, TFM_E_TOKEN,
-                         "a piece of the text is not in src_vocabulary, and the model has no "
-                         "src_unk");
-    if (n && n + extra > capacity)
-        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n + extra,
-                         (int64_t)capacity);
-    if (n && language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    *count = (int32_t)(n ? n + extra : 0);
-    if (n == 0) return TFM_OK;
-    memcpy(ids, leading, (size_t)n_leading * sizeof *ids);
-    (void)tfm__spm_emit(model->source.spm, &work, &to, ids + n_leading);
-    if (c->src_end >= 0) ids[n_leading + n] = c->src_end;
-    return TFM_OK;
+/* ---- text to tokens ---- */
+
+static tfm_text tfm__text(const char *data, size_t size) {
+    tfm_text text;
+    text.data = data, text.size = size;
+    return text;
 }
 
-/* tfm_tokenize with a language's token before the text; TFM__LANGUAGE_UNSET: the text must say it.
-   Two passes over the text: the first counts and checks, so a failure leaves outputs untouched. */
-static tfm_status tfm__tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t language, int32_t *ids,
-                                int32_t capacity, int32_t *count, tfm_arena *scratch,
-                                tfm_error *err) {
-    const tfm_config *c;
-    const tfm__vocabulary *v;
+/* A text that is cut into tokens, one after the other. */
+typedef struct tfm__cut {
+    const tfm__side *side;
+    tfm_text_form form;
     tfm_text_kind kind;
-    tfm_text token;
-    int32_t leading[2];
-    int64_t n = 0, n_leading;
-    size_t at;
-    int pass;
-    if (!model || !count || (!ids && capacity > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
-    c = &model->config, v = &model->source.vocabulary;
-    if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no src_vocabulary");
-    TFM__TRY(tfm__check_text(text, size, "text", err));
-    kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->src_text;
-    if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &size, &language, err));
-    if (kind == TFM_TEXT_SENTENCEPIECE)
-        return tfm__tokenize_pieces(model, text, (int64_t)size, language, ids, capacity, count,
-                                    scratch, err);
-    if (scratch && scratch->measuring) return TFM_OK;
-    n_leading = tfm__leading_ids(c, language, leading);
-    for (pass = 0; pass < 2; pass++) { /* counts and checks, then writes */
-        n = n_leading;
-        if (pass) memcpy(ids, leading, (size_t)n * sizeof *ids);
-        for (at = 0; tfm__next_token(v, kind, text, size, &at, &token); n++) {
-            int32_t id = tfm__token_id(v, form, &token);
-            if (id < 0 && c->src_unk < 0)
-                return tfm__fail(err, TFM_E_TOKEN,
-                                 "the token before byte %i is not in src_vocabulary, "
-                                 "and the model has no src_unk",
-                                 (int64_t)at);
-            if (pass) ids[n] = id < 0 ? c->src_unk : id;
-        }
-        if (n == n_leading) { /* blank */
-            *count = 0;
-            return TFM_OK;
-        }
-        if (language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-        if (pass && c->src_end >= 0) ids[n] = c->src_end;
-        n += c->src_end >= 0;
-        if (n > capacity)
-            return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
-                             (int64_t)capacity);
-    }
-    *count = (int32_t)n;
-    return TFM_OK;
-}
+    tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
+    size_t at;          /* of the next token */
+    size_t first, last; /* the character whose bytes are the next tokens */
+    tfm__cell *cells;   /* by SentencePiece */
+} tfm__cut;
 
-/* Twice over the text: the first pass counts and checks, so outputs are untouched on failure. */
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err) {
-    return tfm__tokenize(model, text, size, form, -1, ids, capacity, count, scratch, err);
+typedef struct tfm__token {
+    tfm_text text;     /* of one that is a byte: its character */
+    size_t begin, end; /* in what is cut */
+    int32_t id;        /* -1: not in the vocabulary */
+} tfm__token;
+
+/* Words and characters. Whitespace between characters is a token where the vocabulary has one for
+   it, and else nothing. */
+static int tfm__next_word(tfm__cut *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t size = c->text.size, i = c->at;
+    uint32_t character = 0;
+    int n = 0;
+    /* whitespace before the token; after it, text[i] begins a character of n bytes */
+    while (i < size &&
+           (n = tfm__utf8_next(text + i, size - i, &character), tfm__is_space(character)))
+        i += (size_t)n;
+    TFM_COUNT_TEXT(i - c->at + 1);
+    if (i >= size) return 0;
+    token->begin = c->at;
+    if (c->kind == TFM_TEXT_CHARACTERS && i > c->at && c->at > 0) {
+        token->id = tfm__find_token(&c->side->vocabulary, tfm__space_piece, TFM__SPACE_PIECE);
+        token->text.data = tfm__space_piece, token->text.size = TFM__SPACE_PIECE;
+        c->at = token->end = i;
+        if (token->id >= 0) return 1;
+    }
+    token->begin = i;
+    do i += (size_t)n;
+    while (c->kind == TFM_TEXT_WORDS && i < size &&
+           (n = tfm__utf8_next(text + i, size - i, &character), !tfm__is_space(character)));
+    token->end = c->at = i;
+    token->text.data = text + token->begin, token->text.size = i - token->begin;
+    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
+    TFM_COUNT_TEXT(token->text.size);
+    return 1;
 }
 
 /* text with a mark before each word, as pieces have it; out has room for 4 * size + 3 bytes. */
-static int64_t tfm__mark_words(const char *text, size_t size, char *out) {
-    int64_t n = 0;
-    size_t at = 0;
+static size_t tfm__mark_words(const tfm_text *text, char *out) {
+    size_t at, n = 0;
     uint32_t c = 0;
     int step, blank = 1;
-    for (; at < size; at += (size_t)step) {
-        step = tfm__utf8_next(text + at, size - at, &c);
+    for (at = 0; at < text->size; at += (size_t)step) {
+        step = tfm__utf8_next(text->data + at, text->size - at, &c);
+        TFM_COUNT_TEXT(step);
         if (tfm__is_space(c)) {
             blank = 1;
             continue;
         }
         if (blank) memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE), n += TFM__SPACE_PIECE;
-        memcpy(out + n, text + at, (size_t)step), n += step;
+        memcpy(out + n, text->data + at, (size_t)step), n += (size_t)step;
         blank = 0;
     }
     return n;
 }
 
-/* The longest token at text that is one of text, and its bytes; without one -1 and the bytes of a
-   character. */
-static int32_t tfm__longest_token(const tfm_model *m, const char *text, int64_t size,
-                                  int64_t longest, int64_t *bytes) {
-    const tfm_config *c = &m->config;
-    for (*bytes = tfm__min(size, longest); *bytes > 0; --*bytes) {
-        int32_t id = tfm__find_token(&m->target.vocabulary, text, *bytes);
-        if (id >= 0 && id != c->tgt_pad && id != c->tgt_unk && id != c->start && id != c->end)
-            return id;
+/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more there. */
+static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, size_t at,
+                                   int c) {
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const tfm__spelling *s = (const tfm__spelling *)v->sorted[middle];
+        if ((size_t)s->size <= at || (unsigned char)s->text[at] < c) low = middle + 1;
+        else high = middle;
+        TFM_COUNT_TEXT(1);
     }
-    *bytes = tfm__utf8_size((unsigned char)*text);
-    return -1;
+    return low;
 }
 
-/* Pieces without SentencePiece; counts only where ids is NULL. -1: unknown, and no id for that. A
-   run of unknown characters is one token. */
-static int64_t tfm__match_pieces(const tfm_model *m, const char *text, int64_t size, int32_t *ids) {
-    const tfm__vocabulary *v = &m->target.vocabulary;
-    int64_t longest = 0, at, n = 0, i, bytes;
-    int known = 1;
-    for (i = 0; i < v->n_spellings; i++) longest = tfm__max(longest, v->spellings[i].size);
-    for (at = 0; at < size; at += bytes) {
-        int32_t id = tfm__longest_token(m, text + at, size - at, longest, &bytes);
-        if (id >= 0 || known) {
-            if (id < 0 && m->config.tgt_unk < 0) return -1;
-            if (ids) ids[n] = id < 0 ? m->config.tgt_unk : id;
-            n++;
+/* The longest spelling of text that text begins with, and its bytes; without one -1 and the bytes
+   of a character. The sorted spellings that begin so are narrowed byte by byte. */
+static int32_t tfm__longest_token(const tfm__side *side, const char *text, size_t size,
+                                  size_t *bytes) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    int64_t low = 0, high = v->n_spellings;
+    int32_t id = -1;
+    size_t n;
+    *bytes = (size_t)tfm__utf8_size((unsigned char)*text);
+    for (n = 0; n < size; n++) {
+        const tfm__spelling *first;
+        low = tfm__first_spelling(v, low, high, n, (unsigned char)text[n]);
+        high = tfm__first_spelling(v, low, high, n, (unsigned char)text[n] + 1);
+        if (low == high) break;
+        first = (const tfm__spelling *)v->sorted[low];
+        if ((size_t)first->size == n + 1 && first->id != side->pad && first->id != side->unk &&
+            first->id != side->start && first->id != side->end)
+            id = first->id, *bytes = n + 1;
+    }
+    return id;
+}
+
+/* Pieces without SentencePiece. A run of unknown characters is one token. */
+static int tfm__next_match(tfm__cut *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t n = 0;
+    token->begin = c->at;
+    token->id = -1;
+    while (c->at < c->text.size) {
+        int32_t id = tfm__longest_token(c->side, text + c->at, c->text.size - c->at, &n);
+        if (id >= 0 && c->at > token->begin) break; /* behind unknown ones */
+        c->at += n, token->id = id;
+        if (id >= 0) break;
+    }
+    token->end = c->at;
+    token->text.data = text + token->begin, token->text.size = token->end - token->begin;
+    return token->end > token->begin;
+}
+
+/* SentencePiece: unknown characters side by side are one unknown piece, or a token for each of
+   their bytes. */
+static int tfm__next_piece(tfm__cut *c, tfm__token *token) {
+    const tfm__sentencepiece *p = c->side->spm;
+    const tfm__cell *cells = c->cells;
+    const char *text = c->text.data;
+    size_t size = c->text.size, at = c->at;
+    int32_t piece;
+    if (at >= size) return 0;
+    if (at >= c->last) {
+        c->first = at, c->last = (size_t)cells[at].next;
+        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
+               cells[c->last].id == p->unk)
+            c->last = (size_t)cells[c->last].next;
+    }
+    token->text.data = text + c->first, token->text.size = c->last - c->first;
+    token->begin = c->first, token->end = c->last;
+    piece = cells[c->first].id;
+    c->at = c->last;
+    if (piece == p->unk && p->byte_fallback) {
+        piece = p->bytes[(unsigned char)text[at]];
+        c->at = at + 1;
+        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
+    } else if (piece == p->unk) {
+        /* its own spelling may be in a vocabulary */
+        token->id = !c->side->ids ? c->side->unk_piece
+                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
+                                                    (int64_t)token->text.size);
+        return 1;
+    }
+    token->id = c->side->ids ? c->side->ids[piece] : piece;
+    TFM_COUNT_TEXT(1);
+    return 1;
+}
+
+/* The next token: 1, at the end 0. */
+static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
+    if (c->kind == TFM_TEXT_SENTENCEPIECE) return tfm__next_piece(c, token);
+    if (c->kind == TFM_TEXT_PIECES) return tfm__next_match(c, token);
+    return tfm__next_word(c, token);
+}
+
+/* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
+   arena learns its size. */
+static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_form form,
+                                 const tfm_text *text, tfm_arena *scratch, tfm_error *err) {
+    tfm__spm_work work;
+    tfm_arena all;
+    char *marked = NULL;
+    memset(c, 0, sizeof *c);
+    c->side = side, c->text = *text, c->form = form;
+    c->kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : side->text;
+    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS) return TFM_OK;
+    if (!scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
+    if (c->kind == TFM_TEXT_SENTENCEPIECE) {
+        TFM__TRY(tfm__spm_cut(side->spm, text->data, (int64_t)text->size, scratch, &work, err));
+        c->cells = work.cells, c->text = tfm__text(work.text, (size_t)work.n);
+        return TFM_OK;
+    }
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)text->size + TFM__SPACE_PIECE, 1, &marked, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring) c->text = tfm__text(marked, tfm__mark_words(text, marked));
+    return TFM_OK;
+}
+
+/* Where the ids of a text go. */
+typedef struct tfm__ids {
+    int32_t *ids;
+    tfm_span *spans; /* NULL: not wanted */
+    int32_t capacity, *count;
+    int32_t language; /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
+} tfm__ids;
+
+static tfm__ids tfm__make_ids(int32_t *ids, int32_t capacity, int32_t *count) {
+    tfm__ids out;
+    memset(&out, 0, sizeof out);
+    out.ids = ids, out.capacity = capacity, out.count = count, out.language = -1;
+    return out;
+}
+
+/* Whether a token is the one that says the language to translate into. */
+static int tfm__is_language(const tfm_config *c, int32_t id) {
+    int32_t i;
+    for (i = 0; c->src_language == TFM_LANGUAGE_TARGET && i < c->n_languages; i++)
+        if (c->languages[i].id == id) return 1;
+    return 0;
+}
+
+static tfm_status tfm__no_token(const tfm__cut *c, size_t at, tfm_error *err) {
+    const char *name = c->side->name;
+    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS)
+        return tfm__fail(err, TFM_E_TOKEN,
+                         "the token before byte %i is not in %s_vocabulary, and the model has no "
+                         "%s_unk",
+                         (int64_t)at, name, name);
+    return tfm__fail(err, TFM_E_TOKEN,
+                     "a piece of the text is not in %s_vocabulary, and the model has no %s_unk",
+                     name, name);
+}
+
+/* Puts a token's id, and the span that is begin to end. */
+static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
+    out->ids[n] = id;
+    if (out->spans) out->spans[n].begin = begin, out->spans[n].end = end;
+}
+
+/* Text to ids; of a source with the language and the ids around it. Two passes over the tokens: the
+   first counts and checks, so a failure leaves outputs untouched. */
+static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
+                                tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
+                                tfm_error *err) {
+    const tfm_config *c;
+    tfm_text text = *source;
+    tfm__token token;
+    tfm__cut cut;
+    int64_t n, total = 0;
+    size_t offset;
+    int is_source, end;
+    if (!m || !out->count || (!out->ids && out->capacity > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
+    c = &m->config, is_source = side == &m->source;
+    if (!c->has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary",
+                         is_source ? "src" : "tgt");
+    TFM__TRY(tfm__check_text(&text, "text", err));
+    if (is_source && form == TFM_FORM_TEXT)
+        TFM__TRY(tfm__take_language(c, &text, &out->language, err));
+    offset = source->size - text.size; /* of what is behind a label */
+    TFM__TRY(tfm__cut_begin(&cut, side, form, &text, scratch, err));
+    if (scratch && scratch->measuring) return TFM_OK;
+    for (n = 0; tfm__cut_next(&cut, &token); n++) {
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, offset + cut.at, err);
+        if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(c, token.id)) out->language = -1;
+    }
+    if (n == 0) { /* blank */
+        *out->count = 0;
+        return TFM_OK;
+    }
+    if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    end = is_source && side->end >= 0;
+    total = n + end + (is_source && side->start >= 0) + (out->language >= 0);
+    if (total > out->capacity)
+        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
+                         (int64_t)out->capacity);
+    if (out->spans && cut.cells)
+        tfm__spm_origins(side->spm, text.data, (int64_t)text.size, cut.cells,
+                         (int64_t)cut.text.size);
+    n = 0;
+    if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, offset, offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, offset, offset);
+    for (cut.at = cut.last = 0; tfm__cut_next(&cut, &token);) {
+        if (out->spans && cut.cells) {
+            token.begin = (size_t)cut.cells[token.begin].prev;
+            token.end = (size_t)cut.cells[token.end].prev;
         }
-        known = id >= 0;
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, offset + token.begin,
+                    offset + token.end);
     }
-    return n;
+    if (end) tfm__put_id(out, n, side->end, source->size, source->size);
+    *out->count = (int32_t)total;
+    return TFM_OK;
 }
 
-/* Words or characters of the target, likewise. */
-static int64_t tfm__match_tokens(const tfm_model *m, tfm_text_kind kind, tfm_text_form form,
-                                 const char *text, size_t size, int32_t *ids) {
-    tfm_text token;
-    size_t at = 0;
-    int64_t n = 0;
-    while (tfm__next_token(&m->target.vocabulary, kind, text, size, &at, &token)) {
-        int32_t id = tfm__token_id(&m->target.vocabulary, form, &token);
-        if (id < 0) id = m->config.tgt_unk;
-        if (id < 0) return -1;
-        if (ids) ids[n] = id;
-        n++;
-    }
-    return n;
+TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
+                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
+                                tfm_arena *scratch, tfm_error *err) {
+    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm_text source = tfm__text(text, size);
+    return tfm__tokenize(model, model ? &model->source : NULL, &source, form, &out, scratch, err);
 }
 
-/* Counts first, then writes. */
 TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
                                        tfm_text_form form, int32_t *ids, int32_t capacity,
                                        int32_t *count, tfm_arena *scratch, tfm_error *err) {
-    const tfm_config *c;
-    tfm_text_kind kind;
-    tfm__spm_work work;
-    tfm__spm_target to;
-    tfm_arena all;
-    char *marked = NULL;
-    int64_t n = 0, n_marked = 0;
-    int pass;
-    if (!model || !count || (!ids && capacity > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: a pointer is NULL");
-    c = &model->config;
-    if (!c->has_text) return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
-    TFM__TRY(tfm__check_text(text, size, "text", err));
-    kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->tgt_text;
-    if (!scratch && (kind == TFM_TEXT_SENTENCEPIECE || kind == TFM_TEXT_PIECES))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize_target: pieces need a scratch arena");
-    memset(&work, 0, sizeof work);
-    memset(&to, 0, sizeof to);
-    to.v = &model->target.vocabulary, to.unk = c->tgt_unk, to.by_spelling = 1;
-    if (kind == TFM_TEXT_SENTENCEPIECE)
-        TFM__TRY(tfm__spm_cut(model->target.spm, text, (int64_t)size, scratch, &work, err));
-    else if (kind == TFM_TEXT_PIECES) {
-        all = tfm__scratch_begin(scratch);
-        TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)size + TFM__SPACE_PIECE, 1, &marked, err));
-        TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    }
-    if (scratch && scratch->measuring) return TFM_OK;
-    if (marked) n_marked = tfm__mark_words(text, size, marked);
-    for (pass = 0; pass < 2; pass++) {
-        int32_t *out = pass ? ids : NULL;
-        if (kind == TFM_TEXT_SENTENCEPIECE) n = tfm__spm_emit(model->target.spm, &work, &to, out);
-        else if (marked) n = tfm__match_pieces(model, marked, n_marked, out);
-        else n = tfm__match_tokens(model, kind, form, text, size, out);
-        if (n < 0)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "a token of the text is not in tgt_vocabulary, and the model has no "
-                             "tgt_unk");
-        if (n > capacity)
-            return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", n,
-                             (int64_t)capacity);
-    }
-    *count = (int32_t)n;
-    return TFM_OK;
+    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm_text target = tfm__text(text, size);
+    return tfm__tokenize(model, model ? &model->target : NULL, &target, form, &out, scratch, err);
 }
+
+/* What it means that the session's scratch does not suffice for a text. */
+static tfm_status tfm__scratch_fault(const tfm_session *s, const tfm_text *text, tfm_status status,
+                                     tfm_error *err) {
+    tfm__normal o;
+    if (status != TFM_E_ARENA) return status;
+    memset(&o, 0, sizeof o);
+    return tfm__fail(err, TFM_E_TOO_LONG,
+                     "text has %i bytes after normalization, the session takes %i (%i for each of "
+                     "max_source tokens)",
+                     tfm__spm_normalize(s->model->source.spm, text->data, (int64_t)text->size, &o),
+                     (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
+}
+
+TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
+                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
+                                        int32_t capacity, int32_t *count, tfm_error *err) {
+    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm_arena scratch;
+    tfm_status status;
+    if (!session || !source)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_session_tokenize: a pointer is NULL");
+    scratch = tfm_arena_make(session->text_scratch, session->text_scratch_size);
+    out.spans = spans, out.language = session->language;
+    status =
+        tfm__tokenize(session->model, &session->model->source, source, form, &out, &scratch, err);
+    return tfm__scratch_fault(session, source, status, err);
+}
+
+/* ---- tokens to text ---- */
 
 /* A text under construction, or only its size where out is NULL. */
 typedef struct tfm__joined {
@@ -10466,53 +10564,21 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
 
 /* What stands for unknown tokens: the source's, by alignment. */
 typedef struct tfm__unknowns {
-    const tfm_model *model;
-    const int32_t *ids;       /* the target */
-    const int32_t *positions; /* which source token each attends to most; -1: none */
-    tfm_text source;
-    tfm_text_kind kind;
-    tfm__spm_work work; /* of kind SentencePiece: the source in pieces */
-    int32_t leading;    /* source tokens before the text's */
+    const int32_t *ids;        /* the target */
+    const int32_t *positions;  /* which source token each attends to most; -1: none */
+    const tfm_text *tokens;    /* [n_tokens]: of the source's text */
+    int32_t n_tokens, leading; /* source tokens before those */
+    int32_t unk;
 } tfm__unknowns;
 
-/* Token at of the source, as it stands in the text (normalized, if by SentencePiece), or with at -1
-   only how many there are. */
-static int32_t tfm__source_token(const tfm__unknowns *u, int32_t at, tfm_text *token) {
-    const tfm_model *m = u->model;
-    size_t offset = 0;
-    int32_t i = 0, begin, end;
-    int bytes;
-    if (u->kind != TFM_TEXT_SENTENCEPIECE) {
-        for (; tfm__next_token(&m->source.vocabulary, u->kind, u->source.data, u->source.size,
-                               &offset, token);
-             i++)
-            if (i == at) return 1;
-        return at < 0 ? i : 0;
-    }
-    for (begin = 0; begin < u->work.n; begin = end) {
-        end = tfm__spm_token_end(m->source.spm, &u->work, begin, &bytes);
-        token->data = u->work.text + begin, token->size = (size_t)(end - begin);
-        if (at >= i && at < i + (bytes ? end - begin : 1)) return 1;
-        i += bytes ? end - begin : 1;
-    }
-    return at < 0 ? i : 0;
-}
-
-/* The source token that stands for target token i, if that is unknown. */
+/* The source token that stands for target token i, if that is unknown: as it stands in the text, by
+   SentencePiece normalized. */
 static int tfm__replace_unknown(const void *context, int64_t i, tfm_text *token) {
     const tfm__unknowns *u = (const tfm__unknowns *)context;
     int32_t at = u->positions[i] - u->leading;
-    return u->ids[i] == u->model->config.tgt_unk && at >= 0 && tfm__source_token(u, at, token) > 0;
-}
-
-/* What the model needs to run, and what is no text. */
-static int tfm__is_special(const tfm_model *m, int32_t id) {
-    const tfm_config *c = &m->config;
-    int32_t i;
-    if (id == c->start || id == c->end || id == c->tgt_pad || id == c->forced) return 1;
-    for (i = 0; i < c->n_languages; i++)
-        if (c->languages[i].id == id) return 1;
-    return 0;
+    if (u->ids[i] != u->unk || u->positions[i] < 0 || at < 0 || at >= u->n_tokens) return 0;
+    *token = u->tokens[at];
+    return 1;
 }
 
 /* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. unknowns
@@ -10539,7 +10605,8 @@ static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_t
                 tfm__join_byte(&j, ' ');
             j.escaped = 0; /* it is, as it stands in the source */
             tfm__join_token(&j, token.data, (int64_t)token.size);
-        } else if (ids[i] < v->n && !(form == TFM_FORM_TEXT && tfm__is_special(m, ids[i]))) {
+        } else if (ids[i] < v->n &&
+                   (form != TFM_FORM_TEXT || m->target.pieces[ids[i]] != TFM__ID_DROPPED)) {
             /* (an embedding may have more rows than there are pieces) */
             const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
             j.escaped = form == TFM_FORM_ESCAPED;
@@ -10583,18 +10650,19 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
                                      tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
-    tfm_text token;
-    int32_t language = -1;
-    TFM__TRY(tfm__check_text(source->data, source->size, "source", err));
+    tfm_text text = *source;
+    tfm__token token;
+    tfm__cut cut;
+    int32_t language = -1, n;
+    TFM__TRY(tfm__check_text(source, "source", err));
+    if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &language, err));
+    TFM__TRY(tfm__cut_begin(&cut, &s->model->source, form, &text, &scratch, err));
+    for (n = 0; tfm__cut_next(&cut, &token); n++)
+        if (n < s->max_source) s->text_tokens[n] = token.text;
     memset(u, 0, sizeof *u);
-    u->model = s->model, u->source = *source;
-    u->kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : c->src_text;
-    if (form == TFM_FORM_TEXT)
-        TFM__TRY(tfm__take_language(c, &u->source.data, &u->source.size, &language, err));
-    if (u->kind == TFM_TEXT_SENTENCEPIECE)
-        TFM__TRY(tfm__spm_cut(s->model->source.spm, u->source.data, (int64_t)u->source.size,
-                              &scratch, &u->work, err));
-    u->leading = s->src_lengths[row] - (c->src_end >= 0) - tfm__source_token(u, -1, &token);
+    u->unk = c->tgt_unk, u->tokens = s->text_tokens;
+    u->n_tokens = (int32_t)tfm__min(n, s->max_source);
+    u->leading = s->src_lengths[row] - (c->src_end >= 0) - n;
     return TFM_OK;
 }
 
@@ -10619,23 +10687,14 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. */
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
                                       tfm_batch *batch, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
     tfm_error inner;
     int32_t i, row, count;
     batch->ids = s->text_ids, batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
-        tfm_status status = tfm__tokenize(s->model, texts[i].data, texts[i].size, TFM_FORM_TEXT,
-                                          s->language,
-                                          s->text_ids + (int64_t)batch->rows * s->max_source,
-                                          s->max_source, &count, &scratch, &inner);
-        if (status == TFM_E_ARENA)
-            status = tfm__fail(&inner, TFM_E_TOO_LONG,
-                               "text has %i bytes after normalization, the session takes %i (%i "
-                               "for each of max_source tokens)",
-                               tfm__spm_normalize(s->model->source.spm, texts[i].data,
-                                                  (int64_t)texts[i].size, NULL, 0),
-                               (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
+        int32_t *ids = s->text_ids + (int64_t)batch->rows * s->max_source;
+        tfm_status status = tfm_session_tokenize(s, &texts[i], TFM_FORM_TEXT, ids, NULL,
+                                                 s->max_source, &count, &inner);
         if (status != TFM_OK && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
         if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);

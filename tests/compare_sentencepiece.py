@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares SentencePiece here with the sentencepiece package: the ids of a text, and the text of those ids, for thousands of lines in
-many scripts; no two may differ. Then the speed of both.
+"""Compares SentencePiece here with the sentencepiece package: the ids of a text, the bytes that each comes from, and the text of those
+ids, for thousands of lines in many scripts; no two may differ. Then the speed of both.
 
     python tests/compare_sentencepiece.py [MODEL ...]
 
@@ -105,7 +105,7 @@ def compile_program(folder):
 
 
 def run(program, model, lines, *more):
-    """Ids and decoded bytes of each line, and what the program says about time."""
+    """Ids, spans and decoded bytes of each line, and what the program says about time."""
     texts = [line.encode() for line in lines]
     done = subprocess.run([program, model, *more], input=b"".join(struct.pack("<I", len(t)) + t for t in texts), capture_output=True)
     if done.returncode:
@@ -114,9 +114,10 @@ def run(program, model, lines, *more):
     for _ in texts:
         n, = struct.unpack_from("<I", out, at)
         ids = list(struct.unpack_from(f"<{n}i", out, at + 4))
-        size, = struct.unpack_from("<I", out, at + 4 + 4 * n)
-        at += 8 + 4 * n + size
-        results.append((ids, out[at - size:at]))
+        ends = struct.unpack_from(f"<{2 * n}I", out, at + 4 + 4 * n)
+        size, = struct.unpack_from("<I", out, at + 4 + 12 * n)
+        at += 8 + 12 * n + size
+        results.append((ids, list(zip(ends[::2], ends[1::2])), out[at - size:at]))
     return results, [float(line) for line in done.stderr.split()]
 
 
@@ -124,22 +125,26 @@ def compare(program, models):
     """The table model x script. Returns how many rows are equal, and how many are not."""
     good = bad = 0
     rows = {name: [writer.line() for _ in range(LINES)] for name, writer in SCRIPTS.items()}
-    print(f"{'model':26} {'script':12} {'lines':>6} {'ids':>8} {'ids equal':>10} {'texts equal':>12}")
+    print(f"{'model':26} {'script':12} {'lines':>6} {'ids':>8} {'ids equal':>10} {'spans equal':>12} {'texts equal':>12}")
     for model in models:
         package = sentencepiece.SentencePieceProcessor(model_file=str(model))
         for script, lines in rows.items():
             results, _ = run(program, model, lines)
-            ids = same_ids = same_texts = 0
-            for line, (got, text) in zip(lines, results):
-                expected = package.encode(line)
+            ids = same_ids = same_spans = same_texts = 0
+            for line, (got, spans, text) in zip(lines, results):
+                both = package.encode(line, return_type="offset_mapping", return_bytes=True)
+                expected, wanted = both["ids"], both["offsets"]
                 decoded = package.decode(expected).encode() if expected else b""
                 ids += len(expected)
                 same_ids += len(expected) if got == expected else 0
+                same_spans += len(wanted) if spans == wanted else 0
                 same_texts += text == decoded
+                if spans != wanted:
+                    print(f"  {line!r}\n    package {wanted}\n    here    {spans}")
                 if got != expected or text != decoded:
                     print(f"  {line!r}\n    package {expected} {decoded!r}\n    here    {got} {text!r}")
-            print(f"{model.name:26} {script:12} {len(lines):6} {ids:8} {same_ids:10} {same_texts:12}", flush=True)
-            if same_ids == ids and same_texts == len(lines):
+            print(f"{model.name:26} {script:12} {len(lines):6} {ids:8} {same_ids:10} {same_spans:12} {same_texts:12}", flush=True)
+            if same_ids == ids and same_spans == ids and same_texts == len(lines):
                 good += 1
             else:
                 bad += 1

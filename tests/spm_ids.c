@@ -1,6 +1,7 @@
 /* spm_ids MODEL [PASSES] < TEXTS > RESULTS: what SentencePiece gives here, for
    compare_sentencepiece.py. A text is its size (4 bytes) and its bytes; a result is the number of
-   ids, the ids, the size of the text that they decode to, and that text. With PASSES it says on
+   ids, the ids, begin and end of each one's span, the size of the text that they decode to, and that
+   text. With PASSES it says on
    standard error how many seconds each pass over the texts took for tokenizing alone. */
 #include "transformer.h"
 #include "tiny.h"
@@ -56,12 +57,30 @@ static void put(const void *data, size_t size) {
     if (size && fwrite(data, 1, size, stdout) != size) exit(2);
 }
 
+/* Writes the spans of a text's tokens, which tfm_session_tokenize gives: with any scratch. */
+static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_arena *scratch,
+                     size_t capacity) {
+    int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;
+    tfm_span *spans = (tfm_span *)malloc(capacity * sizeof *spans);
+    tfm_text source = tfm__text(text, size);
+    tfm__ids out = tfm__make_ids(ids, (int32_t)capacity, &count);
+    if (!ids || !spans) exit(2);
+    out.spans = spans;
+    must(tfm__tokenize(model, &model->source, &source, TFM_FORM_TEXT, &out, scratch, &err));
+    for (i = 0; i < count; i++) {
+        uint32_t ends[2];
+        ends[0] = (uint32_t)spans[i].begin, ends[1] = (uint32_t)spans[i].end;
+        put(ends, sizeof ends);
+    }
+    free(ids), free(spans);
+}
+
 int main(int argc, char **argv) {
     tfm_model *model;
     char *in, *out = NULL;
     int32_t *ids = NULL, count = 0;
     void *memory = NULL;
-    size_t size, at, room = 0, largest = 0, out_size;
+    size_t size, at, room = 0, largest = 0, out_size, size_of;
     int pass, passes = argc > 2 ? atoi(argv[2]) : 0;
     if (argc < 2) return 2;
     model = load(argv[1]);
@@ -90,10 +109,12 @@ int main(int argc, char **argv) {
                              &err) != TFM_OK)
                 fprintf(stderr, "%s\n", err.text), exit(3);
             if (pass) continue;
+            size_of = n;
             if (tfm_detokenize(model, ids, count, TFM_FORM_TEXT, out, 256 * largest, &out_size,
                                &err) != TFM_OK)
                 fprintf(stderr, "%s\n", err.text), exit(3);
             n = (uint32_t)count, put(&n, 4), put(ids, 4 * (size_t)n);
+            spans_of(model, text, size_of, &scratch, largest);
             n = (uint32_t)out_size, put(&n, 4), put(out, n);
         }
         if (pass) fprintf(stderr, "%.6f\n", seconds() - begin);

@@ -234,27 +234,29 @@ static tfm_status read_file(const void *bytes, size_t size) {
     if (status == TFM_OK) {
         static char scratch[1 << 20], out[1 << 20];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
-        tfm__spm_work work;
-        tfm__spm_target to;
-        memset(&to, 0, sizeof to);
-        to.v = &p->vocabulary;
-        if (tfm__spm_cut(p, text, sizeof text - 1, &arena, &work, &err) == TFM_OK) {
-            int64_t n = tfm__spm_emit(p, &work, &to, NULL), i;
-            int32_t *ids = (int32_t *)malloc((size_t)(n + 1) * 4);
+        tfm_text source = tfm__text(text, sizeof text - 1);
+        tfm__side side;
+        tfm__cut cut;
+        tfm__token token;
+        memset(&side, 0, sizeof side);
+        side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p, side.unk_piece = p->unk;
+        if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK) {
+            int64_t n = 0, i;
+            int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
             tfm__spm_decoder d;
             size_t bytes_out, again;
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
-            if (tfm__spm_emit(p, &work, &to, ids) != n) exit(2);
+            while (tfm__cut_next(&cut, &token)) ids[n++] = token.id;
             for (i = 0; i < n; i++)
                 if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
                     printf("an id out of range\n"), exit(2);
             memset(&d, 0, sizeof d);
-            d.p = p, d.v = to.v, d.pieces = same, d.ids = ids, d.n = n;
+            d.p = p, d.v = &p->vocabulary, d.pieces = same, d.ids = ids, d.n = n;
             bytes_out = tfm__spm_decode(&d, NULL);
             memset(&d, 0, sizeof d);
-            d.p = p, d.v = to.v, d.pieces = same, d.ids = ids, d.n = n;
+            d.p = p, d.v = &p->vocabulary, d.pieces = same, d.ids = ids, d.n = n;
             again = bytes_out < sizeof out ? tfm__spm_decode(&d, out) : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
             free(ids), free(same);
@@ -728,7 +730,7 @@ static void files(void) {
     CHECK(tokenize(m, "  ", 2, ids, 4, &count) == TFM_OK && count == 0, "a blank text has no ids");
     count = 77;
     CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err), TFM_E_ARGUMENT,
-                "SentencePiece needs a scratch arena");
+                "pieces need a scratch arena");
     small = tfm_arena_make(scratch, 64);
     CHECK_FAILS(tfm_tokenize(m, "a ab", 4, TFM_FORM_TEXT, ids, 4, &count, &small, &err),
                 TFM_E_ARENA, "scratch arena has");
@@ -1107,10 +1109,47 @@ static void real_files(void) {
     }
 }
 
+/* What a piece comes from: as the package says it (encode(..., return_type="offset_mapping",
+   return_bytes=True)). */
+static void spans(void) {
+    static const char text[] = "  h\xc3\xa9 l\xc5\x82o \xef\xbc\x99x\xf0\x9f\x91\x8d ";
+    static const int32_t bytes[][2] = {{2, 3},   {3, 3},   {3, 5},   {5, 6},   {6, 7},   {7, 7},
+                                       {7, 9},   {9, 10},  {10, 11}, {11, 11}, {11, 11}, {11, 14},
+                                       {14, 15}, {15, 15}, {15, 15}, {15, 15}, {15, 19}};
+    tfm_safetensors *file = test_open("sentencepiece.safetensors");
+    tfm_tensor t = test_get(file, "unigram_bytes.model");
+    tfm_model *m = load(plain_file(t.data, (size_t)t.dims[0], 420));
+    tfm_session *s = tiny_session(m, 1, 32, 8);
+    tfm_text source = {text, sizeof text - 1};
+    tfm_span got[32];
+    int32_t ids[32], again[32], count = 0, n = 0, i, same = 1;
+    SECTION("spans of pieces");
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 32, &count, &err));
+    must(tokenize(m, source.data, source.size, again, 32, &n));
+    CHECK(count == 17 && n == count && memcmp(ids, again, 17 * sizeof *ids) == 0,
+          "ids of tfm_tokenize");
+    for (i = 0; i < 17; i++) {
+        same &= (int32_t)got[i].begin == bytes[i][0] && (int32_t)got[i].end == bytes[i][1];
+        if (!same) printf("    %d: %d to %d\n", (int)i, (int)got[i].begin, (int)got[i].end), i = 17;
+    }
+    CHECK(same, "17 spans of bytes");
+    source.data = "\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d";
+    source.size = 16;
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, &err),
+                TFM_E_TOO_LONG, "text has 17 tokens, there is room for 16");
+    tfm_session_free(s), tfm_safetensors_free(file);
+    s = tiny_session(m, 1, 1, 8);
+    source.data = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", source.size = 59;
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, &err),
+                TFM_E_TOO_LONG, "text has 120 bytes after normalization, the session takes 64");
+    tfm_session_free(s), tfm_model_free(m);
+}
+
 int main(void) {
     golden();
     wire();
     charsmaps();
+    spans();
     damaged();
     rare();
     too_many_nodes();

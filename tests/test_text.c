@@ -176,6 +176,75 @@ static void translating(void) {
     tfm_session_free(one), tfm_model_free(m);
 }
 
+/* A session's tokens and spans as "4:0-5 2:5-5", or the error. */
+static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form) {
+    static char shown[512];
+    tfm_span spans[16];
+    tfm_text source;
+    int32_t ids[16], count = 0, i;
+    size_t at = 0;
+    shown[0] = 0, source.data = text, source.size = strlen(text);
+    if (tfm_session_tokenize(s, &source, form, ids, spans, 16, &count, &err) != TFM_OK)
+        return err.text;
+    for (i = 0; i < count; i++)
+        at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d:%d-%d" : "%d:%d-%d",
+                               (int)ids[i], (int)spans[i].begin, (int)spans[i].end);
+    return shown;
+}
+#define SPANS(session, text, form, expected)                                                       \
+    CHECK(strcmp(spans_of(session, text, form), expected) == 0, "'%s': %s", text,                  \
+          spans_of(session, text, form))
+
+static void session_tokens(void) {
+    tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
+    tfm_session *s = tiny_session(m, 1, 4, 8);
+    tfm_text source = {"a b a b a", 9}, bad = {"a\xff", 2}, none = {NULL, 3};
+    tfm_span spans[4];
+    int32_t ids[4] = {-1, -1, -1, -1}, count = 77;
+    SECTION("tfm_session_tokenize");
+    SPANS(s, " hello  na\xc3\xafve zz\n", TFM_FORM_TEXT, "1:0-0 4:1-6 8:8-14 3:15-17 2:18-18");
+    SPANS(s, "  ", TFM_FORM_TEXT, "");
+    SPANS(s, "", TFM_FORM_TEXT, "");
+    SPANS(s, "</s> a", TFM_FORM_TOKENS, "1:0-0 2:0-4 6:5-6 2:6-6");
+    spans[0].end = 99;
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+                TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
+    CHECK_FAILS(tfm_session_tokenize(s, &bad, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+                TFM_E_UTF8, "text is not UTF-8 at byte 1");
+    CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
+    CHECK_FAILS(tfm_session_tokenize(s, &none, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+                TFM_E_ARGUMENT, "a pointer is NULL");
+    CHECK_FAILS(tfm_session_tokenize(NULL, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+                TFM_E_ARGUMENT, "a pointer is NULL");
+    CHECK_FAILS(tfm_session_tokenize(s, NULL, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+                TFM_E_ARGUMENT, "a pointer is NULL");
+    source.size = 1;
+    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, 4, &count, &err) == TFM_OK &&
+              count == 3 && ids[1] == 6,
+          "without spans");
+    tfm_session_free(s), tfm_model_free(m);
+    m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
+    s = tiny_session(m, 1, 4, 8);
+    SPANS(s, " a \t\xf0\xa4\x8b\xae!", TFM_FORM_TEXT, "6:1-2 4:2-4 5:4-8 8:8-9");
+    tfm_session_free(s), tfm_model_free(m);
+    m = text_model(words,
+                   ", \"src_unk\": 3, \"src_end\": 2, \"languages\": {\"aa\": 6, \"bb\": 7}, "
+                   "\"src_language\": \"target\"");
+    s = tiny_session(m, 1, 8, 8);
+    SPANS(s, "x y", TFM_FORM_TEXT,
+          "the model knows several languages: tfm_languages_set comes first");
+    SPANS(s, " >>bb<< x y", TFM_FORM_TEXT, "7:7-7 9:8-9 10:10-11 2:11-11");
+    SPANS(s, "b x", TFM_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
+    must(tfm_languages_set(s, NULL, "aa", &err));
+    SPANS(s, "x", TFM_FORM_TEXT, "6:0-0 9:0-1 2:1-1");
+    SPANS(s, ">>bb<<x", TFM_FORM_TEXT, "7:6-6 9:6-7 2:7-7");
+    SPANS(s, "x", TFM_FORM_TOKENS, "6:0-0 9:0-1 2:1-1");
+    SPANS(s, "b x", TFM_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
+    SPANS(s, ">>bb<< ", TFM_FORM_TEXT, "");
+    SPANS(s, ">>bb x", TFM_FORM_TEXT, "6:0-0 3:0-4 9:5-6 2:6-6");
+    tfm_session_free(s), tfm_model_free(m);
+}
+
 /* Target text to ids. */
 static void target_text(void) {
     static const struct {
@@ -258,6 +327,7 @@ int main(void) {
     tokenizing();
     detokenizing();
     translating();
+    session_tokens();
     target_text();
     return test_done("test_text");
 }

@@ -99,7 +99,7 @@ check "--prefix: forced where a line has one" "0 I like||I like learning|" \
 check "--prefix --tokens" "0 I like" "$(echo '我 是 男 生' > $dir/tokens; head -n 1 $dir/beside > $dir/one; run $toy --tokens --prefix $dir/one < $dir/tokens) $(cut -c 1-6 $dir/out)"
 printf 'I fly\n\nI\n' > $dir/beside
 check "--prefix: an unknown word is an error of its line" "1 ||I like learning|" "$(run $toy --prefix $dir/beside < $dir/in) $(tr '\n' '|' < $dir/out)"
-check "  which is named" "translate: line 1: --prefix: a token of the text is not in tgt_vocabulary, and the model has no tgt_unk" "$(cat $dir/err)"
+check "  which is named" "translate: line 1: --prefix: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(cat $dir/err)"
 printf '\nI\n\n' > $dir/beside
 check "--prefix of a blank line" "1 translate: line 2: blank, but its prefix is not" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
 printf 'I like learning\n\n\n' > $dir/beside
@@ -121,7 +121,7 @@ check "--per-token: one number more than tokens, and they add up" "0 5 yes" \
     "$(run $toy --score $dir/beside --per-token < $dir/in) $(awk 'NR == 1 { for (i = 2; i <= NF; i++) sum += $i; d = sum - $1; print NF - 1, (d < .001 && d > -.001) ? "yes" : "no" }' $dir/out)"
 printf 'I am a boy\nI\nI fly\n' > $dir/beside
 check "--score: blank source, unknown word" "1 translate: line 2: blank, but its translation is not
-translate: line 3: --score: a token of the text is not in tgt_vocabulary, and the model has no tgt_unk" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
+translate: line 3: --score: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
 printf '\377\n\n\n' > $dir/beside
 check "--score: not UTF-8" "1 translate: line 1: --score: text is not UTF-8 at byte 0" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
 

@@ -8,19 +8,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_arena arena = tfm_arena_make(fuzz_room, sizeof fuzz_room);
     tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
     tfm__pool pool = fuzz_pool(), temporary = pool;
+    tfm_text source = tfm__text(text, sizeof text - 1);
     tfm__spm_reader r;
-    tfm__spm_work work;
-    tfm__spm_target to;
-    int64_t n;
-    memset(&r, 0, sizeof r), memset(&to, 0, sizeof to), err.text[0] = 0;
-    r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err, to.v = &p->vocabulary;
+    tfm__side side;
+    tfm__cut cut;
+    tfm__token token;
+    memset(&r, 0, sizeof r), memset(&side, 0, sizeof side), err.text[0] = 0;
+    r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err;
+    side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p;
     if (tfm__spm_read(&r, p, data, (int64_t)size) != TFM_OK) fuzz_refused(size, NULL);
-    else if (tfm__spm_cut(p, text, sizeof text - 1, &arena, &work, &err) == TFM_OK) {
-        static int32_t ids[1 << 16];
-        need((n = tfm__spm_emit(p, &work, &to, NULL)) <= 1 << 16);
-        for (need(tfm__spm_emit(p, &work, &to, ids) == n); n-- > 0;)
-            need(ids[n] >= 0 && ids[n] < p->vocabulary.n);
-    }
+    else if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
+        for (side.unk_piece = p->unk; tfm__cut_next(&cut, &token);)
+            need(token.id >= 0 && token.id < p->vocabulary.n);
     tfm__pool_free(&pool), tfm__pool_free(&temporary);
     return free(p), 0;
 }
