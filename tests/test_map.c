@@ -10,6 +10,10 @@ static int map_fstat(int file, struct stat *about) { return no_stat ? -1 : fstat
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
+#ifdef TRANSFORMER_MMAP
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 #define TOY "tests/data/models/toy.safetensors"
 
@@ -83,6 +87,109 @@ static void faults(void) {
     CHECK(model == NULL, "no model came of it");
     remove("build/empty.safetensors");
 }
+
+enum { PROCESSES = 8, RENAMES = 100, WIDTH = 6, VOCABULARY = 900 };
+static const char mapped[] = "build/mapped.safetensors", next_one[] = "build/mapped.next";
+static float expected[2][2][WIDTH * VOCABULARY]; /* of each file, copied or in place */
+
+static tfm_model *map_model(int in_place) {
+    tfm_model_options o = tiny_options();
+    tfm_model *model = NULL;
+    o.map = 1, o.in_place = in_place;
+    must(tfm_model_load_file(&model, mapped, &o, &err));
+    return model;
+}
+
+/* The logits of one sentence, by a session of its own. */
+static void compute(const tfm_model *model, float *out) {
+    static const int32_t ids[WIDTH] = {3, 1, 4, 1, 5, 9};
+    tfm_batch batch = tiny_batch(ids, NULL, 1, WIDTH);
+    tfm_tensor logits = tfm_tensor_3d(out, TFM_F32, 1, WIDTH, VOCABULARY);
+    tfm_session *s = tiny_session(model, 1, WIDTH, WIDTH);
+    must(tfm_forward(s, &batch, &batch, NULL, &logits, &err));
+    tfm_session_free(s);
+}
+
+/* Which of the two files a model is from; -1: neither. */
+static int which_file(const tfm_model *model, int in_place) {
+    static float out[WIDTH * VOCABULARY];
+    compute(model, out);
+    if (memcmp(out, expected[0][in_place], sizeof out) == 0) return 0;
+    return memcmp(out, expected[1][in_place], sizeof out) == 0 ? 1 : -1;
+}
+
+/* Puts file number i where the path says, as tools do it: written beside it, then renamed. */
+static void put_file(int i) {
+    static void *bytes[2];
+    static size_t sizes[2];
+    FILE *file = fopen(next_one, "wb");
+    if (!bytes[i]) {
+        tiny t = tiny_default();
+        st_writer w;
+        t.d = 64, t.ff = 128, t.vs = t.vt = VOCABULARY, t.seed = 1 + (unsigned)i;
+        tiny_write(&w, t);
+        bytes[i] = tiny_bytes(&w, &sizes[i]);
+    }
+    if (!file || fwrite(bytes[i], 1, sizes[i], file) != sizes[i] || fclose(file) ||
+        rename(next_one, mapped)) {
+        printf("%s cannot be written\n", mapped);
+        exit(2);
+    }
+}
+
+/* One of the processes: a model opened before the first rename gives the first file's bits to the
+   end; those opened meanwhile one of the two files', and after the last rename the last one's. */
+static int process(int in_place, int ready, int go) {
+    tfm_model *first = map_model(in_place), *later;
+    int good = which_file(first, in_place) == 0, i;
+    char byte = 0;
+    good &= write(ready, &byte, 1) == 1;
+    for (i = 0; i < RENAMES / 4; i++) {
+        later = map_model(i % 2);
+        good &= which_file(later, i % 2) >= 0;
+        tfm_model_free(later);
+        good &= which_file(first, in_place) == 0;
+    }
+    good &= read(go, &byte, 1) == 0; /* the parent closes it */
+    later = map_model(in_place);
+    good &= which_file(later, in_place) == 1 && which_file(first, in_place) == 0;
+    tfm_model_free(later), tfm_model_free(first);
+    return good;
+}
+
+static void replaced(void) {
+    pid_t pids[PROCESSES];
+    int ready[2], go[2], i, status, good = 0;
+    char byte;
+    SECTION("a mapped file that is replaced by rename");
+    for (i = 3; i >= 0; i--) {
+        tfm_model *model;
+        put_file(i / 2);
+        model = map_model(i % 2);
+        compute(model, expected[i / 2][i % 2]);
+        tfm_model_free(model);
+    }
+    CHECK(memcmp(expected[0], expected[1], sizeof expected[0]) != 0, "two files, two results");
+    if (pipe(ready) || pipe(go)) exit(2);
+    fflush(stdout);
+    for (i = 0; i < PROCESSES; i++) {
+        pids[i] = fork();
+        if (pids[i]) continue;
+        close(go[1]);
+        _exit(process(i % 2, ready[1], go[0]) ? 0 : 1);
+    }
+    close(ready[1]);
+    for (i = 0; i < PROCESSES; i++)
+        if (read(ready[0], &byte, 1) != 1) printf("    a process did not begin\n");
+    for (i = 0; i < RENAMES; i++) put_file(i % 2);
+    close(go[1]);
+    for (i = 0; i < PROCESSES; i++)
+        good += pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && status == 0;
+    CHECK(good == PROCESSES, "%d processes kept the bits of their file while %d took its place",
+          good, RENAMES);
+    close(ready[0]), close(go[0]);
+    remove(mapped);
+}
 #endif
 
 int main(void) {
@@ -93,6 +200,7 @@ int main(void) {
 #else
     same_numbers();
     faults();
+    replaced();
 #endif
     return test_done("test_map");
 }
