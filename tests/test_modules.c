@@ -3,7 +3,8 @@
 #include "transformer.h"
 #include "test.h"
 
-static unsigned char scratch_memory[8 << 20];
+enum { SCRATCH = 8 << 20 };
+static unsigned char *scratch_memory; /* at a multiple of 64, as an arena has it */
 static tfm_arena scratch;
 static tfm_error err;
 
@@ -541,7 +542,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
           "");
     scratch = tfm_arena_make(scratch_memory, measure.peak);
     status = tfm_encoder(&memory_view, NULL, &encoder, &src, &src_masks, &scratch, &err);
-    scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
+    scratch = tfm_arena_make(scratch_memory, SCRATCH);
     snprintf(what, sizeof what, "%s: encoder", name);
     compare(what, status, &got_memory, &memory);
     view = tfm_tensor_swap(got, 0, 1);
@@ -1247,7 +1248,9 @@ static void wrong_decoders(void) {
 }
 
 int main(void) {
-    scratch = tfm_arena_make(scratch_memory, sizeof scratch_memory);
+    scratch_memory = (unsigned char *)test_memory(SCRATCH + 64);
+    scratch_memory += (64 - (size_t)((uintptr_t)scratch_memory % 64)) % 64;
+    scratch = tfm_arena_make(scratch_memory, SCRATCH);
     positions();
     norms();
     linears();
