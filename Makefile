@@ -6,6 +6,7 @@
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
+# make msan   make valgrind   the tests in C under the memory sanitizer (clang), under valgrind
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
 MAKEFLAGS += -j2
 CC = cc
@@ -105,6 +106,12 @@ soak: build/soak
 build/soak: tests/soak.c tests/test.h | build
 	$(COMPILE) $< -o $@ $(LINK) -pthread
 
+# All of it by make msan, a part by make msan TESTS=build/test_x. Valgrind 3.19 knows no AVX-512.
+msan:
+	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g -fsanitize=memory -fno-omit-frame-pointer"
+valgrind:
+	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"
+
 # The C tests alone. gcov knows the branches of gcc's code.
 COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 coverage: | build
@@ -122,4 +129,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak coverage install clean
+.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind coverage install clean
