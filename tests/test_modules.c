@@ -37,9 +37,21 @@ static void golden_positions(const char *name, tfm_position_kind kind) {
     tfm_safetensors_free(file);
 }
 
+/* Rows past a text's length are zeros. */
+static void pad_rows(void) {
+    tfm_safetensors *file = test_open("pe_pad_row.safetensors");
+    tfm_tensor expected = test_get(file, "expect.pe"), lengths = test_get(file, "input.lengths");
+    tfm_tensor out = test_like(expected);
+    tfm_position_options o;
+    memset(&o, 0, sizeof o);
+    o.double_angles = 1;
+    compare("pe_pad_row.safetensors, zero rows for pads",
+            tfm_positions(&out, &o, (int32_t *)lengths.data, &err), &out, &expected);
+    tfm_safetensors_free(file);
+}
+
 static void positions(void) {
-    tfm_safetensors *file;
-    tfm_tensor expected, out, lengths, table;
+    tfm_tensor out, table;
     tfm_position_options o;
     float row[6];
     int64_t i;
@@ -49,15 +61,7 @@ static void positions(void) {
     golden_positions("pe_interleaved_36.safetensors", TFM_POSITIONS_SINUSOIDAL);
     golden_positions("pe_per_index_20.safetensors", TFM_POSITIONS_PER_INDEX);
     golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
-
-    file = test_open("pe_pad_row.safetensors");
-    expected = test_get(file, "expect.pe"), lengths = test_get(file, "input.lengths");
-    out = test_like(expected);
-    memset(&o, 0, sizeof o);
-    o.double_angles = 1;
-    compare("pe_pad_row.safetensors, zero rows for pads",
-            tfm_positions(&out, &o, (int32_t *)lengths.data, &err), &out, &expected);
-    tfm_safetensors_free(file);
+    pad_rows();
 
     /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula
        */
@@ -1247,10 +1251,47 @@ static void wrong_decoders(void) {
     CHECK(n_refused > 300, "decoders: %d times refused", n_refused);
 }
 
-int main(void) {
+/* The golden cases that a folder with another draw of them holds. */
+static void draw(const char *folder) {
+    static const struct {
+        const char *name;
+        tfm_activation activation;
+        tfm_norm_order order;
+    } kinds[] = {{"seed2_relu_post.safetensors", TFM_RELU, TFM_POST_NORM},
+                 {"seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM},
+                 {"seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM},
+                 {"seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM}};
+    size_t i;
+    int n = test_passed + test_failed;
+    test_folder = folder;
+    SECTION(folder);
+    if (test_has("pe_interleaved_36.safetensors")) {
+        golden_positions("pe_interleaved_36.safetensors", TFM_POSITIONS_SINUSOIDAL);
+        golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
+    }
+    if (test_has("pe_pad_row.safetensors")) pad_rows();
+    if (test_has("layer_norm.safetensors")) norms();
+    if (test_has("sdpa_scaled.safetensors")) scaled_dot_product("sdpa_scaled.safetensors", 0);
+    if (test_has("sdpa_unscaled.safetensors")) scaled_dot_product("sdpa_unscaled.safetensors", 1);
+    if (test_has("seed0_mha.safetensors")) seed0_attention();
+    if (test_has("seed2_mha_none.safetensors")) seed2_attention("seed2_mha_none.safetensors");
+    if (test_has("seed2_mha_2d.safetensors")) seed2_attention("seed2_mha_2d.safetensors");
+    if (test_has("seed2_mha_3d.safetensors")) seed2_attention("seed2_mha_3d.safetensors");
+    if (test_has("seed4_self_attn.safetensors")) seed4_attention();
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (test_has(kinds[i].name)) stacks(kinds[i].name, kinds[i].activation, kinds[i].order);
+    CHECK(test_passed + test_failed > n, "%s holds golden data", folder);
+    test_folder = "tests/data";
+}
+
+/* With arguments: the golden cases of these folders alone. */
+int main(int argc, char **argv) {
+    int i;
     scratch_memory = (unsigned char *)test_memory(SCRATCH + 64);
     scratch_memory += (64 - (size_t)((uintptr_t)scratch_memory % 64)) % 64;
     scratch = tfm_arena_make(scratch_memory, SCRATCH);
+    for (i = 1; i < argc; i++) draw(argv[i]);
+    if (argc > 1) return test_done("test_modules");
     positions();
     norms();
     linears();
@@ -1270,6 +1311,8 @@ int main(void) {
     stacks("seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM);
     stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
     stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
+    draw("tests/data/draw2");
+    draw("tests/data/draw3");
     no_layers();
     SECTION("what is refused");
     wrong_positions();
