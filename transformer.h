@@ -2087,8 +2087,8 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
    defines these, and includes this file once more for that part (TRANSFORMER_FILE).
 
    The order of every sum depends on its length alone, so a row's result is the same in any batch.
-   With packed weights a sum goes from k = 0 upwards; with rows, element k goes to lane k mod 16, and
-   the lanes are added by halves. Sums of int8 are exact.
+   By packed weights a sum goes from k = 0 upwards; by rows, element k goes to lane k mod 16, and the
+   lanes are added by halves. Sums of int8 are exact.
    ============================================================================================== */
 
 enum {
@@ -4020,7 +4020,7 @@ static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t
     for (r = 0; r < tiling->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Aims a tile at row m and column n of y, from column k of w on; next: where the next one begins. */
+/* Aims a tile at row m and column n of y, from column k of w on; next: the next one's column. */
 static void tfm__aim_tile(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
                           int64_t next) {
     const tfm__matrix *w = &p->w->w;
@@ -4400,10 +4400,11 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
 
 /* >>attention =====================================================================================
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
-   tfm__visible_keys and tfm__is_masked are where masks apply. Two loops attend: tfm__attend_head one
-   query at a time, over rows or the paths of a cache; tfm__attend_tiles many queries at once, with
-   keys and values packed, for encoders. Public attention projects into scratch, sessions into
-   caches; both end in tfm__attend_cached. Relies on the products of >>packed.
+   tfm__visible_keys and tfm__is_masked are where masks apply. There are two loops:
+   tfm__attend_head goes query by query, over rows or the ancestries of a cache; tfm__attend_tiles
+   takes many queries at once, with keys and values packed, for encoders. What both compute is
+   defined in plain lines in tests/test_kernels.c. Public attention projects into scratch, sessions
+   into caches; both end in tfm__attend_cached. Relies on the products of >>packed.
    ============================================================================================== */
 
 /* The mask that a helper fills, and where it fills it from. */

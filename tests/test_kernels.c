@@ -162,6 +162,27 @@ static void fill_rows(float *rows, int64_t m, int64_t n, int64_t stride, unsigne
         for (k = 0; k < n; k++) rows[i * stride + k] = (float)tiny_random(seed) / 8388608.0f - 1.0f;
 }
 
+/* The whole number next to x, ties to even. */
+static int nearest(float x) {
+    double low = floor((double)x), above = (double)x - low;
+    int n = (int)low;
+    return above > 0.5 || (above == 0.5 && n % 2 != 0) ? n + 1 : n;
+}
+
+/* A token as int8: q = x * (127 / absmax), rounded. Returns its scale. */
+static float quantized(int *q, const float *x, int64_t n) {
+    float absmax = 0, factor;
+    int64_t i;
+    for (i = 0; i < n; i++)
+        if (fabsf(x[i]) > absmax) absmax = fabsf(x[i]);
+    factor = 127.0f / absmax;
+    for (i = 0; i < n; i++) {
+        float v = x[i] * factor;
+        q[i] = nearest(v);
+    }
+    return absmax / 127.0f;
+}
+
 static void loops(const tfm__kernels *k) {
     static const float weights[64] = {1, 2, 3}, biases[64] = {0.5f, -1, 7};
     float x[80], y[80], z[80];
@@ -186,8 +207,8 @@ static void loops(const tfm__kernels *k) {
         sizes &= k->absmax(x, n) == most;
         k->quantize(bytes, x, 127 / most, 128, n);
         for (i = 0; i < n; i++) {
-            float v = rintf(x[i] * (127 / most));
-            rounded &= bytes[i] == (unsigned char)((int)v + 128);
+            float v = x[i] * (127 / most);
+            rounded &= bytes[i] == (unsigned char)(nearest(v) + 128);
         }
         if (n < 2 || n > 64) continue;
         memset(&w, 0, sizeof w);
@@ -294,7 +315,8 @@ static void products(const tfm__kernels *kernels) {
     static const int64_t ns[] = {1, 15, 16, 17, 65}, ks[] = {1, 3, 4, 17, 512, 517, 2052};
     enum { MOST_M = 147, MOST_N = 65, MOST_K = 2052, X_STRIDE = MOST_K + 3 };
     static float x[MOST_M * X_STRIDE], w[MOST_N * MOST_K], bias[MOST_N];
-    static float y[MOST_M * (MOST_N + 1)], one[MOST_N + 1], rows[MOST_N * MOST_K], xb[MOST_K];
+    static float y[MOST_M * (MOST_N + 1)], one[MOST_N + 1], rows[MOST_N * MOST_K];
+    static int xb[MOST_K];
     int type, a, b, c;
     for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
         static const char *const names[] = {"", "f32", "f16", "bf16", "i8"};
@@ -331,17 +353,14 @@ static void products(const tfm__kernels *kernels) {
                         const float *xm = x + m * X_STRIDE;
                         double sum = some ? (double)some[n] : 0, size = fabs(sum), error;
                         float scale = 0, v = 0;
-                        if (type == TFM_WEIGHTS_I8) {
-                            float factor = tfm__int8_factor(kernels, xm, K, &scale);
-                            for (k = 0; k < K; k++) xb[k] = rintf(xm[k] * factor);
-                        }
+                        if (type == TFM_WEIGHTS_I8) scale = quantized(xb, xm, K);
                         if (type == TFM_WEIGHTS_I8) {
                             int64_t k0, whole;
                             for (k0 = 0; k0 < K; k0 += 2048) {
                                 float part;
                                 for (k = k0, whole = 0; k < K && k < k0 + 2048; k++)
                                     whole += (int64_t)xb[k] *
-                                             (int64_t)rintf(rows[n * K + k] / h.linear.w.scales[n]);
+                                             nearest(rows[n * K + k] / h.linear.w.scales[n]);
                                 part = (float)whole * (scale * h.linear.w.scales[n]);
                                 v = k0 ? v + part : part;
                             }
@@ -374,8 +393,179 @@ static void products(const tfm__kernels *kernels) {
     }
 }
 
-/* A whole model, loaded and run by each set: in rows where there are no panels, and without tiles
-   for the encoder's attention. */
+/* Each tile of each element type against the plain one: what is left after whole vectors, sums that
+   begin and that go on, with a bias and without. */
+static void tiles(const tfm__kernels *kernels) {
+    enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 512, Y_STRIDE = ROWS + 8 };
+    static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
+    static float w[ROWS * MOST_K], block[TFM__X_ROWS * TFM__X_STRIDE / 4];
+    static float s8[TFM__X_ROWS * TFM__X_STRIDE / 4];
+    static float y[TFM__X_ROWS * Y_STRIDE], expected[TFM__X_ROWS * Y_STRIDE];
+    float bias[ROWS], scales[TFM__X_ROWS];
+    int type, c, form, i, r;
+    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+        const tfm__tiling *tiling = kernels->tiles[type];
+        double most = 0;
+        int same = 1, clean = 1, n = 0;
+        unsigned seed = 7;
+        for (; tiling; tiling = tiling->rows > 1 ? tiling + 1 : NULL)
+            for (c = 0; c < 7; c++) {
+                int64_t K = ks[c], k;
+                held h;
+                tfm__tile t;
+                fill_rows(w, ROWS, K, K, &seed);
+                pack(&h, kernels, w, (tfm_weight_type)type, ROWS, K);
+                fill_rows(bias, 1, ROWS, ROWS, &seed);
+                fill_rows(scales, 1, TFM__X_ROWS, TFM__X_ROWS, &seed);
+                fill_rows(block, TFM__X_ROWS, K, TFM__X_STRIDE / 4, &seed);
+                memcpy(s8, block, sizeof block);
+                for (r = 0; r < TFM__X_ROWS && type == TFM_WEIGHTS_I8; r++)
+                    for (k = 0; k < (K + 3) / 4 * 4; k++) { /* behind K anything may stand */
+                        int q = (int)(tiny_random(&seed) % 255) - 127;
+                        ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
+                        ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
+                            (unsigned char)(q + kernels->zero_point);
+                    }
+                for (form = 0; form < 4; form++, n++) {
+                    fill_rows(y, TFM__X_ROWS, ROWS, Y_STRIDE, &seed);
+                    memcpy(expected, y, sizeof y);
+                    memset(&t, 0, sizeof t);
+                    for (i = 0; i < TFM__MOST_PANELS; i++) t.w[i] = tfm__panel(&h.linear.w, i, 0);
+                    t.x = s8, t.K = K, t.y = expected, t.y_stride = Y_STRIDE, t.begins = form & 1;
+                    t.bias = form & 2 ? bias : NULL;
+                    t.x_scales = scales, t.w_scales = h.linear.w.scales;
+                    t.ahead = t.w[0], t.block_sums = h.linear.w.block_sums;
+                    if (type == TFM_WEIGHTS_I8)
+                        tfm__plain_tile_int8(&t, tiling->rows, tiling->panels);
+                    else tfm__plain_tile(&t, (tfm_weight_type)type, tiling->rows, tiling->panels);
+                    t.x = block, t.y = y;
+                    tiling->run(&t);
+                    same &= memcmp(y, expected, sizeof y) == 0;
+                    for (i = 0; i < TFM__X_ROWS * Y_STRIDE; i++) {
+                        double off = fabs((double)y[i] - (double)expected[i]);
+                        if (isnan(expected[i])) clean &= isnan(y[i]) != 0;
+                        else if (!(off <= most * (double)(K + 2))) most = off / (double)(K + 2);
+                    }
+                }
+                tfm__pool_free(&h.pool);
+            }
+        if (!n) continue;
+        CHECK(clean && (type == TFM_WEIGHTS_I8 ? same : most < 2.4e-7),
+              "%s: %d tiles as the plain one, %s%.2g off for each term", tfm__types[type].name, n,
+              same ? "to the bit: " : "", most);
+    }
+}
+
+/* ---- attention ---- */
+
+/* Whether a query may not see a key. */
+static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int64_t s) {
+    const tfm_masks *m = a->masks;
+    const unsigned char *pads = (const unsigned char *)m->key_padding.data;
+    const unsigned char *mask = (const unsigned char *)m->attention.data;
+    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, block = 0;
+    if (m->attention.rank == 3) block = m->attention.dims[0] == a->B ? b : b * a->H + h;
+    return (m->key_lengths && s >= m->key_lengths[kv]) || (m->causal && s > a->first + t) ||
+           (pads && pads[kv * a->S + s]) || (mask && mask[(block * a->T + t) * a->S + s]);
+}
+
+/* The definition: weights = softmax over the keys that are seen of scale * q . k, 0 where none is;
+   context = the sum of the values by these weights. Of one query of one head of one row. */
+static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, double *weights,
+                      double *context) {
+    const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+    double sum = 0;
+    int64_t s, i;
+    for (i = 0; i < a->W; i++) context[i] = 0;
+    for (s = 0; s < a->S; s++) {
+        int64_t kv = a->kv_rows ? a->kv_rows[b] : b;
+        int64_t row = a->ancestry ? a->ancestry[b * a->ancestry_stride + s] : kv;
+        const float *k = a->k + row * a->k_strides[0] + h * a->k_strides[1] + s * a->k_strides[2];
+        const float *v = a->v + row * a->v_strides[0] + h * a->v_strides[1] + s * a->v_strides[2];
+        double score = 0;
+        for (i = 0; i < a->K; i++) score += (double)q[i] * (double)k[i];
+        weights[s] = hidden(a, b, h, t, s) ? 0 : exp((double)a->scale * score);
+        sum += weights[s];
+        for (i = 0; weights[s] > 0 && i < a->W; i++) context[i] += weights[s] * (double)v[i];
+    }
+    for (s = 0; sum > 0 && s < a->S; s++) weights[s] /= sum;
+    for (i = 0; sum > 0 && i < a->W; i++) context[i] /= sum;
+}
+
+/* Both loops against it, with every kind of mask, alone and together. */
+static void attentions(const tfm__kernels *kernels) {
+    enum { B = 2, H = 3, T = 27, S = 21, K = 5, W = 19, ALL = B * H * T * S };
+    static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0};
+    static float q[B * H * T * K], k[B * H * S * K], v[B * H * S * W], context[B * H * T * W];
+    static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16)];
+    static unsigned char pads[B * S], mask[ALL];
+    int32_t ancestry[B * S];
+    double most[2] = {0, 0}, expected[S], values[W];
+    int kind, tiled, compared[2] = {0, 0}, empty = 0, i;
+    unsigned seed = 29;
+    fill_rows(q, 1, B * H * T * K, B * H * T * K, &seed);
+    fill_rows(k, 1, B * H * S * K, B * H * S * K, &seed);
+    fill_rows(v, 1, B * H * S * W, B * H * S * W, &seed);
+    for (i = 0; i < B * S; i++) ancestry[i] = (int32_t)(tiny_random(&seed) % B);
+    for (i = 0; i < B * S; i++) pads[i] = tiny_random(&seed) % 4 == 0;
+    for (i = 0; i < ALL; i++) mask[i] = tiny_random(&seed) % 3 == 0 || i / S % T == 3;
+    /* lengths, causal, pads, three shapes of attention mask; other rows, ancestries of a cache */
+    for (kind = 0; kind < 2 * 2 * 2 * 4 * 3; kind++)
+        for (tiled = 0; tiled < 2; tiled++) {
+            int64_t b, h, t, s;
+            int shape = kind / 8 % 4, from = kind / 32;
+            tfm_masks m;
+            tfm__attention a;
+            memset(&m, 0, sizeof m);
+            memset(&a, 0, sizeof a);
+            if (kind & 1) m.key_lengths = lengths;
+            m.causal = kind >> 1 & 1;
+            if (kind & 4) m.key_padding = tfm_tensor_2d(pads, TFM_BOOL, B, S);
+            if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_BOOL, T, S);
+            if (shape > 1)
+                m.attention = tfm_tensor_3d(mask, TFM_BOOL, shape == 2 ? B : B * H, T, S);
+            if (tiled && (m.causal || from)) continue; /* for which tiles are never used */
+            a.q = q, a.k = k, a.v = v, a.context = context, a.weights = weights;
+            a.B = B, a.H = H, a.T = T, a.S = S, a.K = K, a.W = W;
+            a.q_strides[0] = H * T * K, a.q_strides[1] = T * K, a.q_strides[2] = K;
+            a.k_strides[0] = H * S * K, a.k_strides[1] = S * K, a.k_strides[2] = K;
+            a.v_strides[0] = H * S * W, a.v_strides[1] = S * W, a.v_strides[2] = W;
+            a.context_strides[0] = H * T * W, a.context_strides[1] = T * W;
+            a.weight_strides[0] = H * T * S, a.weight_strides[1] = T * S;
+            a.context_strides[2] = W, a.weight_strides[2] = S;
+            a.scale = 1.7f, a.masks = &m, a.first = m.causal ? 2 : 0;
+            if (from == 1) a.kv_rows = rows;
+            if (from == 2) a.ancestry = ancestry, a.ancestry_stride = S;
+            for (i = 0; i < ALL; i++) weights[i] = NAN;
+            for (i = 0; i < B * H * T * W; i++) context[i] = NAN;
+            for (b = 0; b < B; b++)
+                for (h = 0; h < H; h++) {
+                    for (i = 0; i < (int)(sizeof scratch / sizeof *scratch); i++) scratch[i] = NAN;
+                    if (tiled) tfm__attend_tiles(&a, kernels, b, h, scratch);
+                    else tfm__attend_head(&a, kernels, b, h, scratch);
+                    for (t = 0; t < T; t++) {
+                        double sum = 0, off;
+                        int64_t at = (b * H + h) * T + t;
+                        attention(&a, b, h, t, expected, values);
+                        for (s = 0; s < S; s++) {
+                            off = fabs((double)weights[at * S + s] - expected[s]);
+                            if (!(off <= most[tiled])) most[tiled] = off;
+                            sum += expected[s];
+                        }
+                        for (s = 0; s < W; s++) {
+                            off = fabs((double)context[at * W + s] - values[s]);
+                            if (!(off <= most[tiled])) most[tiled] = off;
+                        }
+                        compared[tiled]++, empty += sum == 0;
+                    }
+                }
+        }
+    CHECK(most[0] < 1e-6 && most[1] < 1e-6 && empty > 0,
+          "%d queries one by one, %.2g off the definition; %d in tiles, %.2g off; %d see nothing",
+          compared[0], most[0], compared[1], most[1], empty);
+}
+
+/* A whole model, loaded and run by each set. */
 static void whole_model(void) {
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8, 9, 10}, lengths[] = {4, 2, 3, 1};
     tfm_batch src = tiny_batch(ids, lengths, 2, 4), tgt = tiny_batch(ids + 1, lengths + 2, 2, 3);
@@ -420,6 +610,8 @@ int main(void) {
 #ifndef TRANSFORMER_BLAS /* which decides by itself */
         products(k);
 #endif
+        tiles(k);
+        attentions(k);
     }
     whole_model();
     printf("  here: %s\n", tfm_cpu_string());
