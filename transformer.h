@@ -6352,7 +6352,7 @@ typedef struct tfm__side {
 
 /* Layers, and the norm after the last. */
 typedef struct tfm__stack {
-    tfm__layer *layers;
+    tfm__layer **layers; /* [n] */
     int32_t n;
     tfm_norm_weights norm;
     int has_norm;
@@ -6373,13 +6373,22 @@ struct tfm_model {
     tfm__linear generator;
 };
 
+/* n elements of the file that are to be floats at *to: they are not, or not aligned. */
+typedef struct tfm__wanted {
+    struct tfm__wanted *next;
+    const unsigned char *from;
+    tfm_dtype dtype;
+    int64_t n;
+    void *to;
+} tfm__wanted;
+
 /* What loading passes around. */
 typedef struct tfm__loader {
     const tfm_safetensors *file;
     tfm_model *model;
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
-    int checking;         /* the layers, one by one: no memory is taken for them yet */
+    tfm__wanted *wanted;  /* copies to make when all is checked, a list */
     tfm_model_options options;
     int is_ours; /* the file's bytes: panels may take the place of rows */
     tfm_error *err;
@@ -6394,21 +6403,24 @@ static int64_t tfm__claim(tfm__loader *l, const char *name) {
     return i;
 }
 
+enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
+
 /* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
-   size. A missing one is an error if required, else its data is NULL. */
-static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int required, int bytes_too,
-                                   int rank, int64_t d0, int64_t d1, tfm_tensor *out) {
+   size. A missing one is an error if TFM__REQUIRED, else its data is NULL. */
+static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int flags, int rank,
+                                   int64_t d0, int64_t d1, tfm_tensor *out) {
     int64_t i = tfm__claim(l, name), wanted[2];
+    int int8_too = flags & TFM__INT8_TOO;
     tfm_tensor t, expected;
     int r;
     memset(out, 0, sizeof *out);
-    if (i < 0)
-        return required ? tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name) : TFM_OK;
+    if (i < 0 && !(flags & TFM__REQUIRED)) return TFM_OK;
+    if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
     t = tfm_safetensors_tensor(l->file, i);
-    if (!tfm__is_float(t.dtype) && !(bytes_too && t.dtype == TFM_I8))
+    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_I8))
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
-                         name, tfm_dtype_name(t.dtype), bytes_too ? "," : " or",
-                         bytes_too ? " or I8" : "");
+                         name, tfm_dtype_name(t.dtype), int8_too ? "," : " or",
+                         int8_too ? " or I8" : "");
     if (t.rank != rank)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
                          (int64_t)rank);
@@ -6428,73 +6440,98 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int require
     return TFM_OK;
 }
 
-/* The same as F32: a bias, a norm, positions, scales. */
-static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int required, int rank,
+/* Elements begin .. begin + n of t become floats at *to, which is some pointer to data and stays
+   where it is: the file's own bytes, or else a copy that tfm__copy_floats makes. */
+static tfm_status tfm__want_floats(tfm__loader *l, const tfm_tensor *t, int64_t begin, int64_t n,
+                                   void *to) {
+    const unsigned char *from = (const unsigned char *)t->data +
+                                begin * tfm__dtypes[t->dtype].bits / 8;
+    tfm__wanted *wanted;
+    memcpy(to, &from, sizeof from);
+    if (tfm__are_floats(from, t->dtype)) return TFM_OK;
+    TFM__TRY(TFM__NEW(l->temporary, 1, &wanted, l->err));
+    wanted->from = from, wanted->dtype = t->dtype, wanted->n = n, wanted->to = to;
+    wanted->next = l->wanted;
+    l->wanted = wanted;
+    return TFM_OK;
+}
+
+/* Makes the copies of the list. */
+static tfm_status tfm__copy_floats(tfm__loader *l) {
+    const tfm__wanted *w;
+    float *copy;
+    for (w = l->wanted; w; w = w->next) {
+        TFM__TRY(TFM__NEW(&l->model->pool, w->n, &copy, l->err));
+        tfm__widen(copy, w->from, w->dtype, w->n);
+        memcpy(w->to, &copy, sizeof copy);
+    }
+    return TFM_OK;
+}
+
+/* A tensor of floats by name, as tfm__find_weight: of a norm, or positions. */
+static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int flags, int rank,
                                    int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
-    TFM__TRY(tfm__find_weight(l, name, required, 0, rank, d0, d1, &t));
-    if (t.data && !l->checking && !tfm__are_floats(t.data, t.dtype)) {
-        int64_t count = t.dims[0] * (rank == 2 ? t.dims[1] : 1); /* the file has that many */
-        float *wide;
-        TFM__TRY(TFM__NEW(&l->model->pool, count, &wide, l->err));
-        tfm__widen(wide, (const unsigned char *)t.data, t.dtype, count);
-        t.data = wide;
-        t.dtype = TFM_F32;
-    }
+    TFM__TRY(tfm__find_weight(l, name, flags, rank, d0, d1, &t));
     *out = t;
-    return TFM_OK;
+    out->dtype = TFM_F32;
+    if (!t.data) return TFM_OK;
+    return tfm__want_floats(l, &t, 0, t.dims[0] * (rank == 2 ? t.dims[1] : 1), &out->data);
 }
 
-/* A matrix by name, in rows where the file has it; shape tells its dims, and has no data. What is
-   missing and not required has no columns. */
-static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int required, int64_t rows,
-                                   int64_t columns, tfm__matrix *w) {
+/* A matrix as the file has it, in rows. */
+typedef struct tfm__found {
+    tfm__matrix w;     /* without scales; missing: no data */
+    tfm_tensor scales; /* of int8 */
+} tfm__found;
+
+static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int flags, int64_t rows,
+                                   int64_t columns, tfm__found *found) {
     char scales[TFM__NAME];
     tfm_tensor t;
-    memset(w, 0, sizeof *w);
-    TFM__TRY(tfm__find_weight(l, name, required, 1, 2, rows, columns, &t));
+    memset(found, 0, sizeof *found);
+    TFM__TRY(tfm__find_weight(l, name, flags | TFM__INT8_TOO, 2, rows, columns, &t));
     if (!t.data) return TFM_OK;
-    w->dtype = t.dtype, w->data = (unsigned char *)t.data;
-    w->rows = t.dims[0], w->columns = t.dims[1];
-    if (w->dtype != TFM_I8) return TFM_OK;
+    found->w.dtype = t.dtype, found->w.data = (unsigned char *)t.data;
+    found->w.rows = t.dims[0], found->w.columns = t.dims[1];
+    if (t.dtype != TFM_I8) return TFM_OK;
     tfm__format(scales, sizeof scales, "%s_scale", name);
-    TFM__TRY(tfm__load_tensor(l, scales, 1, 1, w->rows, 0, &t));
-    w->scales = (float *)t.data;
-    return TFM_OK;
+    return tfm__find_weight(l, scales, TFM__REQUIRED, 1, t.dims[0], 0, &found->scales);
 }
 
-/* A linear map by rows begin .. begin + n of w, which are packed when all is checked. */
-static void tfm__use_matrix(tfm__loader *l, const tfm__matrix *w, int64_t begin, int64_t n,
-                            tfm__linear *linear) {
-    linear->w = *w;
-    linear->w.rows = n;
-    linear->w.data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
-    if (w->scales) linear->w.scales += begin;
-    if (l->checking) return;
+/* Rows begin .. begin + n of what was found. */
+static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t begin, int64_t n,
+                                tfm__matrix *w) {
+    *w = found->w;
+    w->rows = n;
+    w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
+    if (!found->scales.data) return TFM_OK;
+    return tfm__want_floats(l, &found->scales, begin, n, &w->scales);
+}
+
+/* A linear map by those rows, which are packed when all is checked; bias: of all rows, or without
+   data. */
+static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const tfm_tensor *bias,
+                                  int64_t begin, int64_t n, tfm__linear *linear) {
+    TFM__TRY(tfm__use_rows(l, found, begin, n, &linear->w));
     linear->next = l->model->linears;
     l->model->linears = linear;
-}
-
-/* A vector of n floats that may be absent: a bias. */
-static tfm_status tfm__load_bias(tfm__loader *l, const char *name, int64_t n, const float **bias) {
-    tfm_tensor t;
-    TFM__TRY(tfm__load_tensor(l, name, 0, 1, n, 0, &t));
-    *bias = (const float *)t.data;
-    return TFM_OK;
+    return bias->data ? tfm__want_floats(l, bias, begin, n, &linear->bias) : TFM_OK;
 }
 
 /* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
-static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int required, int64_t out,
+static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int flags, int64_t out,
                                    int64_t in, tfm__linear *w) {
     char name[TFM__NAME];
-    tfm__matrix matrix;
+    tfm__found found;
+    tfm_tensor bias;
     tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, required, out, in, &matrix));
-    tfm__format(name, sizeof name, "%s.bias", prefix);
+    TFM__TRY(tfm__find_matrix(l, name, flags, out, in, &found));
     /* a bias without its weight stays unclaimed, and is reported as unknown */
-    if (!matrix.data) return TFM_OK;
-    tfm__use_matrix(l, &matrix, 0, matrix.rows, w);
-    return tfm__load_bias(l, name, matrix.rows, &w->bias);
+    if (!found.w.data) return TFM_OK;
+    tfm__format(name, sizeof name, "%s.bias", prefix);
+    TFM__TRY(tfm__find_weight(l, name, 0, 1, found.w.rows, 0, &bias));
+    return tfm__use_matrix(l, &found, &bias, 0, found.w.rows, w);
 }
 
 /* prefix.weight and prefix.bias, each of which may be absent. */
@@ -6516,8 +6553,8 @@ static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    tfm__matrix all;
-    const float *bias;
+    tfm__found all;
+    tfm_tensor bias;
     int64_t D = c->d_model, HK, HW;
     a->n_heads = c->n_heads;
     a->scale = c->attention_scale;
@@ -6526,30 +6563,30 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__p
     a->has_out = a->out.w.data != NULL;
     tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
     TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &all));
-    if (all.data) {
+    if (all.w.data) {
         /* query, key and value below each other; the output projection's input says how many rows
            are values, which matters where values have a width of their own */
-        int64_t rows = all.rows;
+        int64_t rows = all.w.rows;
         HW = a->has_out ? a->out.w.columns : rows / 3;
         HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
-                             name, rows, all.columns, HW);
+                             name, rows, all.w.columns, HW);
         tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
-        TFM__TRY(tfm__load_bias(l, name, rows, &bias));
-        tfm__use_matrix(l, &all, 0, HK, &a->query);
-        tfm__use_matrix(l, &all, HK, HK, &a->key);
-        tfm__use_matrix(l, &all, 2 * HK, HW, &a->value);
-        if (bias) a->query.bias = bias, a->key.bias = bias + HK, a->value.bias = bias + 2 * HK;
+        TFM__TRY(tfm__find_weight(l, name, 0, 1, rows, 0, &bias));
+        TFM__TRY(tfm__use_matrix(l, &all, &bias, 0, HK, &a->query));
+        TFM__TRY(tfm__use_matrix(l, &all, &bias, HK, HK, &a->key));
+        TFM__TRY(tfm__use_matrix(l, &all, &bias, 2 * HK, HW, &a->value));
     } else {
         tfm__format(name, sizeof name, "%s.q_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, -1, D, &a->query));
+        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, -1, D, &a->query));
         HK = a->query.w.rows;
         tfm__format(name, sizeof name, "%s.k_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, HK, D, &a->key));
+        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, HK, D, &a->key));
         tfm__format(name, sizeof name, "%s.v_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, 1, a->has_out ? a->out.w.columns : -1, D, &a->value));
+        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, a->has_out ? a->out.w.columns : -1, D,
+                                  &a->value));
         HW = a->value.w.rows;
     }
     /* without an output projection the contexts are added to the stream as they are */
@@ -6581,10 +6618,10 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     char name[TFM__NAME];
     w->activation = c->activation;
     tfm__format(name, sizeof name, "%s.linear1", prefix);
-    TFM__TRY(tfm__load_linear(l, name, 1, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
+    TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
     *d_ff = (int32_t)w->linear1.w.rows;
     tfm__format(name, sizeof name, "%s.linear2", prefix);
-    return tfm__load_linear(l, name, 1, c->d_model, *d_ff, &w->linear2);
+    return tfm__load_linear(l, name, TFM__REQUIRED, c->d_model, *d_ff, &w->linear2);
 }
 
 /* Whether some tensor's name begins so. */
@@ -6629,27 +6666,25 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     return tfm__load_norm(l, name, &layer->ffn_norm);
 }
 
-/* "encoder" or "decoder": its layers, for which memory is taken once all of the file is checked (a
-   file that is refused took none, however many it names), and the norm after the last. *n, *d_ff:
+/* "encoder" or "decoder": its layers and the norm after the last. Memory is taken for one layer at a
+   time, before it is checked: what a refused file took is in proportion to what it had. *n, *d_ff:
    the config's. */
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
-    tfm__layer one;
+    tfm__layer *layer;
     int32_t i;
     *n = stack->n = tfm__count_layers(l, name);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          name);
-    if (!l->checking) {
-        TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
-        memset(stack->layers, 0, (size_t)*n * sizeof one);
-    }
+    TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
     for (i = 0; i < *n; i++) {
-        memset(&one, 0, sizeof one);
+        TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
+        memset(layer, 0, sizeof *layer);
+        stack->layers[i] = layer;
         tfm__format(prefix, sizeof prefix, "%s.layers.%i", name, (int64_t)i);
-        TFM__TRY(
-            tfm__load_layer(l, prefix, has_cross, d_ff, l->checking ? &one : &stack->layers[i]));
+        TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, layer));
     }
     tfm__format(prefix, sizeof prefix, "%s.norm", name);
     TFM__TRY(tfm__load_norm(l, prefix, &stack->norm));
@@ -6669,23 +6704,25 @@ static tfm_status tfm__load_stacks(tfm__loader *l) {
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm__matrix *source = &m->embeddings[0], *target = &m->embeddings[1];
-    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", 1, -1, -1, source));
-    c->d_model = (int32_t)source->columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, target));
-    m->source.embedding = source;
-    m->target.embedding = target->data ? target : source; /* one for both sides */
-    c->src_vocab_size = (int32_t)m->source.embedding->rows;
-    c->tgt_vocab_size = (int32_t)m->target.embedding->rows;
+    tfm__found source, target;
+    tfm_tensor bias;
+    int shared, tied = tfm_safetensors_find(l->file, "generator.weight") < 0;
+    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", TFM__REQUIRED, -1, -1, &source));
+    c->d_model = (int32_t)source.w.columns;
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &target));
+    shared = !target.w.data; /* by both sides */
+    if (shared) target = source;
+    c->src_vocab_size = (int32_t)source.w.rows;
+    c->tgt_vocab_size = (int32_t)target.w.rows;
     if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", 1, 2, -1, c->d_model,
+        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", TFM__REQUIRED, 2, -1, c->d_model,
                                   &m->source.positions));
         TFM__TRY(tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model,
                                   &m->target.positions));
-        if (!m->target.positions.data) m->target.positions = m->source.positions;
-        c->max_positions =
-            (int32_t)tfm__min(m->source.positions.dims[0], m->target.positions.dims[0]) -
-            c->position_offset;
+        c->max_positions = (int32_t)m->source.positions.dims[0];
+        if (m->target.positions.data)
+            c->max_positions = (int32_t)tfm__min(c->max_positions, m->target.positions.dims[0]);
+        c->max_positions -= c->position_offset;
         if (c->max_positions < 1)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'src_positions.weight' is %t, but "
@@ -6697,13 +6734,18 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     m->target.zero_start = c->start_embedding_zero;
     m->source.has_norm = tfm__has_norm(&m->source.norm);
     m->target.has_norm = tfm__has_norm(&m->target.norm);
-    if (tfm_safetensors_find(l->file, "generator.weight") >= 0)
-        return tfm__load_linear(l, "generator", 1, c->tgt_vocab_size, c->d_model, &m->generator);
-    /* tied: what is looked up is packed */
-    tfm__use_matrix(l, m->target.embedding, 0, c->tgt_vocab_size, &m->generator);
-    if (m->source.embedding == m->target.embedding) m->source.embedding = &m->generator.w;
-    m->target.embedding = &m->generator.w;
-    return tfm__load_bias(l, "generator.bias", c->tgt_vocab_size, &m->generator.bias);
+    /* a tied generator's matrix is packed, and embeddings are looked up in it */
+    if (tied) {
+        TFM__TRY(tfm__find_weight(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &bias));
+        TFM__TRY(tfm__use_matrix(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
+    } else {
+        TFM__TRY(tfm__load_linear(l, "generator", TFM__REQUIRED, c->tgt_vocab_size, c->d_model,
+                                  &m->generator));
+        TFM__TRY(tfm__use_rows(l, &target, 0, c->tgt_vocab_size, &m->embeddings[1]));
+    }
+    m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
+    m->source.embedding = shared ? m->target.embedding : &m->embeddings[0];
+    return shared ? TFM_OK : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
 /* Vocabularies and SentencePiece models of both sides: >>text. */
@@ -6798,9 +6840,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
-    l->checking = 1;
     TFM__TRY(tfm__load_stacks(l));
-    l->checking = 0;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: 'layer_norm' is deviation, which "
@@ -6812,7 +6852,9 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__check_config(l, values));
-    TFM__TRY(tfm__load_stacks(l));
+    /* everything is checked: build from here */
+    TFM__TRY(tfm__copy_floats(l));
+    if (!m->target.positions.data) m->target.positions = m->source.positions;
     return tfm__pack_linears(l);
 }
 
@@ -6838,7 +6880,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
         l.is_ours = is_ours;
         if (options) l.options = *options;
         l.used = used;
-        l.temporary = &file->pool, l.checking = 0;
+        l.temporary = &file->pool;
         memset(l.used, 0, (size_t)file->n_entries);
         status = tfm__load_all(&l);
     }
@@ -7053,7 +7095,7 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->self, err));
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cross, err));
     for (i = 0; i < d->n; i++) {
-        const tfm__projections *a = &d->layers[i].self, *c = &d->layers[i].cross;
+        const tfm__projections *a = &d->layers[i]->self, *c = &d->layers[i]->cross;
         self = s->self ? &s->self[i] : &none;
         cross = s->cross ? &s->cross[i] : &none;
         memset(self, 0, sizeof *self);
@@ -7132,8 +7174,8 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     tfm__sizes z;
     int32_t i;
     memset(&z, 0, sizeof z);
-    for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, &m->encoder.layers[i]);
-    for (i = 0; i < m->decoder.n; i++) tfm__grow_sizes(&z, &m->decoder.layers[i]);
+    for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, m->encoder.layers[i]);
+    for (i = 0; i < m->decoder.n; i++) tfm__grow_sizes(&z, m->decoder.layers[i]);
     z.M = rows, z.D = D,
     z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
     z.key_rows = rows;
@@ -7425,14 +7467,14 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         p.work.in_tiles = 1;
         for (i = 0; i < m->encoder.n; i++) {
             tfm__kv self = tfm__kv_of_work(&p);
-            tfm__run_layer(&p, s->x, &m->encoder.layers[i], &self, NULL, weights, NULL);
+            tfm__run_layer(&p, s->x, m->encoder.layers[i], &self, NULL, weights, NULL);
             if (weights) weights += attention->strides[0];
         }
         tfm__final_norm(&p, s->x, m->encoder.has_norm ? &m->encoder.norm : NULL);
         for (i = 0; for_decoding && i < m->decoder.n; i++) {
             tfm__kv kv = s->cross[i];
             kv.rows = s->order + first;
-            tfm__append_kv(&p, &rows, &m->decoder.layers[i].cross, &kv, 0);
+            tfm__append_kv(&p, &rows, &m->decoder.layers[i]->cross, &kv, 0);
         }
         for (b = 0; b < B; b++) {
             float *row = s->memory + s->order[first + b] * s->S * D;
@@ -7473,7 +7515,7 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
     float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
     int32_t i;
     for (i = 0; i < w->n; i++) {
-        const tfm__layer *l = &w->layers[i];
+        const tfm__layer *l = w->layers[i];
         tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self, b0);
         tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross, b0);
         int wanted = !p->only_layer || p->only_layer == i + 1;
