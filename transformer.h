@@ -1067,6 +1067,11 @@ typedef struct tfm_decode_options {
     /* Which attention is kept, by a session with attention: layers and heads count from 1. */
     int32_t attention_layer; /* 0: the last */
     int32_t attention_head;  /* 0: the mean over heads */
+
+    /* tfm_translate_batch alone: the caller's [n], a status and message for each text. A text whose
+       status is not TFM_OK is left out, and its translation is empty; NULL: its fault is the
+       call's. */
+    tfm_error *faults;
 } tfm_decode_options;
 
 typedef enum tfm_finish {
@@ -1182,7 +1187,7 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
                                        tfm_text_form form, int32_t *ids, int32_t capacity,
                                        int32_t *count, tfm_arena *scratch, tfm_error *err);
 
-/* Target ids to text, terminated. *size is its length without the zero. With SentencePiece, ids of
+/* Target ids to text, terminated. *size is its length without the zero; text NULL: only that. With SentencePiece, ids of
    control pieces, start, end, pad and forced id give no text. TFM_E_TOO_SMALL (with the bytes
    needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
@@ -1190,8 +1195,9 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
                                   tfm_error *err);
 
 /* Translates one text, terminated, into out, terminated. A blank text gives an empty one without
-   asking the model. Errors as tfm_tokenize and tfm_start, and TFM_E_TOO_SMALL with the bytes that
-   out would need. */
+   asking the model. Errors as tfm_tokenize and tfm_start, and TFM_E_TOO_SMALL: then
+   tfm_translation_size bytes suffice, and tfm_translation_get writes it without translating again.
+ */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
 
@@ -1210,13 +1216,24 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
                                      tfm_error *err);
 
 /* Translates up to max_batch texts at once, as options (or NULL) say. out[i] will point into
-   buffer, terminated. A fault in one text fails the call and names it. Where options have rows,
-   they are those of the texts that are not blank. */
+   buffer, terminated. A fault in one text fails the call and names it, unless options have faults.
+   Where options have rows, they are those of the texts that are neither blank nor left out.
+   TFM_E_TOO_SMALL as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* Hypothesis rank of a row as text, terminated; errors as tfm_result_get and tfm_detokenize.
+/* The bytes of the session's last translations, all terminators counted: of what tfm_translate or
+   tfm_translate_batch decoded, whether or not they could write it. 0 if there are none, or the
+   session has gone on to other work. */
+TFM_DEF size_t tfm_translation_size(tfm_session *session);
+
+/* Writes them (again): out [n] as in tfm_translate_batch, or NULL. TFM_E_TOO_SMALL, TFM_E_STATE. */
+TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
+                                       size_t capacity, tfm_error *err);
+
+/* Hypothesis rank of a row as text, terminated; *size its length without the zero, text NULL: only
+   that. Rows of tfm_translate_batch are its texts that are neither blank nor left out. Errors as tfm_result_get and tfm_detokenize.
    source, if not NULL, is the row's text: then each unknown token (tgt_unk) is written as the
    source token that it attends to most, which needs a session with attention (TFM_E_STATE). */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
@@ -7077,6 +7094,7 @@ struct tfm_session {
     int32_t *text_ids;            /* [max_batch, max_source]: what tfm_translate tokenizes into */
     int32_t *text_lengths;        /* [max_batch] */
     int32_t *text_rows;           /* [max_batch]: the text's row of the batch, -1: blank */
+    int32_t n_texts;              /* of the last tfm_translate_batch, while its results are there */
     struct tfm_text *text_tokens; /* [max_source]: of tfm_result_text's source */
     int32_t language;             /* before each source; -1: none, TFM__LANGUAGE_UNSET */
     int32_t forced;               /* the first target token, likewise */
@@ -8313,7 +8331,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     }
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, NULL);
-    s->decoding = 1;
+    s->decoding = 1, s->n_texts = 0;
     s->decode = o;
     tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
     s->beam = o.beam ? o.beam : 1;
@@ -10664,11 +10682,13 @@ static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids,
                                      tfm_text_form form, const tfm__unknowns *unknowns, char *text,
                                      size_t capacity, size_t *size, tfm_error *err) {
     size_t needed = tfm__join(model, ids, count, form, unknowns, NULL);
-    if (needed >= capacity)
+    if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
-    tfm__join(model, ids, count, form, unknowns, text);
-    text[needed] = 0;
+    if (text) {
+        tfm__join(model, ids, count, form, unknowns, text);
+        text[needed] = 0;
+    }
     *size = needed;
     return TFM_OK;
 }
@@ -10677,7 +10697,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err) {
     int32_t i;
-    if (!model || (!ids && count > 0) || !text || !size)
+    if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_detokenize: a pointer is NULL");
     if (!model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
@@ -10714,7 +10734,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
                                    size_t capacity, size_t *size, tfm_error *err) {
     tfm_result result;
     tfm__unknowns unknowns;
-    if (!text || !size) return tfm__fail(err, TFM_E_ARGUMENT, "tfm_result_text: a pointer is NULL");
+    if (!size || (!text && capacity))
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_result_text: a pointer is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
     if (!session->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
@@ -10727,9 +10748,10 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
                               source ? &unknowns : NULL, text, capacity, size, err);
 }
 
-/* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. */
+/* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. faults [n] or
+   NULL. */
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
-                                      tfm_batch *batch, tfm_error *err) {
+                                      tfm_error *faults, tfm_batch *batch, tfm_error *err) {
     tfm_error inner;
     int32_t i, row, count;
     batch->ids = s->text_ids, batch->lengths = s->text_lengths;
@@ -10738,9 +10760,11 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
         int32_t *ids = s->text_ids + (int64_t)batch->rows * s->max_source;
         tfm_status status = tfm_session_tokenize(s, &texts[i], TFM_FORM_TEXT, ids, NULL,
                                                  s->max_source, &count, &inner);
-        if (status != TFM_OK && n > 1)
+        if (faults) memset(&faults[i], 0, sizeof *faults);
+        if (status != TFM_OK && faults) faults[i] = inner, count = 0;
+        else if (status != TFM_OK && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
-        if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
+        else if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
         s->text_rows[i] = count ? batch->rows : -1;
         if (!count) continue;
         s->text_lengths[batch->rows++] = count;
@@ -10754,15 +10778,49 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     return TFM_OK;
 }
 
-/* Tokenize, decode to the end, measure, then write: an output that does not fit is not begun. */
+TFM_DEF size_t tfm_translation_size(tfm_session *session) {
+    tfm_result result;
+    size_t needed = 0;
+    int32_t i;
+    for (i = 0; session && i < session->n_texts; i++) {
+        needed = tfm__more(needed, 1);
+        if (session->text_rows[i] < 0) continue;
+        if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
+        needed = tfm__more(needed, tfm__join(session->model, result.ids, result.length,
+                                             TFM_FORM_TEXT, NULL, NULL));
+    }
+    return needed;
+}
+
+/* All sizes before the first byte: a buffer that is too small stays as it was. */
+TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
+                                       size_t capacity, tfm_error *err) {
+    size_t needed = tfm_translation_size(session), at = 0;
+    int32_t i;
+    if (!session || !buffer)
+        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_translation_get: a pointer is NULL");
+    if (!needed) return tfm__fail(err, TFM_E_STATE, "the session has no translations");
+    if (needed > capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
+                         (int64_t)needed, (int64_t)capacity);
+    for (i = 0; i < session->n_texts; i++) {
+        size_t size = 0;
+        if (session->text_rows[i] >= 0)
+            TFM__TRY(tfm_result_text(session, session->text_rows[i], 0, NULL, TFM_FORM_TEXT,
+                                     buffer + at, capacity - at, &size, err));
+        buffer[at + size] = 0;
+        if (out) out[i].data = buffer + at, out[i].size = size;
+        at += size + 1;
+    }
+    return TFM_OK;
+}
+
+/* Tokenizes, decodes to the end, and writes. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err) {
     tfm_session *s = session;
     tfm_batch batch;
-    tfm_result result;
-    size_t needed = 0, at = 0;
-    int32_t i, row;
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "tfm_translate_batch: a pointer is NULL, or n negative");
@@ -10771,29 +10829,11 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                          (int64_t)n, (int64_t)s->max_batch);
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
-    TFM__TRY(tfm__tokenize_batch(s, texts, n, &batch, err));
+    s->n_texts = 0; /* text_rows change */
+    TFM__TRY(tfm__tokenize_batch(s, texts, n, options ? options->faults : NULL, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
-    /* all sizes before the first byte: a buffer that is too small stays as it was */
-    for (row = 0; row < batch.rows; row++) {
-        TFM__TRY(tfm_result_get(s, row, 0, &result, err));
-        needed = tfm__more(
-            needed, tfm__join(s->model, result.ids, result.length, TFM_FORM_TEXT, NULL, NULL));
-    }
-    needed = tfm__more(needed, (size_t)n);
-    if (needed > capacity)
-        return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
-                         (int64_t)needed, (int64_t)capacity);
-    for (i = 0; i < n; i++) {
-        size_t size = 0;
-        row = s->text_rows[i];
-        if (row >= 0) /* a text without a token was not in the batch; there is room */
-            (void)tfm_result_text(s, row, 0, NULL, TFM_FORM_TEXT, buffer + at, capacity - at, &size,
-                                  NULL);
-        buffer[at + size] = 0;
-        out[i].data = buffer + at, out[i].size = size;
-        at += size + 1;
-    }
-    return TFM_OK;
+    s->n_texts = n;
+    return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,

@@ -245,6 +245,78 @@ static void session_tokens(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
+/* A status for each text; sizes as numbers; an output that grows without translating again. */
+static void faults_and_sizes(void) {
+    static const char *const lines[] = {"hello world", "b \x80", "", "a a a a a a a a a", "x"};
+    tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
+    tfm_session *s = tiny_session(m, 5, 8, 20);
+    tfm_error faults[5];
+    tfm_decode_options o;
+    tfm_text in[5], out[5], again[5];
+    char buffer[2048], single[512], *exact;
+    size_t size = 0, needed = 0, i;
+    int32_t ids[] = {4, 5}, running;
+    tfm_batch src = tiny_batch(ids, NULL, 1, 2);
+    int same = 1;
+    SECTION("a status for each text");
+    memset(&o, 0, sizeof o), memset(faults, 7, sizeof faults);
+    o.faults = faults;
+    for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
+    CHECK(tfm_translation_size(s) == 0, "no translation, no size");
+    CHECK_FAILS(tfm_translation_get(s, out, buffer, sizeof buffer, &err), TFM_E_STATE,
+                "has no translations");
+    must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
+    CHECK(faults[0].status == TFM_OK && faults[1].status == TFM_E_UTF8 &&
+              faults[2].status == TFM_OK && faults[3].status == TFM_E_TOO_LONG &&
+              faults[4].status == TFM_OK && !faults[0].text[0],
+          "each has its own");
+    CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
+          "'%s', '%s'", faults[1].text, faults[3].text);
+    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "those left out are empty");
+    for (i = 0; i < 5; i++) needed += out[i].size + 1;
+    CHECK(tfm_translation_size(s) == needed, "%d bytes", (int)needed);
+    exact = (char *)malloc(needed);
+    memset(exact, 'q', needed);
+    CHECK_FAILS(tfm_translation_get(s, again, exact, needed - 1, &err), TFM_E_TOO_SMALL, "takes ");
+    CHECK(exact[0] == 'q', "outputs untouched");
+    must(tfm_translation_get(s, again, exact, needed, &err));
+    for (i = 0; i < 5; i++)
+        same &= again[i].size == out[i].size && strcmp(again[i].data, out[i].data) == 0;
+    CHECK(same && memcmp(exact, buffer, needed) == 0, "written again, in exactly so many bytes");
+    must(tfm_translation_get(s, NULL, exact, needed, &err));
+    free(exact);
+    for (i = 0; i < 5; i += 4) {
+        must(tfm_translate(s, lines[i], single, sizeof single, &err));
+        same &= strcmp(single, out[i].data) == 0;
+    }
+    CHECK(same, "the others are as each alone");
+    in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
+    must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
+    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all left out or blank");
+    SECTION("an output that grows");
+    single[0] = 'q';
+    CHECK_FAILS(tfm_translate(s, "hello world", single, 1, &err), TFM_E_TOO_SMALL, "takes ");
+    CHECK(single[0] == 'q', "outputs untouched");
+    needed = tfm_translation_size(s);
+    must(tfm_translation_get(s, NULL, single, needed, &err));
+    CHECK(strlen(single) + 1 == needed && strcmp(single, again[0].data) != 0, "%s", single);
+    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 0, &size, &err));
+    CHECK(size + 1 == needed, "the size of a hypothesis");
+    must(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 0, &size, &err));
+    CHECK(size == 5, "the size of tokens");
+    CHECK_FAILS(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
+                "NULL");
+    CHECK_FAILS(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
+                "NULL");
+    must(tfm_start(s, &src, NULL, &err)), must(tfm_step(s, &running, &err));
+    CHECK(tfm_translation_size(s) == 0, "gone on to other work");
+    CHECK_FAILS(tfm_translation_get(s, NULL, single, sizeof single, &err), TFM_E_STATE,
+                "has no translations");
+    CHECK(tfm_translation_size(NULL) == 0, "");
+    CHECK_FAILS(tfm_translation_get(NULL, NULL, single, 9, &err), TFM_E_ARGUMENT, "NULL");
+    tfm_session_free(s), tfm_model_free(m);
+}
+
 /* Target text to ids. */
 static void target_text(void) {
     static const struct {
@@ -328,6 +400,7 @@ int main(void) {
     detokenizing();
     translating();
     session_tokens();
+    faults_and_sizes();
     target_text();
     return test_done("test_text");
 }

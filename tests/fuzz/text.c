@@ -12,6 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int32_t ids[1024], n = 0, i;
     size_t length = 0;
     tfm_text in, translated;
+    tfm_decode_options options;
+    tfm_error fault;
     if (!size) return 0;
     if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
     if (tfm_tokenize(m, text, size - 1, (tfm_text_form)(data[0] >> 2 & 1), ids, 1024, &n, &arena,
@@ -21,6 +23,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
     }
     in.data = text, in.size = size - 1;
-    (void)tfm_translate_batch(sessions[kind], &in, &translated, 1, NULL, out, sizeof out, &err);
+    memset(&options, 0, sizeof options);
+    options.faults = &fault;
+    if (tfm_translate_batch(sessions[kind], &in, &translated, 1, &options, out, sizeof out, &err) ==
+        TFM_OK) {
+        need(fault.status == TFM_OK || (fault.text[0] && !translated.size));
+        need(translated.size + 1 == tfm_translation_size(sessions[kind]));
+        need(tfm__utf8_fault(translated.data, translated.size) < 0);
+    }
     return 0;
 }
