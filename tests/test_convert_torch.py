@@ -8,14 +8,17 @@ tools/requirements.txt lists. What is not at hand beside this checkout is skippe
 """
 
 import argparse
+import io
 import json
 import math
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 import unittest
+import zipfile
 from pathlib import Path
 
 import ctranslate2
@@ -28,6 +31,7 @@ from safetensors.torch import save_file
 import test_convert
 from file_model import Model, log_softmax
 from test_convert import FORWARD, REAL, SHARED, convert
+from test_hostile_python import HostileCase
 
 REFERENCE, GOLDEN = SHARED / "reference", SHARED / "golden"
 
@@ -848,6 +852,90 @@ class TokenizersOfTransformers(test_convert.TokenizerCase):
         tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
         self.check_texts(model, lambda text: tokenizer(text).input_ids)
 
+
+
+# --------------------------------------------------------------------------------- hostile pickles
+def pickled(value, deflate=False):
+    def make(folder):
+        path = folder / "x.pt"
+        torch.save(value, path)
+        if deflate:  # the same entries, packed
+            with zipfile.ZipFile(path) as old:
+                entries = [(one.filename, old.read(one)) for one in old.infolist()]
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+                for name, data in entries:
+                    new.writestr(name, data)
+        return path
+    return make
+
+
+class Evil:
+    """Would make a directory, which the test's listing shows."""
+
+    def __init__(self, folder="evil"):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def evil_legacy(folder):
+    (folder / "x.pt").write_bytes(pickle.dumps({"a": Evil(str(folder / "evil"))}))
+    return folder / "x.pt"
+
+
+def evil_bin(folder):
+    test_convert.hf_write(folder, "m2m_100", 40)
+    (folder / "model.safetensors").unlink()
+    torch.save({"a": Evil(str(folder / "evil"))}, folder / "pytorch_model.bin")
+
+
+def itself():
+    found = {"a": 1}
+    found["model"] = found
+    return found
+
+
+def laughs():
+    value = ["ha"] * 10
+    for _ in range(12):
+        value = [value] * 10
+    return {"model": {}, "generator": {}, "vocab": {}, "opt": argparse.Namespace(encoder_type=value)}
+
+
+PICKLES = [
+    ("a pickle that runs code", lambda f: pickled({"a": Evil(str(f / "evil"))})(f), "run code"),
+    ("a bare pickle that runs code", evil_legacy, "run code"),
+    ("a pytorch_model.bin that runs code", evil_bin, "run code"),
+    ("a whole module", pickled(nn.Linear(2, 2)), "state_dict()"),
+    ("a zip bomb", pickled({"a": torch.zeros(1 << 26)}, deflate=True), "whose entries are"),
+    ("an expanded tensor", pickled({"a": torch.zeros(1).expand(1 << 40)}), "a [1099511627776]: its "
+     "elements share memory"),
+    ("a dictionary that holds itself", pickled(itself()), "no tensors"),
+    ("an option that laughs a billion times", pickled(laughs()), "encoder_type is [["),
+    ("a tensor whose name is a number", pickled({5: torch.zeros(1)}), "name is 5"),
+    ("a sparse tensor", pickled({"a": torch.eye(2).to_sparse()}), "a: not a plain tensor"),
+    ("a list", pickled([torch.zeros(1)]), "holds a list"),
+    ("a truncated file", lambda f: (pickled({"a": torch.zeros(99)})(f), os.truncate(
+        f / "x.pt", 500), f / "x.pt")[-1], "no checkpoint"),
+    ("OpenNMT-py whose opt is a list", pickled({"model": {}, "generator": {}, "vocab": [], "opt": []}),
+     "no weights"),
+]
+
+
+class Hostile(HostileCase):
+    memory = 2 << 30  # what PyTorch reserves and hardly uses
+
+    def test_pickles(self):
+        torch.load(io.BytesIO(pickled_bytes()), weights_only=True)  # imports what it imports first
+        for name, make, *says in PICKLES:
+            self.check(name, make, *says)
+
+
+def pickled_bytes():
+    file = io.BytesIO()
+    torch.save({"a": torch.zeros(1)}, file)
+    return file.getvalue()
 
 
 if __name__ == "__main__":
