@@ -23,12 +23,16 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import ctranslate2
-import numpy as np
-import sentencepiece
-import tokenizers
+# A thread each: on a busy machine, engines whose threads wait for each other take minutes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from file_model import Model, log_softmax
+import ctranslate2  # noqa: E402
+import numpy as np  # noqa: E402
+import sentencepiece  # noqa: E402
+import tokenizers  # noqa: E402
+
+from file_model import Model, log_softmax  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))

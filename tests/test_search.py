@@ -17,9 +17,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize  # first: it sets threads
+
 import ctranslate2
 import numpy as np
-from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize
 
 AREN = REAL / "aren"
 DECODE = ROOT / "build" / "decode"
