@@ -17,12 +17,12 @@ check "  percentiles of steps" 1 "$(grep -c '^  start [0-9.]* ms; steps p10 [0-9
 check "  steps by position" 1 "$(grep -c '^  mean of positions 1-1 [0-9.]*, 2-2 [0-9.]*, 3-3 [0-9.]*, 4-4 [0-9.]*, 5-5 [0-9.]* ms$' $dir/out)"
 check "  parts add up" "parts 100" "$(grep 'projections [0-9.]* %' $dir/out | tr ',' '\n' |
     awk '{ for (i = 1; i < NF; i++) if ($(i + 1) == "%") sum += $i } END { printf "parts %.0f", sum }')"
-if grep -q 'TFM_PART(PROJECTIONS)' transformer.h; then
-    build/bench $small --json --parts | grep '"parts": ' | tr ',' '\n' > $dir/parts
-    for part in projections attention FFN output norm search; do
-        check "  $part take time" 1 "$(grep -c "\"$part\": 0.[0-9]*[1-9]" $dir/parts)"
-    done
-fi
+build/bench $small --json --parts | grep '"parts": ' | tr ',' '\n' > $dir/parts
+for part in projections attention FFN output norm search; do
+    check "  $part take time" 1 "$(grep -c "\"$part\": 0.[0-9]*[1-9]" $dir/parts)"
+done
+check "a product" "0 1" "$(status build/bench --only product-128x512x2048 --repeat 1) $(grep -c '^product-128x512x2048  *1 .* - *[0-9.]* *[0-9.]*$' $dir/out)"
+check "load, its file of the type" "0 1" "$(status build/bench --only load --repeat 1 --vocabulary 100 --weights int8) $(grep -c '^load  *1 .* reading alone [0-9.]* ms; file 4[0-9].[0-9] MB; peak [0-9.]* MB before, [0-9.]* loaded, [0-9.]* after greedy-1$' $dir/out)"
 check "JSON" 0 "$(status build/bench $small --json --parts)"
 cp $dir/out $dir/one
 check "  counts the operations that the formula says" "" "$(sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' $dir/one | awk '$1 != $2')"

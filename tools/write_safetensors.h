@@ -367,8 +367,8 @@ static inline const char *st_write_memory(st_writer *w, void **data, size_t *siz
 }
 
 /* ---- weights of other types ----
-   I8: value = i8 * scale of its row, scale = max |row| / 127; a row of zeros has scale 0. The
-   scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest, ties to even. */
+   int8: w = q * scale[row], symmetric, one scale per output channel: absmax / 127; a row of zeros
+   has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest, ties to even. */
 
 /* Matrices that a model may keep in another type: weights, but no learned positions. */
 static inline int st_is_matrix(const char *name, const tfm_tensor *t) {
@@ -417,19 +417,20 @@ static inline uint16_t st_f16(float x) {
 
 /* One row of n floats; returns its scale, or -1 if a number is not finite. */
 static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
-    float most = 0, factor;
+    float absmax = 0, factor;
     int64_t i;
     for (i = 0; i < n; i++) {
         float size = row[i] < 0 ? -row[i] : row[i];
         if ((st_float_bits(size) & 0x7FFFFFFF) >= 0x7F800000) return -1;
-        if (size > most) most = size;
+        if (size > absmax) absmax = size;
     }
-    factor = most > 0 ? 127.0f / most : 0.0f; /* as the library does it at load: the same bits */
+    factor = absmax > 0 ? 127.0f / absmax
+                        : 0.0f; /* as the library does it at load: the same bits */
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] * factor);
         out[i] = (int8_t)(q >= -127 && q <= 127 ? q : 0); /* more: factor was infinite */
     }
-    return most / 127.0f;
+    return absmax / 127.0f;
 }
 
 /* One row of n floats as F32, F16, BF16 or I8 into out, which may be row itself for F32; 0 if a

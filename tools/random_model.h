@@ -1,0 +1,137 @@
+/* random_model.h: Transformer base with random weights: 6 + 6 layers, 512 wide, 8 heads, FFN 2048. The
+   same numbers from the same seed everywhere. */
+#ifndef RANDOM_MODEL_H
+#define RANDOM_MODEL_H
+
+#include "output.h"
+#include "transformer.h"
+#include "write_safetensors.h"
+
+enum { TOKEN_START = 1, TOKEN_END = 2 };
+enum { D = 512, F = 2048, LAYERS = 6 };
+
+static uint64_t mix(uint64_t x) { /* splitmix64 */
+    x += UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+static void fill(float *data, int64_t n, float scale, uint64_t seed) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        uint64_t bits = mix(seed + (uint64_t)i / 2) >> 32 * (i & 1) & 0xFFFFFF;
+        data[i] = scale * ((float)(int32_t)bits / 8388608.0f - 1.0f);
+    }
+}
+
+/* A model being made: its tensors, which the writer only points to. */
+typedef struct maker {
+    st_writer writer;
+    void *data[512];
+    int n, made;    /* made: but for scales, which change no numbers */
+    tfm_dtype type; /* of matrices */
+    uint64_t seed;
+    int failed;
+} maker;
+
+/* n floats that live until the model is written. */
+static float *make_floats(maker *m, int64_t n) {
+    float *data = NULL;
+    if (m->n < (int)(sizeof m->data / sizeof *m->data))
+        data = (float *)malloc((size_t)n * sizeof *data);
+    if (data) m->data[m->n++] = data;
+    else m->failed = 1;
+    return data;
+}
+
+/* A tensor [d0, d1], or [d0] where d1 is 0, within +-scale; scale 0: ones. Each has numbers of its
+   own, so that models of two vocabularies have the same layers. */
+static void make(maker *m, const char *prefix, const char *name, int64_t d0, int64_t d1,
+                 float scale) {
+    int64_t n = d0 * (d1 ? d1 : 1), dims[2], i;
+    float *data = make_floats(m, n), *scales = d1 && data ? make_floats(m, d0) : NULL;
+    tfm_dtype type = d1 ? m->type : TFM_F32;
+    char whole[128];
+    if (m->failed) return;
+    if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->made));
+    else
+        for (i = 0; i < n; i++) data[i] = 1;
+    /* in place, as no type is larger: each row ends before the next one begins */
+    for (i = 0; type != TFM_F32 && i < d0; i++) {
+        float row[F]; /* the longest */
+        memcpy(row, data + i * d1, (size_t)d1 * sizeof *row);
+        st_row(type, (char *)data + i * d1 * st_bits(type) / 8, row, d1, &scales[i]);
+    }
+    m->made++;
+    dims[0] = d0, dims[1] = d1;
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    st_add(&m->writer, whole, tfm_tensor_make(data, type, d1 ? 2 : 1, dims));
+    snprintf(whole, sizeof whole, "%s%s_scale", prefix, name);
+    if (type == TFM_I8) st_add(&m->writer, whole, tfm_tensor_1d(scales, TFM_F32, d0));
+}
+
+/* size: of what comes out, relative to what goes in. */
+static void make_linear(maker *m, const char *prefix, const char *weight, const char *bias,
+                        int64_t out, int64_t in, float size) {
+    make(m, prefix, weight, out, in, size * sqrtf(3.0f / (float)in));
+    make(m, prefix, bias, out, 0, 0.01f);
+}
+
+/* What a sublayer adds is small beside what it is added to: else the layers' own constants drown
+   the words, and all positions get the same logits. */
+#define BRANCH 0.3f
+
+static void make_layer(maker *m, const char *stack, int layer, int cross) {
+    static const char *const norms[] = {"norm1", "norm2", "norm3"};
+    char prefix[64], name[32];
+    int i;
+    snprintf(prefix, sizeof prefix, "%s.layers.%d.", stack, layer);
+    make_linear(m, prefix, "self_attn.in_proj_weight", "self_attn.in_proj_bias", 3 * D, D, 1);
+    make_linear(m, prefix, "self_attn.out_proj.weight", "self_attn.out_proj.bias", D, D, BRANCH);
+    if (cross) {
+        make_linear(m, prefix, "multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias",
+                    3 * D, D, 1);
+        make_linear(m, prefix, "multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias", D,
+                    D, BRANCH);
+    }
+    make_linear(m, prefix, "linear1.weight", "linear1.bias", F, D, 1);
+    make_linear(m, prefix, "linear2.weight", "linear2.bias", D, F, BRANCH);
+    for (i = 0; i < (cross ? 3 : 2); i++) {
+        snprintf(name, sizeof name, "%s.weight", norms[i]);
+        make(m, prefix, name, D, 0, 0);
+        snprintf(name, sizeof name, "%s.bias", norms[i]);
+        make(m, prefix, name, D, 0, 0.01f);
+    }
+}
+
+/* Transformer base, into a file, or into memory if path is NULL. */
+static int make_model(const char *path, int32_t vocabulary, uint64_t seed, tfm_dtype type,
+                      void **data, size_t *size) {
+    maker *m = (maker *)calloc(1, sizeof *m);
+    const char *fault;
+    char config[200];
+    int i;
+    if (!m) return output_fail("bench", "the model", "no memory");
+    st_init(&m->writer);
+    m->seed = mix(seed);
+    m->type = type;
+    snprintf(config, sizeof config,
+             "{\"n_heads\": 8, \"embedding_scale\": \"sqrt_d\", \"start\": %d, \"end\": %d}",
+             (int)TOKEN_START, (int)TOKEN_END);
+    st_add_metadata(&m->writer, "transformer.config", config);
+    make(m, "src_embedding", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
+    /* not the embedding once more, which would translate each word to itself */
+    make(m, "generator", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
+    for (i = 0; i < LAYERS; i++) make_layer(m, "encoder", i, 0);
+    for (i = 0; i < LAYERS; i++) make_layer(m, "decoder", i, 1);
+    if (m->failed) fault = "no memory";
+    else fault = path ? st_write_file(&m->writer, path) : st_write_memory(&m->writer, data, size);
+    if (fault) output_fail("bench", "the model", fault);
+    st_free(&m->writer);
+    for (i = 0; i < m->n; i++) free(m->data[i]);
+    free(m);
+    return !fault;
+}
+
+#endif
