@@ -1,7 +1,9 @@
 /* test.h: what the test programs share: checks that count, and golden files.
 
-   CHECK prints a line for each check that fails, and for those that pass only with a message worth
-   reading (a number that was seen). The last line of a program is "name: N passed, N failed". */
+   CHECK prints a line for each check that fails, and for those that pass with a message that names
+   them. The last line of a program is "name: N passed, N failed": passed counts checks with a name;
+   one without ("") is a step of the check behind it, and counts only when it fails. Programs that
+   go through a table of calls (test_modules, test_arguments) count its rows. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -26,9 +28,9 @@ static int test_passed, test_failed, test_skipped;
 static void TEST_UNUSED test_check(int ok, const char *condition, const char *file, int line,
                                    const char *format, ...) {
     va_list arguments;
+    if (ok && !*format) return;
     if (ok) test_passed++;
     else test_failed++;
-    if (ok && !*format) return;
     printf("    %s ", ok ? "ok  " : "FAIL");
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -82,6 +84,38 @@ static void TEST_UNUSED *test_memory(size_t bytes) {
     block->next = blocks;
     blocks = block;
     return &block->start;
+}
+
+/* An allocator that counts, and fails where it is told to. All zero: it counts. */
+typedef struct test_allocator {
+    int calls, live;         /* how many were made, how many blocks live */
+    size_t last, largest;    /* sizes that were asked for */
+    size_t bytes;            /* the sum of what was given */
+    size_t limit;            /* larger blocks fail; 0: none does */
+    int fail_at, persistent; /* call number fail_at fails, and all after it; 0: none */
+    int failed;              /* calls that failed */
+} test_allocator;
+static void TEST_UNUSED *test_allocate(void *user, size_t bytes) {
+    test_allocator *a = (test_allocator *)user;
+    a->calls++, a->last = bytes;
+    if (bytes > a->largest) a->largest = bytes;
+    if ((a->limit && bytes > a->limit) || a->calls == a->fail_at ||
+        (a->persistent && a->fail_at && a->calls > a->fail_at)) {
+        a->failed++;
+        return NULL;
+    }
+    a->live++, a->bytes += bytes;
+    return malloc(bytes);
+}
+static void TEST_UNUSED test_release(void *user, void *pointer) {
+    ((test_allocator *)user)->live--;
+    free(pointer);
+}
+static tfm_allocator TEST_UNUSED test_counting(test_allocator *a) {
+    tfm_allocator allocator;
+    memset(a, 0, sizeof *a);
+    allocator.allocate = test_allocate, allocator.release = test_release, allocator.user = a;
+    return allocator;
 }
 
 #ifdef TRANSFORMER_NO_STDIO

@@ -151,9 +151,9 @@ static void sessions(void) {
     o.parallel = &parallel;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
-    half.release = tiny_count_release, o.allocator = &half;
+    half.release = test_release, o.allocator = &half;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
-    half.release = NULL, half.allocate = tiny_count_allocate;
+    half.release = NULL, half.allocate = test_allocate;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
     ARGUMENT(tfm_session_create(&s, NULL, NULL, &err));
     ARGUMENT(tfm_session_create(NULL, m, NULL, &err));
@@ -231,8 +231,8 @@ static void workers(void) {
     tfm_model *m = tiny_model(tiny_default());
     tfm_session_options o;
     tfm_session *s = NULL;
-    tiny_counter count;
-    tfm_allocator a = tiny_counting(&count);
+    test_allocator count;
+    tfm_allocator a = test_counting(&count);
     int i;
     SECTION("threads that do not start");
     memset(&o, 0, sizeof o);
@@ -682,7 +682,7 @@ static void files(void) {
                     "map: this build does without");
         memset(&mo, 0, sizeof mo);
     }
-    half.allocate = tiny_count_allocate, mo.allocator = &half;
+    half.allocate = test_allocate, mo.allocator = &half;
     ARGUMENT(tfm_safetensors_open(&file, bytes, 9, &half, &err));
     ARGUMENT(tfm_safetensors_open(NULL, bytes, 9, NULL, &err));
     ARGUMENT(tfm_safetensors_open(&file, NULL, 9, NULL, &err));

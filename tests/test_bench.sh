@@ -1,11 +1,7 @@
 # bench as a program: a row of its table, the same as JSON, faults. Times are not checked.
-passed=0 failed=0
+. tests/check.sh
 dir=build/test_bench
 mkdir -p $dir
-check() { # message, expected, got
-    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
-    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
-}
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
 check "one workload" 0 "$(status build/bench --only encode-1x32 --repeat 1 --vocabulary 100)"
 check "  prints its row" 1 "$(grep -c '^encode-1x32  *1  *[0-9.]* ' $dir/out)"
@@ -41,5 +37,4 @@ check "a workload that there is not" 2 "$(status build/bench --only nothing)"
 check "an unknown type" 2 "$(status build/bench --weights int4)"
 check "CPU time of threads" 2 "$(status build/bench --cpu --threads 2)"
 check "no lines: exit status 1" 1 "$(status build/bench examples/models/zh-en.safetensors < /dev/null)"
-echo "test_bench: $passed passed, $failed failed"
-[ $failed -eq 0 ]
+counts test_bench

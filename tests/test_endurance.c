@@ -26,8 +26,8 @@ static char texts[TEXTS][64], first[TEXTS][256];
 
 static void many_sentences(long sentences) {
     static const char *const words[] = {"one", "two", "three", "four", "five", "six"};
-    tiny_counter model_counter, counter;
-    tfm_allocator of_model = tiny_counting(&model_counter), of_session = tiny_counting(&counter);
+    test_allocator model_counter, counter;
+    tfm_allocator of_model = test_counting(&model_counter), of_session = test_counting(&counter);
     tfm_model *model = text_model(&of_model);
     tfm_session_options o;
     tfm_session *s = NULL;

@@ -1,11 +1,7 @@
 # The examples: each is run, and what it prints is what its first lines promise.
-passed=0 failed=0
+. tests/check.sh
 zh=examples/models/zh-en.safetensors dir=build/test_examples
 mkdir -p $dir
-check() { # message, expected, got
-    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
-    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
-}
 translate() { build/translate $zh "$@"; }
 for example in hello beam streaming embedded threads scoring modules; do
     build/$example > $dir/$example
@@ -25,5 +21,4 @@ check "scoring: the right translation, one word wrong, another sentence" "She fo
     "$(sort -rn $dir/scoring | sed 's/.*token  //' | tr '\n' ' ' | sed 's/ $//')"
 check "  the mean of what the command line says" "$(echo '她忘了關窗戶。' > $dir/in; echo 'She forgot to close the window.' > $dir/target
     translate --score $dir/target --per-token < $dir/in | awk -F'\t' '{ printf "%.2f", $1 / split($2, tokens, " ") }')" "$(awk 'NR == 1 { print $1 }' $dir/scoring)"
-echo "test_examples: $passed passed, $failed failed"
-[ $failed -eq 0 ]
+counts test_examples

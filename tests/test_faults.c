@@ -53,24 +53,8 @@ static long io_ftell(FILE *f) { return io_fails() ? -1 : ftell(f) + io.more; }
 
 /* ---- an allocator that fails ---- */
 
-static struct { int calls, live, fail_at, persistent, fired; } memory;
-static void *take(void *user, size_t bytes) {
-    (void)user;
-    memory.calls++;
-    if (bytes > (size_t)1 << 30 || memory.calls == memory.fail_at ||
-        (memory.persistent && memory.fail_at && memory.calls > memory.fail_at)) {
-        memory.fired++;
-        return NULL;
-    }
-    memory.live++;
-    return malloc(bytes);
-}
-static void give(void *user, void *pointer) {
-    (void)user;
-    memory.live--;
-    free(pointer);
-}
-static const tfm_allocator allocator = {take, give, NULL};
+static test_allocator memory = {0, 0, 0, 0, 0, (size_t)1 << 30, 0, 0, 0};
+static const tfm_allocator allocator = {test_allocate, test_release, &memory};
 static void fail_after(int n, int persistent) {
     memory.fail_at = n ? memory.calls + n : 0;
     memory.persistent = persistent;
@@ -276,7 +260,7 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
     for (persistent = 0; persistent < 2; persistent++) {
         for (n = 1;; n++) {
             objects before;
-            int live = memory.live, fired = memory.fired, fine;
+            int live = memory.live, fired = memory.failed, fine;
             if (which == CREATE) o->session = (tfm_session *)(void *)&sentinel;
             else if (which == OPEN || which == OPEN_FILE)
                 o->file = (tfm_safetensors *)(void *)&sentinel;
@@ -286,7 +270,7 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
             fail_after(n, persistent);
             if (do_call(which, o, data, size) == TFM_OK) break;
             fail_after(0, 0);
-            fine = memory.fired > fired && err.status == TFM_E_MEMORY &&
+            fine = memory.failed > fired && err.status == TFM_E_MEMORY &&
                    strncmp(err.text, "no memory for ", 14) == 0 && memory.live == live &&
                    memcmp(&before, o, sizeof before) == 0 && io.open == 0;
             /* the same objects then work */

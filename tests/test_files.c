@@ -473,21 +473,6 @@ static void vocabularies(void) {
 
 /* ---- no memory ---- */
 
-typedef struct faulty {
-    int calls, live, fail_at, persistent;
-} faulty;
-static void *faulty_allocate(void *user, size_t bytes) {
-    faulty *f = (faulty *)user;
-    f->calls++;
-    if (f->calls == f->fail_at || (f->persistent && f->calls > f->fail_at)) return NULL;
-    f->live++;
-    return malloc(bytes);
-}
-static void faulty_release(void *user, void *pointer) {
-    ((faulty *)user)->live--;
-    free(pointer);
-}
-
 static void no_memory(void) {
     tiny t = tiny_default();
     st_writer w;
@@ -502,7 +487,7 @@ static void no_memory(void) {
     data = tiny_bytes(&w, &size);
     for (persistent = 0; persistent < 2; persistent++)
         for (n = 1;; n++) {
-            faulty f;
+            test_allocator f;
             tfm_allocator a;
             tfm_model_options o;
             tfm_model *model = NULL;
@@ -511,7 +496,7 @@ static void no_memory(void) {
             memset(&f, 0, sizeof f);
             memset(&o, 0, sizeof o);
             f.fail_at = n, f.persistent = persistent;
-            a.allocate = faulty_allocate, a.release = faulty_release, a.user = &f;
+            a.allocate = test_allocate, a.release = test_release, a.user = &f;
             o.allocator = &a;
             status = tfm_model_load(&model, data, size, &o, &err);
             clean &= (status == TFM_OK) == (model != NULL);

@@ -1,12 +1,8 @@
 # forward and inspect as programs: outputs on golden ids, faults, exit statuses.
-passed=0 failed=0
+. tests/check.sh
 model=tests/data/models/seed3_dv.safetensors
 dir=build/test_forward
 mkdir -p $dir
-check() { # message, expected, got
-    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
-    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
-}
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
 # src [1, 3] and tgt [1, 2], I32, written by hand: length of the header, header, data
 header='{"src":{"dtype":"I32","shape":[1,3],"data_offsets":[0,12]},"tgt":{"dtype":"I32","shape":[1,2],"data_offsets":[12,20]}} '
@@ -47,5 +43,4 @@ ln -sf own $dir/link
 check "forward onto a link" "1 forward: $dir/link: is a symbolic link, name the file itself" "$(status build/forward $model $dir/in $dir/link) $(cat $dir/err)"
 check "inspect of no model" 1 "$(status build/inspect README.md)"
 check "inspect, usage" 2 "$(status build/inspect)"
-echo "test_forward: $passed passed, $failed failed"
-[ $failed -eq 0 ]
+counts test_forward

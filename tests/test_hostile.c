@@ -39,32 +39,20 @@
 /* ---- accounting ---- */
 
 static struct {
-    int live, refused;
-    size_t largest;
+    int refused;
     double most; /* the largest block of a refused input, as a multiple of the input */
     int outside; /* refused inputs that took a block over 4 x their size and 8 kB */
 } account;
-static void *take(void *user, size_t bytes) {
-    (void)user;
-    if (bytes > account.largest) account.largest = bytes;
-    if (bytes > (size_t)1 << 30) return NULL;
-    account.live++;
-    return malloc(bytes);
-}
-static void give(void *user, void *pointer) {
-    (void)user;
-    account.live--;
-    free(pointer);
-}
-static const tfm_allocator allocator = {take, give, NULL};
+static test_allocator memory = {0, 0, 0, 0, 0, (size_t)1 << 30, 0, 0, 0};
+static const tfm_allocator allocator = {test_allocate, test_release, &memory};
 
 static void refused(size_t size, const void *output) {
     account.refused++;
-    if (account.largest > 4 * size + 8192) account.outside++;
-    if (size > 8192 && (double)account.largest / (double)size > account.most)
-        account.most = (double)account.largest / (double)size;
+    if (memory.largest > 4 * size + 8192) account.outside++;
+    if (size > 8192 && (double)memory.largest / (double)size > account.most)
+        account.most = (double)memory.largest / (double)size;
     if (output) printf("output touched on failure\n"), exit(2);
-    if (account.live) printf("%d blocks leaked\n", account.live), exit(2);
+    if (memory.live) printf("%d blocks leaked\n", memory.live), exit(2);
     if (!err.text[0] || strlen(err.text) >= sizeof err.text) printf("no message\n"), exit(2);
 }
 
@@ -81,7 +69,7 @@ static tfm_status open_bytes(const void *data, size_t size) {
     tfm_safetensors *file = NULL;
     void *copy = exact(data, size);
     tfm_status status;
-    account.largest = 0, err.text[0] = 0;
+    memory.largest = 0, err.text[0] = 0;
     status = tfm_safetensors_open(&file, copy, size, &allocator, &err);
     if (status != TFM_OK) refused(size, file);
     tfm_safetensors_free(file);
@@ -118,7 +106,7 @@ static tfm_status load_bytes(const void *data, size_t size, tfm_model **kept) {
     tfm_status status;
     memset(&o, 0, sizeof o);
     o.allocator = &allocator;
-    account.largest = 0, err.text[0] = 0;
+    memory.largest = 0, err.text[0] = 0;
     status = tfm_model_load(&model, data, size, &o, &err);
     if (status != TFM_OK) refused(size, model);
     if (kept) *kept = model;
@@ -167,7 +155,7 @@ static void put_many(const char *text, int n) {
 /* The input in big was refused, and took no large block. */
 static void bounded(const char *what, tfm_status status) {
     CHECK(status != TFM_OK && account.outside == 0, "%s: %s; a block of %d kB for %d kB", what,
-          err.text, (int)(account.largest >> 10), (int)(n_big >> 10));
+          err.text, (int)(memory.largest >> 10), (int)(n_big >> 10));
 }
 
 /* ---- the container ---- */
@@ -361,10 +349,10 @@ static void many(void) {
     CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "100,000 names for four bytes: %s", err.text);
     put_named(TINY_MEMBER("%d", "U8", "[0]", "[0,0]"), 1000000);
     bytes = file_of(big, n_big, 0, &size);
-    account.largest = 0;
+    memory.largest = 0;
     must(tfm_safetensors_open(&file, bytes, size, &allocator, &err));
-    CHECK(account.largest < 4 * size, "a million empty tensors, %d MB: the largest block has %d MB",
-          (int)(size >> 20), (int)(account.largest >> 20));
+    CHECK(memory.largest < 4 * size, "a million empty tensors, %d MB: the largest block has %d MB",
+          (int)(size >> 20), (int)(memory.largest >> 20));
     for (i = 0; i < 100000; i++) {
         int64_t at;
         snprintf(name, sizeof name, "%d", i * 10);
@@ -728,7 +716,7 @@ static void many_layers(void) {
         }
         if (kind == 3) add_part(&w, stack, 0, "surplus", 1, 0);
         CHECK(load(&w) != TFM_OK && strstr(err.text, says[kind]) && account.outside == 0,
-              "%s: %s; the largest block has %d kB", stack, err.text, (int)(account.largest >> 10));
+              "%s: %s; the largest block has %d kB", stack, err.text, (int)(memory.largest >> 10));
     }
 }
 
@@ -1122,8 +1110,8 @@ static void vocabularies(void) {
         st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
         st_add(&w, "tgt_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
         status = load(&w);
-        CHECK((status == TFM_OK) == (i == 3 || i == 4) && account.largest <= 4 * n_big + 16384,
-              "%s: %s; a block of %d kB for %d kB", what[i], err.text, (int)(account.largest >> 10),
+        CHECK((status == TFM_OK) == (i == 3 || i == 4) && memory.largest <= 4 * n_big + 16384,
+              "%s: %s; a block of %d kB for %d kB", what[i], err.text, (int)(memory.largest >> 10),
               (int)(n_big >> 10));
     }
 }
@@ -1160,8 +1148,8 @@ static void pieces(void) {
         tiny_write(&w, t);
         st_add(&w, "src_sentencepiece", tfm_tensor_1d(bytes, TFM_U8, (int64_t)n));
         CHECK_FAILS(load(&w), TFM_E_TENSOR, says);
-        CHECK(account.largest <= 4 * n + 16384, "%s: a block of %d kB for %d kB", says,
-              (int)(account.largest >> 10), (int)(n >> 10));
+        CHECK(memory.largest <= 4 * n + 16384, "%s: a block of %d kB for %d kB", says,
+              (int)(memory.largest >> 10), (int)(n >> 10));
         free(bytes);
     }
 }
@@ -1239,7 +1227,7 @@ int main(int argc, char **argv) {
     vocabularies();
     pieces();
     changed();
-    CHECK(account.live == 0 && account.outside == 0,
+    CHECK(memory.live == 0 && account.outside == 0,
           "%d refused inputs; the largest block is %.1f x the input", account.refused,
           account.most);
     free(big);

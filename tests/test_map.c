@@ -50,8 +50,8 @@ static void same_numbers(void) {
             tfm_model_options o;
             tfm_model *model = NULL;
             tfm_session *s;
-            tiny_counter count;
-            tfm_allocator a = tiny_counting(&count);
+            test_allocator count;
+            tfm_allocator a = test_counting(&count);
             memset(&o, 0, sizeof o);
             o.in_place = in_place, o.map = map, o.allocator = &a;
             must(tfm_model_load_file(&model, TOY, &o, &err));

@@ -311,7 +311,7 @@ static void memory(void) {
     tfm_session_options o;
     tfm_model_options mo = tiny_options();
     tfm_allocator model_allocator, session_allocator;
-    tiny_counter model_counter, session_counter;
+    test_allocator model_counter, session_counter;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
     tfm_batch src = tiny_batch(ids, NULL, 2, 3);
     tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt));
@@ -319,8 +319,8 @@ static void memory(void) {
     int32_t running = 1, calls, batch;
     int exact = 1;
     SECTION("memory");
-    model_allocator = tiny_counting(&model_counter),
-    session_allocator = tiny_counting(&session_counter);
+    model_allocator = test_counting(&model_counter),
+    session_allocator = test_counting(&session_counter);
     memset(&mo, 0, sizeof mo);
     mo.allocator = &model_allocator;
     tiny_write(&w, t);

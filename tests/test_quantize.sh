@@ -1,13 +1,9 @@
 # quantize as a program: what it writes of numbers that are known, of a model, of files that are none.
-passed=0 failed=0 skipped=0
+. tests/check.sh
 quantize=build/quantize model=tests/data/models/seed3_dv.safetensors zh=examples/models/zh-en.safetensors
 dir=build/test_quantize
 umount $dir/full 2> /dev/null # after a run that was cut off
 rm -rf $dir && mkdir -p $dir
-check() { # message, expected, got
-    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
-    else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
-}
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
 file() { # path, header, data as printf writes them
     printf "\\$(printf %o $((${#2} % 256)))\\$(printf %o $((${#2} / 256)))\\0\\0\\0\\0\\0\\0%s" "$2" > "$1"
@@ -137,6 +133,4 @@ else echo "    skip Ctrl-C: no timeout here" && skipped=$((skipped + 1)); fi
 check "an unknown type" 2 "$(status $quantize $model $dir/int8 int4)"
 check "usage" 2 "$(status $quantize $model)"
 check "--help" 0 "$(status $quantize --help)"
-if [ $skipped -gt 0 ]; then echo "test_quantize: $passed passed, $failed failed, $skipped skipped"
-else echo "test_quantize: $passed passed, $failed failed"; fi
-[ $failed -eq 0 ]
+counts test_quantize

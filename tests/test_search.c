@@ -500,8 +500,8 @@ static void same_bits(void) {
 static void no_allocation(void) {
     static const char vocabulary[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\n";
     tiny t = tiny_default();
-    tiny_counter counter;
-    tfm_allocator allocator = tiny_counting(&counter);
+    test_allocator counter;
+    tfm_allocator allocator = test_counting(&counter);
     tfm_session_options so;
     tfm_model *model;
     tfm_session *s = NULL;

@@ -8,23 +8,6 @@
 #define SPACE "\xe2\x96\x81"
 static const char both[] = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
 
-/* ---- an allocator that counts ---- */
-
-typedef struct counting {
-    int calls, live, fail_at;
-    size_t bytes;
-} counting;
-static void *count_allocate(void *user, size_t bytes) {
-    counting *c = (counting *)user;
-    if (++c->calls == c->fail_at) return NULL;
-    c->live++, c->bytes += bytes;
-    return malloc(bytes);
-}
-static void count_release(void *user, void *pointer) {
-    ((counting *)user)->live--;
-    free(pointer);
-}
-
 /* ---- models ---- */
 
 typedef struct spm_file {
@@ -810,7 +793,7 @@ static void files(void) {
 
 static void sessions(void) {
     static const char *const lines[] = {"ab ab b", "", "  \t ", "bbb aaa q", "a"};
-    counting c;
+    test_allocator c;
     tfm_allocator a;
     tfm_model *m;
     tfm_session *s;
@@ -822,7 +805,7 @@ static void sessions(void) {
     int i, n, kind, words, same, calls, clean = 1;
     memset(&o, 0, sizeof o);
     memset(&c, 0, sizeof c);
-    a.allocate = count_allocate, a.release = count_release, a.user = &c;
+    a.allocate = test_allocate, a.release = test_release, a.user = &c;
     o.max_batch = 5, o.max_source = 16, o.max_target = 12;
     for (kind = 1; kind <= 2; kind++) {
         SECTION(kind == 1 ? "sessions, unigram" : "sessions, bpe");
@@ -1043,13 +1026,13 @@ static void large(void) {
     SECTION("large models");
     for (kind = 0; kind < 3; kind++) { /* what the trie makes of many pieces of few bytes */
         static const char *const names[] = {"two bytes", "many children", "long chains"};
-        counting c;
+        test_allocator c;
         tfm_allocator a;
         tfm_model *m;
         spm_file f;
         int n = 8;
         memset(&c, 0, sizeof c);
-        a.allocate = count_allocate, a.release = count_release, a.user = &c;
+        a.allocate = test_allocate, a.release = test_release, a.user = &c;
         begin_file();
         for (i = 0; i < 9000; i++, n++) {
             char piece[64];

@@ -318,8 +318,8 @@ static void memory(void) {
         int told = 0, calls = 0, live = 0, k;
         V = tfm_model_config(model)->tgt_vocab_size;
         for (i = 0; i < 3; i++) {
-            tiny_counter counter;
-            tfm_allocator allocator = tiny_counting(&counter);
+            test_allocator counter;
+            tfm_allocator allocator = test_counting(&counter);
             tfm_session_options so = limits(most[i]);
             tfm_session *s;
             so.allocator = &allocator;

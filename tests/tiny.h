@@ -242,26 +242,4 @@ static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengt
 #define TINY_MEMBER(name, dtype, shape, offsets)                                                   \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-/* An allocator that counts. */
-typedef struct tiny_counter {
-    int calls, live;
-    size_t last;
-} tiny_counter;
-static void TEST_UNUSED *tiny_count_allocate(void *user, size_t bytes) {
-    tiny_counter *c = (tiny_counter *)user;
-    c->calls++, c->live++;
-    c->last = bytes;
-    return malloc(bytes);
-}
-static void TEST_UNUSED tiny_count_release(void *user, void *pointer) {
-    ((tiny_counter *)user)->live--;
-    free(pointer);
-}
-static tfm_allocator TEST_UNUSED tiny_counting(tiny_counter *c) {
-    tfm_allocator a;
-    memset(c, 0, sizeof *c);
-    a.allocate = tiny_count_allocate, a.release = tiny_count_release, a.user = c;
-    return a;
-}
-
 #endif
