@@ -212,7 +212,7 @@ static void release(task *t) {
 }
 
 int main(int argc, char **argv) {
-    const char *paths[3];
+    const char *paths[3] = {NULL, NULL, NULL};
     task t;
     int i, n = 0, done;
     memset(&t, 0, sizeof t);
