@@ -118,7 +118,12 @@
    name, 0.2.3, one by one. Its work needs memory as long as the text: tfm_tokenize takes it from
    your arena, a session has it for texts of 64 bytes a token of max_source, counted after
    normalization; what is longer is TFM_E_TOO_LONG. The time grows as the text, at worst times the
-   longest piece.
+   longest piece. tfm_session_tokenize gives the ids that tfm_translate would use and the bytes of
+   the text that each comes from.
+
+   Batches. tfm_translate_batch fails where one text is at fault, unless options.faults has room for
+   a status of each. A buffer that is too small costs no second translation: tfm_translation_size
+   says what is needed, and tfm_translation_get writes again.
 
    Languages. A model of several has a token for each; its file lists them by code.
    tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
@@ -10865,7 +10870,16 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 
    REVISION HISTORY
 
-       0.4.0  (not yet)     names go noun first, then verb. What was, and what is:
+       0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what
+                            comes out is valid UTF-8; a model's text tables are built after the last
+                            check of its file; too small an arena names what the whole call needs;
+                            numbers of a config have at most 19 digits. int8 kernels assemble right
+                            with -masm=intel. tfm_session_tokenize, with spans; tfm_translation_size
+                            and tfm_translation_get; faults of tfm_decode_options; TFM_FORM_ESCAPED;
+                            TFM_COUNT_TEXT. Plain C reads packed weights as every kernel set does,
+                            and may round otherwise than 0.3.0's. Tools write regular files only and
+                            refuse links; train.py does not resume 0.3.0's checkpoints.
+                            Names go noun first, then verb. What was, and what is:
                                 tfm_free_model          tfm_model_free
                                 tfm_free_session        tfm_session_free
                                 tfm_free_safetensors    tfm_safetensors_free
