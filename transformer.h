@@ -3578,26 +3578,22 @@ typedef struct tfm__type {
     int k_group;     /* columns that lie side by side */
     int has_scales;  /* one a row */
     /* n floats of a row to elements, and its scale; room for 63 bytes more */
-    void (*pack)(const tfm__kernels *kernels, unsigned char *to, const float *row, int64_t n,
-                 float *scale);
+    void (*pack)(const struct tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
+                 const float *row, int64_t n, float *scale);
     /* n elements to floats, not yet scaled */
-    void (*unpack)(float *row, const unsigned char *from, int64_t n);
+    void (*unpack)(const struct tfm__type *type, float *row, const unsigned char *from, int64_t n);
 } tfm__type;
 
-static void tfm__pack_f32(const tfm__kernels *kernels, unsigned char *to, const float *row,
-                          int64_t n, float *scale) {
+/* Floats. 16 bits: little-endian machines only, since no other has tiles for them. */
+static void tfm__pack_floats(const tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
+                             const float *row, int64_t n, float *scale) {
     (void)kernels, (void)scale;
-    memcpy(to, row, (size_t)n * sizeof *row);
+    tfm__narrow(to, row, type->dtype, n);
 }
-static void tfm__pack_f16(const tfm__kernels *kernels, unsigned char *to, const float *row,
-                          int64_t n, float *scale) {
-    (void)kernels, (void)scale;
-    tfm__narrow(to, row, TFM_F16, n);
-}
-static void tfm__pack_bf16(const tfm__kernels *kernels, unsigned char *to, const float *row,
-                           int64_t n, float *scale) {
-    (void)kernels, (void)scale;
-    tfm__narrow(to, row, TFM_BF16, n);
+static void tfm__unpack_floats(const tfm__type *type, float *row, const unsigned char *from,
+                               int64_t n) {
+    if (type->dtype == TFM_F32) memcpy(row, from, (size_t)n * sizeof *row);
+    else tfm__widen(row, from, type->dtype, n);
 }
 
 /* What a row is multiplied by to become int8; scale is what brings it back. */
@@ -3607,31 +3603,22 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
     *scale = absmax / 127.0f;
     return absmax > 0 ? 127.0f / absmax : 0.0f;
 }
-static void tfm__pack_int8(const tfm__kernels *kernels, unsigned char *to, const float *row,
-                           int64_t n, float *scale) {
+static void tfm__pack_int8(const tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
+                           const float *row, int64_t n, float *scale) {
+    (void)type;
     kernels->quantize(to, row, tfm__int8_factor(kernels, row, n, scale), 0, n);
 }
-
-static void tfm__unpack_f32(float *row, const unsigned char *from, int64_t n) {
-    memcpy(row, from, (size_t)n * sizeof *row);
-}
-static void tfm__unpack_f16(float *row, const unsigned char *from, int64_t n) {
-    tfm__widen(row, from, TFM_F16, n);
-}
-static void tfm__unpack_bf16(float *row, const unsigned char *from, int64_t n) {
-    tfm__widen(row, from, TFM_BF16, n);
-}
-static void tfm__unpack_int8(float *row, const unsigned char *from, int64_t n) {
-    tfm__widen(row, from, TFM_I8, n);
+static void tfm__unpack_int8(const tfm__type *type, float *row, const unsigned char *from,
+                             int64_t n) {
+    tfm__widen(row, from, type->dtype, n);
 }
 
-/* By tfm_weight_type, as are the tiles of a set of kernels. 16 bits: little-endian machines only,
-   since no other has tiles for them. */
+/* By tfm_weight_type, as are the tiles of a set of kernels. */
 static const tfm__type tfm__types[TFM__TYPES] = {
     {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
-    {"f32", TFM_F32, 32, 1, 0, tfm__pack_f32, tfm__unpack_f32},
-    {"f16", TFM_F16, 16, 1, 0, tfm__pack_f16, tfm__unpack_f16},
-    {"bf16", TFM_BF16, 16, 1, 0, tfm__pack_bf16, tfm__unpack_bf16},
+    {"f32", TFM_F32, 32, 1, 0, tfm__pack_floats, tfm__unpack_floats},
+    {"f16", TFM_F16, 16, 1, 0, tfm__pack_floats, tfm__unpack_floats},
+    {"bf16", TFM_BF16, 16, 1, 0, tfm__pack_floats, tfm__unpack_floats},
     {"int8", TFM_I8, 8, 4, 1, tfm__pack_int8, tfm__unpack_int8},
 };
 
@@ -3722,11 +3709,8 @@ static void tfm__pack_panel(const tfm__matrix *w, int64_t i, const unsigned char
 static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
     const tfm__type *type = &tfm__types[w->type];
     int64_t k, n;
-    if (w->floats) {
-        memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
-        return;
-    }
-    if (!w->type)
+    if (w->floats) memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
+    else if (!w->type)
         tfm__widen(row, w->data + i * tfm__dtypes[w->dtype].bits / 8 * w->columns, w->dtype,
                    w->columns);
     else {
@@ -3737,7 +3721,7 @@ static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
             n = tfm__min(most, w->columns - k);
             for (g = 0; g < tfm__groups(type, n); g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
-            type->unpack(row + k, some, n);
+            type->unpack(type, row + k, some, n);
         }
     }
     if (w->scales)
@@ -3891,7 +3875,7 @@ static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
             if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
             else {
                 tfm__unpack_row(&from, row, floats);
-                type->pack(p->kernels, to, floats, w->columns, &scale);
+                type->pack(type, p->kernels, to, floats, w->columns, &scale);
             }
             memset(to + bytes, 0, (size_t)(row_bytes - bytes));
             panel[r] = to;
@@ -5141,41 +5125,39 @@ static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char 
     return TFM_OK;
 }
 
-static tfm_status tfm__check_order(tfm_norm_order order, tfm_error *err) {
-    if (order != TFM_POST_NORM && order != TFM_PRE_NORM)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)order);
+/* What a layer has besides attention; order is set. */
+static tfm_status tfm__view_layer_end(const tfm_ffn_weights *ffn,
+                                      const tfm_norm_weights *const *norms, int n_norms, int64_t D,
+                                      tfm__layer *l, tfm_error *err) {
+    static const char *const names[] = {"norm1", "norm2", "norm3"};
+    int i;
+    TFM__TRY(tfm__view_ffn(ffn, D, &l->ffn, err));
+    for (i = 0; i < n_norms; i++) TFM__TRY(tfm__check_norm(norms[i], names[i], D, err));
+    l->self_norm = *norms[0], l->cross_norm = *norms[1], l->ffn_norm = *norms[n_norms - 1];
+    if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)l->order);
     return TFM_OK;
 }
 
 /* Check a caller's layer, and see it as the computations do. */
 static tfm_status tfm__view_encoder_layer(const tfm_encoder_layer_weights *w, int64_t D,
                                           tfm__layer *l, tfm_error *err) {
+    const tfm_norm_weights *norms[2];
+    norms[0] = &w->norm1, norms[1] = &w->norm2;
     memset(l, 0, sizeof *l);
-    l->self_norm = w->norm1, l->ffn_norm = w->norm2, l->order = w->order;
+    l->order = w->order;
     TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
-    TFM__TRY(tfm__view_ffn(&w->ffn, D, &l->ffn, err));
-    TFM__TRY(tfm__check_norm(&w->norm1, "norm1", D, err));
-    TFM__TRY(tfm__check_norm(&w->norm2, "norm2", D, err));
-    return tfm__check_order(w->order, err);
+    return tfm__view_layer_end(&w->ffn, norms, 2, D, l, err);
 }
 static tfm_status tfm__view_decoder_layer(const tfm_decoder_layer_weights *w, int64_t D,
                                           int64_t memory, tfm__layer *l, tfm_error *err) {
+    const tfm_norm_weights *norms[3];
+    norms[0] = &w->norm1, norms[1] = &w->norm2, norms[2] = &w->norm3;
     memset(l, 0, sizeof *l);
-    l->self_norm = w->norm1, l->cross_norm = w->norm2, l->ffn_norm = w->norm3, l->order = w->order;
+    l->order = w->order;
     TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
     TFM__TRY(tfm__view_residual(&w->cross_attn, "cross_attn", D, memory, &l->cross, err));
-    TFM__TRY(tfm__view_ffn(&w->ffn, D, &l->ffn, err));
-    TFM__TRY(tfm__check_norm(&w->norm1, "norm1", D, err));
-    TFM__TRY(tfm__check_norm(&w->norm2, "norm2", D, err));
-    TFM__TRY(tfm__check_norm(&w->norm3, "norm3", D, err));
-    return tfm__check_order(w->order, err);
-}
-
-/* What a stack has besides its layers. */
-static tfm_status tfm__check_stack(int has_layers, int32_t n_layers, const tfm_norm_weights *norm,
-                                   int64_t D, tfm_error *err) {
-    if (!has_layers && n_layers > 0) return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    return norm ? tfm__check_norm(norm, "norm", D, err) : TFM_OK;
+    return tfm__view_layer_end(&w->ffn, norms, 3, D, l, err);
 }
 
 /* Widens sizes to what a layer needs. */
@@ -5188,56 +5170,106 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
     z->F = tfm__max(z->F, l->ffn.linear1.w.rows);
 }
 
-/* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. */
-TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
-                               const tfm_encoder_weights *weights, const tfm_tensor *x,
-                               const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+/* What tfm_encoder and tfm_decoder are called with: one of encoder and decoder is NULL. */
+typedef struct tfm__stack_call {
+    const tfm_encoder_weights *encoder;
+    const tfm_decoder_weights *decoder;
+    int32_t n;
+    const tfm_norm_weights *norm;
+    tfm_tensor *out, *self_attention, *cross_attention;
+    const tfm_tensor *x, *memory;
+    const tfm_masks *self_masks, *cross_masks;
+    tfm_arena *scratch;
+} tfm__stack_call;
+
+/* Layer i, checked. D, memory: widths of the stream and of the encoder's output. */
+static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D, int64_t memory,
+                                  tfm__layer *l, tfm_error *err) {
+    return c->decoder ? tfm__view_decoder_layer(&c->decoder->layers[i], D, memory, l, err)
+                      : tfm__view_encoder_layer(&c->encoder->layers[i], D, l, err);
+}
+
+/* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. A
+   decoder's layer projects the encoder's output before it runs: keys and values are needed in this
+   layer only, so one buffer serves all. */
+static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     tfm__team team = tfm__alone();
-    tfm__rows from, to, stream;
+    tfm__rows from, to, mem, stream;
     tfm__layer layer;
     tfm__sizes z;
     tfm__pass p;
+    tfm__kv self, cross;
+    tfm_tensor expected;
     tfm_arena all;
-    float *data;
+    float *data, *sa = c->self_attention ? (float *)c->self_attention->data : NULL;
+    float *ca = c->cross_attention ? (float *)c->cross_attention->data : NULL;
     int32_t i;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
-    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
-    TFM__TRY(
-        tfm__check_stack(weights->layers != NULL, weights->n_layers, weights->norm, from.D, err));
-    for (i = 0; i < weights->n_layers; i++) {
-        int64_t H = weights->layers[i].self_attn.n_heads;
-        TFM__TRY(tfm__view_encoder_layer(&weights->layers[i], from.D, &layer, err));
-        tfm__grow_sizes(&z, &layer);
-        TFM__TRY(tfm__check_masks(masks, from.B, H, from.L, from.L, err));
-        TFM__TRY(tfm__check_attention_out(attention, "attention", weights->n_layers, from.B, H,
-                                          from.L, from.L, err));
+    memset(&mem, 0, sizeof mem);
+    memset(&cross, 0, sizeof cross);
+    TFM__TRY(tfm__view(c->x, "x", 3, 3, &from, err));
+    if (c->decoder) TFM__TRY(tfm__check_tensor(c->memory, "memory", TFM_F32, 3, 3, err));
+    TFM__TRY(tfm__view_like(c->out, "out", c->x, &to, err));
+    if (c->decoder) {
+        expected = *c->memory;
+        expected.dims[0] = from.B;
+        TFM__TRY(tfm__view_like(c->memory, "memory", &expected, &mem, err));
     }
-    p.B = from.B, p.L = from.L, p.D = z.D = from.D;
-    p.self_masks = masks;
+    for (i = 0; i < c->n; i++) {
+        int64_t H, C;
+        TFM__TRY(tfm__view_layer(c, i, from.D, mem.D, &layer, err));
+        H = layer.self.n_heads, C = layer.cross.n_heads;
+        tfm__grow_sizes(&z, &layer);
+        TFM__TRY(tfm__check_masks(c->self_masks, from.B, H, from.L, from.L, err));
+        TFM__TRY(tfm__check_masks(c->cross_masks, from.B, C, from.L, mem.L, err));
+        TFM__TRY(tfm__check_attention_out(c->self_attention,
+                                          c->decoder ? "self_attention" : "attention", c->n, from.B,
+                                          H, from.L, from.L, err));
+        TFM__TRY(tfm__check_attention_out(c->cross_attention, "cross_attention", c->n, from.B, C,
+                                          from.L, mem.L, err));
+    }
+    if (c->norm) TFM__TRY(tfm__check_norm(c->norm, "norm", from.D, err));
+    p.B = from.B, p.L = from.L, p.D = z.D = from.D, p.S = cross.capacity = mem.L;
+    p.self_masks = c->self_masks, p.cross_masks = c->cross_masks;
     z.M = z.key_rows = from.B * from.L;
-    z.scores = tfm__tile_scratch(from.L, z.K, z.W);
-    all = tfm__scratch_begin(scratch);
+    z.scores = c->decoder ? tfm__max(from.L, mem.L) : tfm__tile_scratch(from.L, z.K, z.W);
+    all = tfm__scratch_begin(c->scratch);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) {
-        float *sa = attention ? (float *)attention->data : NULL;
-        tfm__kv self = tfm__kv_of_work(&p);
-        stream = tfm__rows_make(data, p.B, p.L, p.D);
-        tfm__copy_rows(&stream, &from);
-        p.work.team = &team, p.work.in_tiles = 1;
-        for (i = 0; i < weights->n_layers; i++) {
-            (void)tfm__view_encoder_layer(&weights->layers[i], from.D, &layer, NULL);
-            tfm__run_layer(&p, data, &layer, &self, NULL, sa, NULL);
-            if (sa) sa += attention->strides[0];
-        }
-        tfm__final_norm(&p, data, weights->norm);
-        tfm__copy_rows(&to, &stream);
+    if (c->decoder) {
+        TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HK, &cross.k, err));
+        TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HW, &cross.v, err));
     }
+    TFM__TRY(tfm__scratch_end(c->scratch, &all, err));
+    if (c->scratch->measuring) return TFM_OK;
+    p.work.team = &team, p.work.in_tiles = !c->decoder;
+    self = tfm__kv_of_work(&p);
+    stream = tfm__rows_make(data, p.B, p.L, p.D);
+    tfm__copy_rows(&stream, &from);
+    for (i = 0; i < c->n; i++) {
+        (void)tfm__view_layer(c, i, from.D, mem.D, &layer, NULL);
+        if (c->decoder) tfm__append_kv(&p, &mem, &layer.cross, &cross, 0);
+        tfm__run_layer(&p, data, &layer, &self, c->decoder ? &cross : NULL, sa, ca);
+        if (sa) sa += c->self_attention->strides[0];
+        if (ca) ca += c->cross_attention->strides[0];
+    }
+    tfm__final_norm(&p, data, c->norm);
+    tfm__copy_rows(&to, &stream);
     return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
+                               const tfm_encoder_weights *weights, const tfm_tensor *x,
+                               const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm__stack_call c;
+    memset(&c, 0, sizeof c);
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    if (!weights->layers && weights->n_layers > 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
+    c.encoder = weights, c.n = weights->n_layers, c.norm = weights->norm;
+    c.out = out, c.self_attention = attention, c.x = x, c.self_masks = masks, c.scratch = scratch;
+    return tfm__run_stack(&c, err);
 }
 
 /* A stack's attention tensor for one layer: the same memory with a dimension before it. */
@@ -5264,75 +5296,21 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
     return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
-/* As tfm_encoder. Each layer projects the memory before it runs: its keys and values are needed in
-   this layer only, so one buffer serves all. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_tensor *x, const tfm_tensor *memory,
                                const tfm_masks *self_masks, const tfm_masks *cross_masks,
                                tfm_arena *scratch, tfm_error *err) {
-    tfm__team team = tfm__alone();
-    tfm__rows from, to, mem, stream;
-    tfm__layer layer;
-    tfm__sizes z;
-    tfm__pass p;
-    tfm__kv cross;
-    tfm_tensor expected;
-    tfm_arena all;
-    float *data;
-    int32_t i;
-    memset(&z, 0, sizeof z);
-    memset(&p, 0, sizeof p);
-    memset(&cross, 0, sizeof cross);
+    tfm__stack_call c;
+    memset(&c, 0, sizeof c);
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
-    TFM__TRY(tfm__check_tensor(memory, "memory", TFM_F32, 3, 3, err));
-    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
-    expected = *memory;
-    expected.dims[0] = from.B;
-    TFM__TRY(tfm__view_like(memory, "memory", &expected, &mem, err));
-    TFM__TRY(
-        tfm__check_stack(weights->layers != NULL, weights->n_layers, weights->norm, from.D, err));
-    for (i = 0; i < weights->n_layers; i++) {
-        int64_t H = weights->layers[i].self_attn.n_heads, C = weights->layers[i].cross_attn.n_heads;
-        TFM__TRY(tfm__view_decoder_layer(&weights->layers[i], from.D, mem.D, &layer, err));
-        tfm__grow_sizes(&z, &layer);
-        TFM__TRY(tfm__check_masks(self_masks, from.B, H, from.L, from.L, err));
-        TFM__TRY(tfm__check_masks(cross_masks, from.B, C, from.L, mem.L, err));
-        TFM__TRY(tfm__check_attention_out(self_attention, "self_attention", weights->n_layers,
-                                          from.B, H, from.L, from.L, err));
-        TFM__TRY(tfm__check_attention_out(cross_attention, "cross_attention", weights->n_layers,
-                                          from.B, C, from.L, mem.L, err));
-    }
-    p.B = from.B, p.L = from.L, p.D = z.D = from.D, p.S = mem.L;
-    p.self_masks = self_masks, p.cross_masks = cross_masks;
-    z.M = z.key_rows = from.B * from.L;
-    z.scores = tfm__max(from.L, mem.L);
-    all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
-    TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
-    TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HK, &cross.k, err));
-    TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HW, &cross.v, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) {
-        tfm__kv self = tfm__kv_of_work(&p);
-        float *sa = self_attention ? (float *)self_attention->data : NULL;
-        float *ca = cross_attention ? (float *)cross_attention->data : NULL;
-        stream = tfm__rows_make(data, p.B, p.L, p.D);
-        tfm__copy_rows(&stream, &from);
-        p.work.team = &team;
-        cross.capacity = p.S;
-        for (i = 0; i < weights->n_layers; i++) {
-            (void)tfm__view_decoder_layer(&weights->layers[i], from.D, mem.D, &layer, NULL);
-            tfm__append_kv(&p, &mem, &layer.cross, &cross, 0);
-            tfm__run_layer(&p, data, &layer, &self, &cross, sa, ca);
-            if (sa) sa += self_attention->strides[0];
-            if (ca) ca += cross_attention->strides[0];
-        }
-        tfm__final_norm(&p, data, weights->norm);
-        tfm__copy_rows(&to, &stream);
-    }
-    return TFM_OK;
+    if (!weights->layers && weights->n_layers > 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
+    c.decoder = weights, c.n = weights->n_layers, c.norm = weights->norm;
+    c.out = out, c.self_attention = self_attention, c.cross_attention = cross_attention;
+    c.x = x, c.memory = memory, c.self_masks = self_masks, c.cross_masks = cross_masks;
+    c.scratch = scratch;
+    return tfm__run_stack(&c, err);
 }
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
