@@ -3673,13 +3673,15 @@ static int64_t tfm__pack_scratch(int64_t columns) {
 
 /* ---- panels ---- */
 
+/* Panel i, where panels have so many bytes. */
+static unsigned char *tfm__panel_of(const tfm__matrix *w, int64_t i, int64_t bytes) {
+    return w->tail && i == w->rows / TFM__PANEL ? w->tail : w->data + i * bytes;
+}
+
 /* Panel i, from its column k on, a multiple of the group. */
 static unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
-    const tfm__type *type = &tfm__types[w->type];
-    unsigned char *panel = w->tail && i == w->rows / TFM__PANEL
-                               ? w->tail
-                               : w->data + i * tfm__panel_bytes(w->type, w->columns);
-    return panel + k / type->k_group * TFM__PANEL * tfm__group_bytes(type);
+    return tfm__panel_of(w, i, tfm__panel_bytes(w->type, w->columns)) +
+           k * TFM__PANEL * tfm__types[w->type].bits / 8;
 }
 
 /* The groups of n rows, which lie step bytes apart in each, side by side. */
@@ -4031,9 +4033,11 @@ static void tfm__aim_tile(tfm__tile *t, const tfm__product *p, int64_t m, int64_
                           int64_t next) {
     const tfm__matrix *w = &p->w->w;
     int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__panels(w->rows) - 1;
+    int64_t bytes = t->ahead_stride, at = k * TFM__PANEL * tfm__types[w->type].bits / 8;
     int i;
-    for (i = 0; i < TFM__MOST_PANELS; i++) t->w[i] = tfm__panel(w, tfm__min(panel + i, last), k);
-    t->ahead = tfm__panel(w, (p->first + next) / TFM__PANEL, k);
+    for (i = 0; i < TFM__MOST_PANELS; i++)
+        t->w[i] = tfm__panel_of(w, tfm__min(panel + i, last), bytes) + at;
+    t->ahead = tfm__panel_of(w, (p->first + next) / TFM__PANEL, bytes) + at;
     t->y = tfm__row(&p->y, 0, m) + n;
     t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
     if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
