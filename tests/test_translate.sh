@@ -23,7 +23,7 @@ check "--scores" "I am a student" "$(sed -n 's/^-[0-9]*\.[0-9]*	//p' $dir/out)"
 
 check "--to, and a model without languages" "2 translate: the model has no languages, so not 'fra'" \
     "$(echo 我 | run $toy --to fra) $(cat $dir/err)"
-check "--max-source 4: a longer line is an error with both numbers" "1 translate: line 1: 5 tokens, the limit is 4 (--max-source)" \
+check "--max-source 4: a longer line is an error with both numbers" "1 translate: line 1: text has 5 tokens, there is room for 4 (--max-source)" \
     "$(echo 我喜欢学习 | run $toy --max-source 4) $(cat $dir/err)"
 # lines so long that a whole batch of them would not go together, among short ones
 awk 'BEGIN { for (i = 0; i < 40; i++) { n = i % 4 ? 4 : 700; s = ""; for (j = 0; j < n; j++) s = s "我"; print s } }' > $dir/in
@@ -63,6 +63,7 @@ check "  without SIGPIPE: exit status 2, and why" "2 translate: writing: Broken 
 # Interrupted in the middle: the lines that are ready come out whole, in their order, and no others.
 env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"; do
     awk 'BEGIN { for (i = 0; i < 100000; i++) print "我是学生" }' > $dir/in
+    : > $dir/out
     timeout -s KILL 60 env --default-signal=${signal% *} sh -c 'echo $$ > '$dir'/pid; exec '"$translate $toy"' --batch 1 --min-length 200 --max-length 201' \
         < $dir/in > $dir/out 2> $dir/err &
     until [ "$(wc -l < $dir/out)" -gt 3 ] || ! kill -0 $! 2> /dev/null; do sleep 0.1; done
