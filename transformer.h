@@ -6338,15 +6338,16 @@ typedef struct tfm__sentencepiece tfm__sentencepiece;
 
 /* What the source and the target of a model have each. */
 typedef struct tfm__side {
+    const char *name; /* "src", "tgt" */
+    int32_t pad;      /* the config's id, -1: none */
     const tfm__matrix *embedding;
     tfm_tensor positions;  /* learned ones */
     tfm_norm_weights norm; /* after the embedding */
     int has_norm;
     int zero_start; /* position 0 has no embedding */
     /* text: the config's ids, -1: none */
-    const char *name; /* "src", "tgt" */
     tfm_text_kind text;
-    int32_t pad, unk, start, end;
+    int32_t unk, start, end;
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
     tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
@@ -6840,6 +6841,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     }
     /* the config before the tensors: it says how many heads, which positions */
     TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
+    m->source.name = "src", m->source.pad = c->src_pad;
+    m->target.name = "tgt", m->target.pad = c->tgt_pad;
     TFM__TRY(tfm__load_embeddings(l));
     c->embedding_scale = 1;
     if (scale->seen)
@@ -7024,6 +7027,15 @@ typedef struct tfm__shortlist {
     float *logits;         /* [hypotheses that run, n] */
 } tfm__shortlist;
 
+/* Rows of ids, as many as a pass or the session has at the time. */
+typedef struct tfm__id_rows {
+    int32_t *ids;        /* [B, L], pads filled in */
+    int32_t *lengths;    /* [B]: up to the last token that is no pad */
+    unsigned char *pads; /* [B, L]: 1 = pad; NULL: none */
+    int32_t B, L;
+    int has_holes; /* a pad stands before a token */
+} tfm__id_rows;
+
 struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
@@ -7034,6 +7046,7 @@ struct tfm_session {
 #endif
     int32_t max_batch, max_source, max_target, max_beam;
     int32_t max_rows; /* max_batch * max_beam */
+    int32_t n_step;   /* hypotheses in the last step */
 
     float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
     float *memory;    /* [B, S, D] of the last encode */
@@ -7043,18 +7056,11 @@ struct tfm_session {
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
 
     /* the source of the last encode */
-    int32_t B, S;                       /* B 0: none */
-    int32_t *src_ids;                   /* [B, S], pads filled in */
-    int32_t *src_lengths;               /* [B]: up to the last token that is no pad */
-    unsigned char *src_pads;            /* [B, S]: 1 = pad */
-    int src_has_holes;                  /* a pad stands before a token */
+    tfm__id_rows src;                   /* B 0: none */
     int32_t *order;                     /* [B]: rows by length, longest first */
     int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
     unsigned char *group_pads;          /* [group] */
-
-    /* the target of a teacher-forced pass */
-    int32_t *tgt_ids, *tgt_lengths; /* [B, T], [B] */
-    unsigned char *tgt_pads;
+    tfm__id_rows tgt;                   /* of a teacher-forced pass */
 
     /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
     int decoding; /* tfm_start was called */
@@ -7070,7 +7076,6 @@ struct tfm_session {
     int32_t *tokens, *back_pointers; /* [max_target, M] */
     int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
     int32_t *ancestry;                              /* [n_step, max_target] */
-    int32_t n_step;                                 /* hypotheses in the last step */
     int32_t *history;                               /* [max_target + 1]: of one hypothesis */
     tfm__candidates candidates;                     /* of one sentence */
     unsigned char *marks;                           /* [V]: 1 = forbidden */
@@ -7194,12 +7199,12 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->group_lengths, err));
     TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_ids, err));
     TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_pads, err));
-    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->src_ids, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->src_lengths, err));
-    TFM__TRY(TFM__TAKE(arena, B * s->max_source, 1, &s->src_pads, err));
-    TFM__TRY(TFM__TAKE(arena, B, s->max_target, &s->tgt_ids, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt_lengths, err));
-    TFM__TRY(TFM__TAKE(arena, B * s->max_target, 1, &s->tgt_pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->src.ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->src.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B * s->max_source, 1, &s->src.pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, s->max_target, &s->tgt.ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B * s->max_target, 1, &s->tgt.pads, err));
     TFM__TRY(tfm__layout_search(s, attention, arena, err));
     TFM__TRY(tfm__layout_shortlist(s, arena, err));
     TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->text_ids, err));
@@ -7330,24 +7335,23 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     session->allocator.release(session->allocator.user, session->allocation);
 }
 
-/* Checks a batch and copies it: ids with every pad position filled in, lengths up to the last token
-   that is no pad, a pad mask. *holes: a pad stands before a token. */
-static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int32_t max_rows,
-                                  int32_t max_width, int32_t vocab, int32_t pad, int32_t *ids,
-                                  int32_t *lengths, unsigned char *pads, int *holes,
-                                  tfm_error *err) {
+/* Checks a batch of at most max_length ids a row, and copies it. to changes at the end alone. */
+static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
+                                  const tfm_batch *batch, tfm__id_rows *to, tfm_error *err) {
+    const char *name = side->name;
+    int64_t vocab = side->embedding->rows;
     int64_t b, i, at;
     int pass, has_holes = 0;
     if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
-    if (batch->rows < 1 || batch->rows > max_rows)
+    if (batch->rows < 1 || batch->rows > s->max_batch)
         return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %i rows, the session takes 1 to %i", name, (int64_t)batch->rows,
-                         (int64_t)max_rows);
-    if (batch->width < 1 || batch->width > max_width)
+                         (int64_t)s->max_batch);
+    if (batch->width < 1 || batch->width > max_length)
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %i tokens a row, the session takes 1 to %i", name,
-                         (int64_t)batch->width, (int64_t)max_width);
+                         (int64_t)batch->width, (int64_t)max_length);
     for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
         for (b = 0; b < batch->rows; b++) {
             int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0,
@@ -7356,63 +7360,72 @@ static tfm_status tfm__read_batch(const tfm_batch *batch, const char *name, int3
                 return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
                                  name, b, (int64_t)length, (int64_t)batch->width);
             for (i = 0; i < batch->width; i++) {
-                int32_t id = i < length ? batch->ids[b * batch->width + i] : pad;
-                int is_pad = i >= length || id == pad;
+                int32_t id = i < length ? batch->ids[b * batch->width + i] : side->pad;
+                int is_pad = i >= length || id == side->pad;
                 if (i < length && (id < 0 || id >= vocab))
                     return tfm__fail(err, TFM_E_TOKEN,
                                      "%s: row %i, position %i: id %i, the vocabulary has %i tokens",
-                                     name, b, i, (int64_t)id, (int64_t)vocab);
+                                     name, b, i, (int64_t)id, vocab);
                 if (!is_pad) last = (int32_t)i + 1;
                 n_pads += is_pad;
                 if (!pass) continue;
                 at = b * batch->width + i;
-                ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
-                pads[at] = (unsigned char)is_pad;
+                to->ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
+                to->pads[at] = (unsigned char)is_pad;
             }
             if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
             if (pass) {
-                lengths[b] = last;
+                to->lengths[b] = last;
                 if (n_pads != batch->width - last) has_holes = 1;
             }
         }
-    *holes = has_holes;
+    to->B = batch->rows, to->L = batch->width;
+    to->has_holes = has_holes;
     return TFM_OK;
 }
 
-/* x[b, l] = scale * E[id] + position, normalized where the model says so. ids, pads: [B, L], pads
-   may be NULL. */
-static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side, const int32_t *ids,
-                       const unsigned char *pads, int64_t B, int64_t L, int64_t first) {
+/* x[b, l] = scale * E[id] + position first + l, normalized where the model says so. */
+static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side,
+                       const tfm__id_rows *in, int64_t first) {
     const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = s->team.kernels;
     const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
     TFM_PART(EMBEDDING);
-    for (b = 0; b < B; b++)
-        for (l = 0; l < L; l++) {
-            int64_t at = b * L + l, p = first + l;
+    for (b = 0; b < in->B; b++)
+        for (l = 0; l < in->L; l++) {
+            int64_t at = b * in->L + l, p = first + l;
             const float *position = NULL;
             float *row = x + at * D;
             if (side->zero_start && p == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else tfm__unpack_row(side->embedding, ids[at], row);
+            else tfm__unpack_row(side->embedding, in->ids[at], row);
             if (scale != 1) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED)
                 position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
             else if (s->positions) position = s->positions + p * D;
-            if (position && !(pads && pads[at] && c->pad_position_zero))
+            if (position && !(in->pads && in->pads[at] && c->pad_position_zero))
                 kernels->add(row, position, D);
             if (side->has_norm) kernels->norm(row, row, D, &side->norm);
         }
 }
 
-/* Masks for the keys of rows b0 on: lengths, and a pad mask only if lengths do not say it all. */
-static tfm_masks tfm__pad_masks(const int32_t *lengths, unsigned char *pads, int holes, int64_t b0,
-                                int64_t B, int64_t L) {
+/* Rows b0 .. b0 + B - 1. */
+static tfm__id_rows tfm__slice_rows(const tfm__id_rows *all, int64_t b0, int64_t B) {
+    tfm__id_rows part = *all;
+    part.ids += b0 * all->L;
+    part.lengths += b0;
+    part.pads += b0 * all->L;
+    part.B = (int32_t)B;
+    return part;
+}
+
+/* Masks for these as keys: lengths, and a pad mask only if lengths do not say it all. */
+static tfm_masks tfm__pad_masks(const tfm__id_rows *keys) {
     tfm_masks masks;
     memset(&masks, 0, sizeof masks);
-    masks.key_lengths = lengths + b0;
-    if (holes) masks.key_padding = tfm_tensor_2d(pads + b0 * L, TFM_BOOL, B, L);
+    masks.key_lengths = keys->lengths;
+    if (keys->has_holes) masks.key_padding = tfm_tensor_2d(keys->pads, TFM_BOOL, keys->B, keys->L);
     return masks;
 }
 
@@ -7425,27 +7438,31 @@ static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
    thousands of rows; insertion is quick where lengths are sorted already. */
 static void tfm__order_rows(tfm_session *s) {
     int32_t i, k;
-    for (i = 0; i < s->B; i++) {
-        for (k = i; k > 0 && s->src_lengths[s->order[k - 1]] < s->src_lengths[i]; k--)
+    for (i = 0; i < s->src.B; i++) {
+        for (k = i; k > 0 && s->src.lengths[s->order[k - 1]] < s->src.lengths[i]; k--)
             s->order[k] = s->order[k - 1];
         s->order[k] = i;
     }
 }
 
-/* Rows order[first ..] of the source that one pass takes, L positions each, into group_ids,
-   group_pads, group_lengths. */
-static int64_t tfm__gather_group(tfm_session *s, int64_t first, int64_t L) {
-    int64_t B = tfm__min(s->B - first, tfm__max(1, tfm__group_rows(s) / L)), b;
-    for (b = 0; b < B; b++) {
+/* Rows order[first ..] of the source that one pass takes, L positions each. */
+static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64_t L) {
+    tfm__id_rows g;
+    int64_t b;
+    g.ids = s->group_ids, g.lengths = s->group_lengths, g.pads = s->group_pads;
+    g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__group_rows(s) / L));
+    g.L = (int32_t)L;
+    g.has_holes = s->src.has_holes;
+    for (b = 0; b < g.B; b++) {
         int64_t row = s->order[first + b];
-        memcpy(s->group_ids + b * L, s->src_ids + row * s->S, (size_t)L * sizeof *s->group_ids);
-        memcpy(s->group_pads + b * L, s->src_pads + row * s->S, (size_t)L);
-        s->group_lengths[b] = s->src_lengths[row];
+        memcpy(g.ids + b * L, s->src.ids + row * s->src.L, (size_t)L * sizeof *g.ids);
+        memcpy(g.pads + b * L, s->src.pads + row * s->src.L, (size_t)L);
+        g.lengths[b] = s->src.lengths[row];
     }
-    return B;
+    return g;
 }
 
-/* Encodes the batch in src_ids and, for decoding, makes each decoder layer's keys and values of the
+/* Encodes the source and, for decoding, makes each decoder layer's keys and values of the
    memory: once a sentence, for every step to come. Sentences of like length go together, as many as
    a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
    wanted, whose rows are the caller's.) */
@@ -7455,20 +7472,22 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
     int wanted = attention && attention->data;
     int32_t i;
     tfm__order_rows(s);
-    for (i = 0; wanted && i < s->B; i++) s->order[i] = i;
-    for (first = 0; first < s->B; first += B) {
+    for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
+    for (first = 0; first < s->src.B; first += B) {
+        tfm__id_rows group;
         tfm_masks masks;
         tfm__rows rows;
         tfm__pass p;
         float *weights = tfm__attention_at(attention, first);
-        L = wanted ? s->S : s->src_lengths[s->order[first]];
-        B = tfm__gather_group(s, first, L);
-        masks = tfm__pad_masks(s->group_lengths, s->group_pads, s->src_has_holes, 0, B, L);
+        L = wanted ? s->src.L : s->src.lengths[s->order[first]];
+        group = tfm__gather_group(s, first, L);
+        B = group.B;
+        masks = tfm__pad_masks(&group);
         rows = tfm__rows_make(s->x, B, L, D);
         memset(&p, 0, sizeof p);
         p.B = B, p.L = L, p.D = D;
         p.self_masks = &masks, p.work = s->work;
-        tfm__embed(s, s->x, &s->model->source, s->group_ids, s->group_pads, B, L, 0);
+        tfm__embed(s, s->x, &s->model->source, &group, 0);
         p.work.in_tiles = 1;
         for (i = 0; i < m->encoder.n; i++) {
             tfm__kv self = tfm__kv_of_work(&p);
@@ -7482,20 +7501,16 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
             tfm__append_kv(&p, &rows, &m->decoder.layers[i]->cross, &kv, 0);
         }
         for (b = 0; b < B; b++) {
-            float *row = s->memory + s->order[first + b] * s->S * D;
+            float *row = s->memory + s->order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
-            memset(row + L * D, 0, (size_t)((s->S - L) * D) * sizeof *row);
+            memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
         }
     }
 }
 
 /* Takes a source batch into the session. What was decoding before is over. */
 static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    TFM__TRY(tfm__read_batch(src, "src", s->max_batch, s->max_source, c->src_vocab_size, c->src_pad,
-                             s->src_ids, s->src_lengths, s->src_pads, &s->src_has_holes, err));
-    /* from here on it cannot fail */
-    s->B = src->rows, s->S = src->width;
+    TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, src, &s->src, err));
     s->decoding = 0;
     return TFM_OK;
 }
@@ -7508,8 +7523,8 @@ TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_er
 }
 
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
-    return tfm_tensor_3d(session->B ? session->memory : NULL, TFM_F32, session->B, session->S,
-                         session->model->config.d_model);
+    return tfm_tensor_3d(session->src.B ? session->memory : NULL, TFM_F32, session->src.B,
+                         session->src.L, session->model->config.d_model);
 }
 
 /* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
@@ -7532,17 +7547,17 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
     tfm__final_norm(p, x, w->has_norm ? &w->norm : NULL);
 }
 
-/* The teacher-forced decoder on rows b0 .. b0 + B - 1, L positions each: ids (and pads, or NULL)
-   [B, L] to s->x. */
-static void tfm__decode_group(tfm_session *s, int64_t b0, int64_t B, int64_t L, const int32_t *ids,
-                              const unsigned char *pads, const tfm_masks *self,
-                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
-    tfm_masks cross = tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, b0, B, s->S);
+/* The teacher-forced decoder on targets whose sources are rows b0 onwards, to s->x. */
+static void tfm__decode_group(tfm_session *s, int64_t b0, const tfm__id_rows *tgt,
+                              const tfm_masks *self, const tfm_tensor *self_attention,
+                              const tfm_tensor *cross_attention) {
+    tfm__id_rows src = tfm__slice_rows(&s->src, b0, tgt->B);
+    tfm_masks cross = tfm__pad_masks(&src);
     tfm__pass p;
     memset(&p, 0, sizeof p);
-    p.B = B, p.L = L, p.D = s->model->config.d_model, p.S = s->S;
+    p.B = tgt->B, p.L = tgt->L, p.D = s->model->config.d_model, p.S = src.L;
     p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
-    tfm__embed(s, s->x, &s->model->target, ids, pads, B, L, 0);
+    tfm__embed(s, s->x, &s->model->target, tgt, 0);
     tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
 }
 
@@ -7557,7 +7572,6 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     tfm_tensor expected;
     tfm__rows out;
     int64_t b0, per, T, D;
-    int holes;
     if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt is NULL");
     m = s->model, c = &m->config, D = c->d_model;
     memset(&o, 0, sizeof o);
@@ -7576,18 +7590,17 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
                                       c->n_decoder_layers, src->rows, c->n_heads, T, T, err));
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
                                       src->rows, c->n_heads, T, src->width, err));
-    TFM__TRY(tfm__read_batch(tgt, "tgt", s->max_batch, s->max_target, c->tgt_vocab_size, c->tgt_pad,
-                             s->tgt_ids, s->tgt_lengths, s->tgt_pads, &holes, err));
+    TFM__TRY(tfm__read_batch(s, &m->target, s->max_target, tgt, &s->tgt, err));
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, &o.encoder_attention);
     per = tfm__max(1, tfm__group_rows(s) / T);
-    for (b0 = 0; b0 < s->B; b0 += per) {
-        int64_t B = tfm__min(per, s->B - b0);
-        tfm_masks self = tfm__pad_masks(s->tgt_lengths, s->tgt_pads, holes, b0, B, T);
+    for (b0 = 0; b0 < s->src.B; b0 += per) {
+        int64_t B = tfm__min(per, s->src.B - b0);
+        tfm__id_rows group = tfm__slice_rows(&s->tgt, b0, B);
+        tfm_masks self = tfm__pad_masks(&group);
         tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
         self.causal = !o.not_causal;
-        tfm__decode_group(s, b0, B, T, s->tgt_ids + b0 * T, s->tgt_pads + b0 * T, &self,
-                          &o.decoder_attention, &o.cross_attention);
+        tfm__decode_group(s, b0, &group, &self, &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0), y.B = B;
         TFM_PART(OUTPUT);
@@ -7659,9 +7672,9 @@ static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h)
     int32_t i, t, steps = (int32_t)tfm__min(h->length + 1, s->position + 1);
     double sum = 0;
     tfm__trace_rows(s, h, s->history);
-    for (i = 0; i < s->src_lengths[b]; i++) {
+    for (i = 0; i < s->src.lengths[b]; i++) {
         double covered = 0;
-        if (s->src_pads[(int64_t)b * s->S + i]) continue;
+        if (s->src.pads[(int64_t)b * s->src.L + i]) continue;
         for (t = 0; t < steps; t++) covered += (double)tfm__attention_row(s, t, s->history[t])[i];
         sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
     }
@@ -8324,15 +8337,15 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     s->beam = o.beam ? o.beam : 1;
     s->n_best = o.n_best ? o.n_best : 1;
     s->position = 0;
-    s->n_running = s->B;
+    s->n_running = s->src.B;
     memset(s->marks, 0, (size_t)c->tgt_vocab_size);
     s->n_marked = 0; /* these stay marked for the whole decode */
     for (i = 0; i < c->n_suppressed; i++) tfm__mark(s, c->suppressed[i]);
     for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
-    for (b = 0; b < s->B; b++) {
+    for (b = 0; b < s->src.B; b++) {
         tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
-        (void)tfm__plan_sentence(s, &o, b, s->src_lengths[b], &s->sentences[b], NULL);
+        (void)tfm__plan_sentence(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
         s->sentences[b].n_live = 1;
         memset(h, 0, sizeof *h);
         h->row = b * s->max_beam;
@@ -8366,11 +8379,12 @@ static void tfm__store_attention(tfm_session *s) {
     int64_t i, h, H = s->model->config.n_heads, x, first = 0, n = H;
     if (s->decode.attention_head) first = s->decode.attention_head - 1, n = 1;
     for (i = 0; i < s->n_step; i++) {
-        const float *heads = s->step_attention + i * H * s->S;
+        const float *heads = s->step_attention + i * H * s->src.L;
         float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
-        memcpy(out, heads + first * s->S, (size_t)s->S * sizeof *out);
-        for (h = first + 1; h < first + n; h++) s->team.kernels->add(out, heads + h * s->S, s->S);
-        for (x = 0; n > 1 && x < s->S; x++) out[x] /= (float)n;
+        memcpy(out, heads + first * s->src.L, (size_t)s->src.L * sizeof *out);
+        for (h = first + 1; h < first + n; h++)
+            s->team.kernels->add(out, heads + h * s->src.L, s->src.L);
+        for (x = 0; n > 1 && x < s->src.L; x++) out[x] /= (float)n;
     }
 }
 
@@ -8383,26 +8397,28 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
         int64_t D = c->d_model, V = c->tgt_vocab_size, dims[5];
-        tfm_masks cross =
-            tfm__pad_masks(s->src_lengths, s->src_pads, s->src_has_holes, 0, s->B, s->S);
+        tfm_masks cross = tfm__pad_masks(&s->src);
+        tfm__id_rows last; /* the hypotheses' last tokens */
         tfm_tensor attention;
         tfm__rows x, logits;
         tfm__pass p;
         int32_t i, b, kept = 0;
-        for (b = 0; b < s->B; b++) s->slots[b] = -1;
+        for (b = 0; b < s->src.B; b++) s->slots[b] = -1;
         tfm__list_hypotheses(s);
-        x = tfm__rows_make(s->x, s->n_step, 1, D),
+        x = tfm__rows_make(s->x, s->n_step, 1, D);
         logits = tfm__rows_make(s->logits, s->n_step, 1, V);
         memset(&p, 0, sizeof p);
-        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->S, p.first = s->position;
+        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->src.L, p.first = s->position;
         p.self_rows = s->step_rows, p.ancestry = s->ancestry, p.cross_rows = s->step_sentences;
         p.cross_masks = &cross, p.work = s->work;
         dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
-        dims[4] = s->S;
+        dims[4] = s->src.L;
         attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
         attention.strides[0] = 0; /* one layer's weights are wanted */
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
-        tfm__embed(s, s->x, &s->model->target, s->step_ids, NULL, s->n_step, 1, s->position);
+        memset(&last, 0, sizeof last);
+        last.ids = s->step_ids, last.B = s->n_step, last.L = 1;
+        tfm__embed(s, s->x, &m->target, &last, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
         if (s->shortlist.n) tfm__shortlist_logits(s, &x);
@@ -8435,7 +8451,7 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
 
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
     const tfm__sentence *sentence;
-    if (!session || !session->decoding || row < 0 || row >= session->B) return 0;
+    if (!session || !session->decoding || row < 0 || row >= session->src.B) return 0;
     sentence = &session->sentences[row];
     if (session->decode.samples || session->decode.alternatives)
         return sentence->n_kept ? sentence->n_kept : 1;
@@ -8451,9 +8467,9 @@ static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank
     memset(h, 0, sizeof *h);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
-    if (row < 0 || row >= s->B)
+    if (row < 0 || row >= s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
-                         (int64_t)s->B);
+                         (int64_t)s->src.B);
     if (rank < 0 || rank >= n)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %i: hypothesis %i of %i", (int64_t)row,
                          (int64_t)rank, (int64_t)n);
@@ -8498,7 +8514,7 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     tfm_tensor expected;
     int32_t t;
     TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, h.length, session->src_lengths[row]);
+    expected = tfm_tensor_2d(NULL, TFM_F32, h.length, session->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < h.length; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
@@ -8516,11 +8532,11 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     c = &session->model->config;
     for (t = 0; t < h.length; t++) {
         const float *weights = tfm__attention_row(session, t, session->history[t]);
-        for (i = 0, best = -1; i < session->src_lengths[row]; i++) {
-            int32_t id = session->src_ids[(int64_t)row * session->S + i];
+        for (i = 0, best = -1; i < session->src.lengths[row]; i++) {
+            int32_t id = session->src.ids[(int64_t)row * session->src.L + i];
             int edge = (i == 0 && id == c->src_start) ||
-                       (i + 1 == session->src_lengths[row] && id == c->src_end);
-            if (edge || session->src_pads[(int64_t)row * session->S + i]) continue;
+                       (i + 1 == session->src.lengths[row] && id == c->src_end);
+            if (edge || session->src.pads[(int64_t)row * session->src.L + i]) continue;
             if (best < 0 || weights[i] > weights[best]) best = i;
         }
         sources[t] = best;
@@ -8529,7 +8545,8 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
 }
 
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
-    if (!session || !session->decoding || row < 0 || row >= session->B || session->slots[row] < 0)
+    if (!session || !session->decoding || row < 0 || row >= session->src.B ||
+        session->slots[row] < 0)
         return NULL;
     return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
 }
@@ -8579,18 +8596,21 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     tfm__run_encoder(s, 1, NULL);
     L = (int64_t)tgt->width + 1;
     per = tfm__max(1, tfm__group_rows(s) / L);
-    for (b0 = 0; b0 < s->B; b0 += per) {
-        int64_t B = tfm__min(per, s->B - b0);
+    for (b0 = 0; b0 < s->src.B; b0 += per) {
+        int64_t B = tfm__min(per, s->src.B - b0);
+        tfm__id_rows group; /* each target behind the start token, any tokens behind */
         tfm_masks self;
         memset(&self, 0, sizeof self);
+        memset(&group, 0, sizeof group);
+        group.ids = s->tgt.ids, group.B = (int32_t)B, group.L = (int32_t)L;
         self.causal = 1; /* hides what stands behind a short row, too */
         for (b = 0; b < B; b++)
             for (i = 0; i < L; i++) {
-                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt_ids[b * L + i];
+                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt.ids[b * L + i];
                 if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
                 else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
             }
-        tfm__decode_group(s, b0, B, L, s->tgt_ids, NULL, &self, NULL, NULL);
+        tfm__decode_group(s, b0, &group, &self, NULL, NULL);
         tfm__score_group(s, tgt, b0, B, out);
     }
     return TFM_OK;
@@ -10007,10 +10027,10 @@ static tfm_status tfm__map_target(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    m->source.pad = c->src_pad, m->target.pad = c->tgt_pad, m->target.unk_piece = -1;
-    m->source.name = "src", m->source.text = c->src_text, m->source.unk = c->src_unk;
+    m->target.unk_piece = -1;
+    m->source.text = c->src_text, m->source.unk = c->src_unk;
     m->source.start = c->src_start, m->source.end = c->src_end;
-    m->target.name = "tgt", m->target.text = c->tgt_text, m->target.unk = c->tgt_unk;
+    m->target.text = c->tgt_text, m->target.unk = c->tgt_unk;
     m->target.start = c->start, m->target.end = c->end;
     TFM__TRY(tfm__load_sentencepiece(l, "src_sentencepiece", "src_text",
                                      c->src_text == TFM_TEXT_SENTENCEPIECE, NULL, &m->source.spm));
@@ -10712,7 +10732,7 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     memset(u, 0, sizeof *u);
     u->unk = c->tgt_unk, u->tokens = s->text_tokens;
     u->n_tokens = (int32_t)tfm__min(n, s->max_source);
-    u->leading = s->src_lengths[row] - (c->src_end >= 0) - n;
+    u->leading = s->src.lengths[row] - (c->src_end >= 0) - n;
     return TFM_OK;
 }
 

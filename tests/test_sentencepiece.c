@@ -949,9 +949,9 @@ static void languages(void) {
     CHECK(tfm_languages_set(s, NULL, "fra", &err) == TFM_OK, "%s", err.text);
     CHECK(tfm_translate(s, "ab", out, sizeof out, &err) == TFM_OK && strcmp(out, first) == 0,
           "by the call and by the text: '%s'", out);
-    CHECK(s->src_lengths[0] == 4 && memcmp(s->src_ids, wanted, sizeof wanted) == 0,
+    CHECK(s->src.lengths[0] == 4 && memcmp(s->src.ids, wanted, sizeof wanted) == 0,
           "its token comes first");
-    CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 9,
+    CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src.ids[0] == 9,
           "a text's own comes before the session's");
     CHECK(tfm_language_find(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_language_find");
     tfm_session_free(s), tfm_model_free(m);
@@ -970,7 +970,7 @@ static void languages(void) {
     CHECK_FAILS(tfm_languages_set(s, NULL, "fra", &err), TFM_E_ARGUMENT, "source: the model needs");
     CHECK_FAILS(tfm_languages_set(s, "fra", NULL, &err), TFM_E_ARGUMENT, "target: the model needs");
     CHECK(tfm_languages_set(s, "fra", "deu", &err) == TFM_OK &&
-              tfm_translate(s, "a", out, sizeof out, &err) == TFM_OK && s->src_ids[0] == 8,
+              tfm_translate(s, "a", out, sizeof out, &err) == TFM_OK && s->src.ids[0] == 8,
           "the source's token %s", err.text);
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length > 0 && r.ids[0] == 5,
           "the target's token");
