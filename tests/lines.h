@@ -162,8 +162,9 @@ static int TEST_UNUSED lines_run(const char *options, const char *in, size_t siz
     static char words[512], name[] = "translate", model[] = "model";
     char *argv[40];
     volatile int status = 0;
-    int argc = 2;
+    static int argc; /* not on the stack that longjmp leaves */
     char *word;
+    argc = 2;
     argv[0] = name, argv[1] = model;
     snprintf(words, sizeof words, "%s", options);
     for (word = strtok(words, " "); word && argc < 39; word = strtok(NULL, " "))

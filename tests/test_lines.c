@@ -96,7 +96,7 @@ static void long_lines(void) {
     status = lines_run("", in, n + 5);
     CHECK(status == 1, "exit status");
     CHECK(strcmp(lines_output.data, alone) == 0, "the lines around it come out");
-    CHECK(strncmp(lines_messages.data, "translate: line 2: ", 19) == 0, "it is named");
+    CHECK(strstr(lines_messages.data, "translate: line 2: ") != NULL, "it is named");
     status = lines_run("--max-source 1000000", in, n + 5);
     CHECK(status == 1 && strcmp(lines_output.data, alone) == 0, "so they do with any limit");
     lines_limit = 500000; /* less than the line, which is read into twice its size */

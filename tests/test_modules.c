@@ -65,6 +65,7 @@ static void positions(void) {
 
     /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula
        */
+    memset(&o, 0, sizeof o);
     o.kind = TFM_POSITIONS_HALVES;
     o.first = 41;
     out = tfm_tensor_2d(row, TFM_F32, 1, 6);
