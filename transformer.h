@@ -5377,6 +5377,7 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         if (n == 0) return (int64_t)i;
         i += (size_t)n;
     }
+    TFM_COUNT_TEXT(size);
     return -1;
 }
 
@@ -8629,6 +8630,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
     int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
+    TFM_COUNT_TEXT(1 + tfm__min(x->size, y->size));
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
@@ -8640,7 +8642,6 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         int order = tfm__compare_spellings(v->sorted[middle], &wanted);
-        TFM_COUNT_TEXT(1 + tfm__min(size, ((const tfm__spelling *)v->sorted[middle])->size));
         if (order == 0) return ((const tfm__spelling *)v->sorted[middle])->id;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -8652,6 +8653,7 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
     while (*x == *y && *x != '\n' && *x != '\t') x++, y++;
+    TFM_COUNT_TEXT(1 + (x - (const unsigned char *)a));
     if (*x == '\n' || *x == '\t') return *y == '\n' || *y == '\t' ? 0 : -1;
     return *y == '\n' || *y == '\t' || *x > *y ? 1 : -1;
 }
@@ -8659,6 +8661,7 @@ static int tfm__compare_lines(const void *a, const void *b) {
 /* Of which line text + at is, for messages. */
 static int64_t tfm__line_of(const char *text, const void *at) {
     int64_t line = 1;
+    TFM_COUNT_TEXT((const char *)at - text);
     for (; text < (const char *)at; text++) line += *text == '\n';
     return line;
 }
@@ -9065,6 +9068,7 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
             unsigned char c = (unsigned char)keys[i]->text[r.depth];
             if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
         }
+        TFM_COUNT_TEXT(r.last - r.first);
         base = tfm__trie_base(&blocks, labels, n_labels);
         if (!base) return 0;
         if (r.depth == 0) t->root = base;
@@ -9364,6 +9368,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
             *becomes = m->strings + (tfm__charsmap_unit(m, children) & 0x7FFFFFFF);
         }
     }
+    TFM_COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -9378,6 +9383,7 @@ static int64_t tfm__user_match(const tfm__trie *t, const char *text, int64_t siz
         if (u->id >= 0) *id = u->id, length = i + 1, found++;
         base = u->link >> 9;
     }
+    TFM_COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -9520,6 +9526,7 @@ static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t 
             for (i = start; i <= frontier; i++)
                 if (i == start || cells[i].prev >= 0) cells[i].score -= here;
             here = 0;
+            TFM_COUNT_TEXT(frontier - start);
         }
         size = tfm__utf8_size((unsigned char)text[start]);
         for (i = start; i < n;) {
@@ -9535,6 +9542,7 @@ static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t 
                 cells[i].score = candidate, cells[i].prev = start, cells[i].id = u->id;
             if (i - start == size) single = 1;
         }
+        TFM_COUNT_TEXT(i - start + 1);
         if (single) continue;
         i = start + size;
         while (frontier < i) cells[++frontier].prev = -1;
@@ -9589,6 +9597,7 @@ static void tfm__bpe_pair(tfm__bpe *b, int32_t left) {
     for (i = right; i < right + r->next; i++) {
         unsigned char c = (unsigned char)b->text[i];
         u = &units[(u->link >> 9) ^ c];
+        TFM_COUNT_TEXT(1);
         if ((u->link & 511) != c) return;
     }
     if (u->id < 0) return;
@@ -9596,7 +9605,7 @@ static void tfm__bpe_pair(tfm__bpe *b, int32_t left) {
     pair.rank = tfm__float_rank(b->p->scores[u->id]);
     pair.left = left, pair.size = l->next + r->next, pair.unit = (int32_t)(u - units);
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        b->heap[i] = b->heap[(i - 1) / 2];
+        b->heap[i] = b->heap[(i - 1) / 2], TFM_COUNT_TEXT(1);
     b->heap[i] = pair;
 }
 
@@ -9608,6 +9617,7 @@ static tfm__pair tfm__bpe_pop(tfm__bpe *b) {
         if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
         if (!tfm__pair_first(&b->heap[child], &last)) break;
         b->heap[i] = b->heap[child];
+        TFM_COUNT_TEXT(1);
     }
     b->heap[i] = last;
     return top;
@@ -9637,6 +9647,7 @@ static int32_t tfm__trie_find(const tfm__trie *t, const char *text, int32_t size
     int32_t id = -1, i;
     for (i = 0; i < size; i++) {
         const tfm__unit *u = &t->units[base ^ (unsigned char)text[i]];
+        TFM_COUNT_TEXT(1);
         if ((u->link & 511) != (unsigned char)text[i]) return -1;
         base = u->link >> 9, id = u->id;
     }
@@ -9654,6 +9665,7 @@ static void tfm__bpe_split(tfm__bpe *b, int32_t at, int32_t size) {
     stack[0].at = at, stack[0].size = size, stack[0].depth = 0;
     while (n) {
         int32_t id, left;
+        TFM_COUNT_TEXT(1);
         half = stack[--n];
         id = tfm__trie_find(&b->p->trie, b->text + half.at, half.size);
         left = half.depth <= TFM__BPE_DEPTH && id >= 0 && b->p->types[id] == TFM__PIECE_UNUSED
@@ -9829,6 +9841,7 @@ static int tfm__spm_next_token(tfm__spm_decoder *d) {
     uint32_t character;
     while (d->i < d->n) {
         piece = d->pieces[d->ids[d->i++]];
+        TFM_COUNT_TEXT(1);
         if (piece == TFM__ID_DROPPED || (piece >= 0 && p->types[piece] == TFM__PIECE_CONTROL))
             continue;
         if (piece >= 0 && p->types[piece] == TFM__PIECE_BYTE) {
@@ -9863,6 +9876,7 @@ static int tfm__spm_next_token(tfm__spm_decoder *d) {
 /* The next byte of the text, or -1. */
 static int tfm__spm_next(tfm__spm_decoder *d) {
     for (;;) {
+        TFM_COUNT_TEXT(1);
         if (d->byte < d->n_bytes) {
             d->started = 1;
             return (unsigned char)d->bytes[d->byte++];
@@ -10590,6 +10604,7 @@ typedef struct tfm__joined {
 } tfm__joined;
 
 static void tfm__join_byte(tfm__joined *j, char byte) {
+    TFM_COUNT_TEXT(1);
     if (j->out) j->out[j->size] = byte;
     j->size = tfm__more(j->size, 1);
 }

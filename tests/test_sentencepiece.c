@@ -3,9 +3,9 @@
    they should be. compare_sentencepiece.py does the first for large models and many scripts. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+#include "spm_file.h"
 #include "tiny.h"
 
-#define SPACE "\xe2\x96\x81"
 static const char both[] = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
 
 /* ---- models ---- */
@@ -136,65 +136,6 @@ static void golden(void) {
         tfm_model_free(m);
     }
     tfm_safetensors_free(file);
-}
-
-/* ---- a model file by hand ---- */
-
-static unsigned char built[1 << 20];
-static size_t n_built;
-
-static void put_bytes(const void *data, size_t n) {
-    if (n > sizeof built - n_built) exit(2);
-    if (n) memcpy(built + n_built, data, n);
-    n_built += n;
-}
-static void put_varint(uint64_t n) {
-    unsigned char byte;
-    do {
-        byte = (unsigned char)((n & 127) | (n > 127 ? 128 : 0));
-        put_bytes(&byte, 1);
-    } while (n >>= 7);
-}
-static void put_field(unsigned number, const void *data, size_t n) {
-    put_varint(number << 3 | 2), put_varint(n), put_bytes(data, n);
-}
-static void put_number(unsigned number, uint64_t value) {
-    put_varint((uint64_t)number << 3), put_varint(value);
-}
-/* A message inside: what was put since begin becomes a field. */
-static void wrap(unsigned number, size_t begin) {
-    static unsigned char inner[sizeof built];
-    size_t n = n_built - begin;
-    memcpy(inner, built + begin, n);
-    n_built = begin;
-    put_field(number, inner, n);
-}
-static void put_piece_of(const void *text, size_t n, float score, unsigned type) {
-    size_t begin = n_built;
-    uint32_t bits;
-    unsigned char four[4];
-    int i;
-    put_field(1, text, n);
-    memcpy(&bits, &score, 4);
-    for (i = 0; i < 4; i++) four[i] = (unsigned char)(bits >> 8 * i & 0xFF);
-    put_varint(2 << 3 | 5), put_bytes(four, 4);
-    put_number(3, type);
-    wrap(1, begin);
-}
-static void put_piece(const char *text, float score, unsigned type) {
-    put_piece_of(text, strlen(text), score, type);
-}
-/* <unk>, <s>, </s>, a, b, ab, U+2581 and U+2581 a. */
-static void begin_file(void) {
-    n_built = 0;
-    put_piece("<unk>", 0, 2), put_piece("<s>", 0, 3), put_piece("</s>", 0, 3);
-    put_piece("a", -1, 1), put_piece("b", -2, 1), put_piece("ab", -2.5f, 1);
-    put_piece(SPACE, -3, 1), put_piece(SPACE "a", -1.5f, 1);
-}
-static void put_trainer(unsigned field, uint64_t value) {
-    size_t begin = n_built;
-    put_number(field, value);
-    wrap(2, begin);
 }
 
 /* Reads a file that lies in memory of exactly its size, and uses what comes out of it. */
@@ -384,32 +325,6 @@ static void wire(void) {
     ACCEPTED("all bytes");
     put_piece_of("\0", 1, 0, 1);
     ACCEPTED("a NUL as a piece, with bytes");
-}
-
-/* A charsmap: units of its trie (all that are not given are 0x100 + label: nobody's child), then
-   the strings. */
-typedef struct unit_row {
-    unsigned at, value;
-} unit_row;
-static void put_rules(unsigned spec, const unit_row *rows, int n, const char *strings,
-                      size_t size) {
-    static unsigned char map[4 + 1024 + 4096];
-    size_t begin = n_built;
-    unsigned i, k;
-    map[0] = 0, map[1] = 4, map[2] = map[3] = 0;
-    for (i = 0; i < 256; i++) {
-        unsigned value = (i ^ 1) & 0xFF;
-        for (k = 0; k < (unsigned)n; k++)
-            if (rows[k].at == i) value = rows[k].value;
-        for (k = 0; k < 4; k++) map[4 + 4 * i + k] = (unsigned char)(value >> 8 * k & 0xFF);
-    }
-    memcpy(map + 1028, strings, size);
-    put_field(2, map, 1028 + size);
-    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* the way back has rules alone */
-    wrap(spec, begin);
-}
-static void put_charsmap(const unit_row *rows, int n, const char *strings, size_t size) {
-    put_rules(3, rows, n, strings, size);
 }
 
 static void charsmaps(void) {

@@ -132,7 +132,7 @@ static void TEST_UNUSED tiny_embedding(st_writer *w, tiny *t, const char *side, 
 
 /* Fills w with a whole model. */
 static void TEST_UNUSED tiny_write(st_writer *w, tiny t) {
-    char config[512];
+    static char config[1 << 16];
     st_init(w);
     snprintf(config, sizeof config, "{\"n_heads\": %d%s}", (int)t.heads, t.config);
     st_add_metadata(w, "transformer.config", config);

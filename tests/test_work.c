@@ -1,0 +1,332 @@
+/* Work on texts, in the steps that TFM_COUNT_TEXT counts, not in seconds: for every tokenizer, for
+   writing, for the reading of vocabularies and pieces, and with the worst files and texts that are
+   known, it grows as the text, at worst times the longest piece. */
+static unsigned long long counted;
+#define TFM_COUNT_TEXT(n) (counted += (unsigned long long)(n))
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tiny.h"
+#include "spm_file.h"
+
+enum { SMALL = 4000, LARGE = 4 * SMALL };
+static char text[LARGE + 1];
+static int32_t ids[4 * LARGE], n_ids;
+
+/* Fills the text with copies of part. */
+static void fill(const char *part) {
+    size_t n = strlen(part), i;
+    for (i = 0; i < LARGE; i++) text[i] = part[i % n];
+}
+
+static void *scratch_memory(size_t bytes) {
+    static void *memory;
+    static size_t room;
+    if (bytes > room) memory = test_memory(room = bytes);
+    return memory;
+}
+
+/* Steps of the first n bytes to ids. */
+static double cut(const tfm_model *m, int target, tfm_text_form form, size_t n) {
+    tfm_arena arena = tfm_arena_measuring();
+    int pass;
+    for (pass = 0; pass < 2; pass++) {
+        counted = 0;
+        must((target ? tfm_tokenize_target : tfm_tokenize)(m, text, n, form, ids, 4 * LARGE, &n_ids,
+                                                           &arena, &err));
+        if (!pass) arena = tfm_arena_make(scratch_memory(arena.peak), arena.peak);
+    }
+    return (double)counted;
+}
+
+static double written(const tfm_model *m, int32_t n, tfm_text_form form) {
+    static char out[64 * LARGE];
+    size_t size;
+    counted = 0;
+    must(tfm_detokenize(m, ids, n, form, out, sizeof out, &size, &err));
+    return (double)counted;
+}
+
+/* Four times the size is at most five times the work (four, and what a heap or a bisection adds),
+   and no byte takes more than most steps. */
+static void grows(const char *what, double small, double large, double most) {
+    CHECK(small > 0 && large <= 5 * small && large <= most * LARGE,
+          "%s: %.1f and %.1f steps a byte, at most %.0f", what, small / SMALL, large / LARGE, most);
+}
+static void cuts(const char *what, const tfm_model *m, int target, double most) {
+    double small = cut(m, target, TFM_FORM_TEXT, SMALL);
+    grows(what, small, cut(m, target, TFM_FORM_TEXT, LARGE), most);
+}
+
+/* A model with these vocabularies, a line each. */
+static tfm_model *words_model(const char *src, const char *tgt, const char *config) {
+    static char whole[65536];
+    tiny t = tiny_default();
+    const char *at;
+    snprintf(whole, sizeof whole, ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3%s",
+             config);
+    t.src = src, t.tgt = tgt, t.config = whole, t.vs = t.vt = 0;
+    t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = t.decoder = 1;
+    for (at = src; *at; at++) t.vs += *at == '\n';
+    for (at = tgt; *at; at++) t.vt += *at == '\n';
+    return tiny_model(t);
+}
+
+#define IDS "<pad>\n<s>\n</s>\n<unk>\n"
+#define LETTERS IDS "a\nb\nc\n" SPACE "\n"
+
+static void words(void) {
+    char *many = (char *)test_memory(1 << 20);
+    tfm_model *m;
+    size_t at;
+    int i;
+    SECTION("words and characters");
+    m = words_model(LETTERS, LETTERS, "");
+    fill("a b  "), cuts("words", m, 0, 60), cuts("words of the target", m, 1, 60);
+    fill(" "), cuts("spaces", m, 0, 60);
+    fill("a"), cuts("one word", m, 0, 60);
+    fill(">>aa"), cuts("no label", m, 0, 60);
+    tfm_model_free(m);
+    m = words_model(LETTERS, LETTERS,
+                    ", \"src_text\": \"characters\", \"tgt_text\": \"characters\"");
+    fill("ab  "), cuts("characters", m, 0, 60), cuts("characters of the target", m, 1, 60);
+    tfm_model_free(m);
+    /* spellings that begin as the word does, up to its end */
+    at = (size_t)sprintf(many, IDS);
+    for (i = 1; i <= 16; i++) {
+        memset(many + at, 'a', (size_t)(LARGE + i)), at += (size_t)(LARGE + i);
+        many[at++] = '\n';
+    }
+    many[at] = 0;
+    m = words_model(many, LETTERS, "");
+    fill("a"), cuts("one word, and 16 longer ones", m, 0, 60);
+    fill("aa "), cuts("words, and 16 long ones", m, 0, 60);
+    tfm_model_free(m);
+}
+
+/* Vocabulary of powers of a, each twice as long, the first first long; longest ones first. */
+static void pieces(void) {
+    enum { HUGE_PIECE = 200000 };
+    char *many = (char *)test_memory(1 << 20);
+    tfm_model *m;
+    double small, large;
+    size_t at = (size_t)sprintf(many, LETTERS), n;
+    SECTION("pieces without SentencePiece");
+    for (n = 2; n <= 256; n *= 2) {
+        memset(many + at, 'a', n), at += n;
+        many[at++] = '\n';
+    }
+    many[at] = 0;
+    m = words_model(LETTERS, many, ", \"tgt_text\": \"pieces\"");
+    fill("a"), cuts("powers of a", m, 1, 60);
+    fill("abca bc "), cuts("a text", m, 1, 400);
+    fill("z"), cuts("an unknown word", m, 1, 60);
+    for (n = 0; n < LARGE; n++) text[n] = n % 256 == 255 ? 'b' : 'a';
+    cuts("255 of 256 letters of a piece", m, 1, 60);
+    fill("aaaz"), cuts("letters and unknown ones", m, 1, 60);
+    tfm_model_free(m);
+    at = (size_t)sprintf(many, LETTERS);
+    memset(many + at, 'a', HUGE_PIECE), at += HUGE_PIECE;
+    many[at++] = '\n', many[at] = 0;
+    m = words_model(LETTERS, many, ", \"tgt_text\": \"pieces\"");
+    fill("a");
+    small = cut(m, 1, TFM_FORM_TEXT, 500), large = cut(m, 1, TFM_FORM_TEXT, 2000);
+    CHECK(small <= 8 * 500. * 500 && large <= 8 * 2000. * 2000,
+          "a piece of 200,000 letters and texts of 500 and 2000: %.1f, %.1f steps a byte and byte",
+          small / 500 / 500, large / 2000 / 2000);
+    tfm_model_free(m);
+}
+
+static tfm_model *spm_model(int n_pieces, const char *config) {
+    static char whole[512];
+    st_writer w;
+    tiny t = tiny_default();
+    snprintf(whole, sizeof whole,
+             ", \"start\": 1, \"end\": 2, \"src_text\": \"sentencepiece\", \"tgt_text\": "
+             "\"sentencepiece\"%s",
+             config);
+    t.config = whole, t.vs = t.vt = n_pieces;
+    t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = t.decoder = 1;
+    tiny_write(&w, t);
+    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_U8, (int64_t)n_built));
+    return tiny_load(&w, NULL);
+}
+
+/* begin_file's eight pieces, and powers of a up to 128 letters, of a type. */
+static int put_powers(unsigned type, float score) {
+    static char letters[128];
+    int n = 8, k;
+    memset(letters, 'a', sizeof letters);
+    for (k = 2; k <= 128; k *= 2, n++) put_piece_of(letters, (size_t)k, score * (float)n, type);
+    return n;
+}
+
+static void sentencepiece(void) {
+    /* 'b' whose child by b is itself, for ever: with a rule at each, with none */
+    static const unit_row rules[] = {{0, 0}, {98, 98 | 1 << 8 | 98u << 10}};
+    static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
+    static char large[1024], out[64];
+    tfm_model *m;
+    size_t i;
+    double most;
+    int bpe, n, k;
+    SECTION("SentencePiece");
+    memset(large, 'c', sizeof large - 1);
+    for (bpe = 0; bpe < 2; bpe++) {
+        snprintf(out, sizeof out, "%s:", bpe ? "BPE" : "unigram");
+        printf("  %s\n", out);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        m = spm_model(put_powers(1, bpe ? 1.0f : -1.0f), "");
+        fill("a"), cuts("powers of a", m, 0, 600), cuts("as a target", m, 1, 600);
+        fill("ab  "), cuts("a text", m, 0, 200);
+        fill(" "), cuts("spaces", m, 0, 60);
+        fill("z"), cuts("unknown letters", m, 0, 60);
+        for (i = 0; i < LARGE; i++) text[i] = i % 128 == 127 ? 'b' : 'a';
+        cuts("127 of 128 letters of a piece", m, 0, 600);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        m = spm_model(put_powers(1, bpe ? -1.0f : 1e30f), "");
+        fill("a"), cuts("scores that are taken down, or merges from the left", m, 0, 600);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        m = spm_model(put_powers(4, 0), "");
+        fill("aab"), cuts("user-defined ones", m, 0, 600);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        m = spm_model(put_powers(5, 1), "");
+        fill("a"), cuts("unused ones, which come apart", m, 0, 900);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        put_charsmap(ring, 2, "", 1);
+        m = spm_model(8, "");
+        fill("b"), cuts("rules without an end", m, 0, 3000);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        put_charsmap(rules, 2, "", 1);
+        m = spm_model(8, "");
+        fill("b"), cuts("rules that take 32 bytes away", m, 0, 60);
+        tfm_model_free(m);
+        begin_file(), put_trainer(3, (uint64_t)bpe + 1);
+        put_charsmap(rules, 2, large, sizeof large);
+        m = spm_model(8, "");
+        fill("b"), cuts("rules that make 1023 bytes of 32", m, 0, 60 * 32);
+        tfm_model_free(m);
+    }
+    /* pieces of 7999 bytes, the longest: a text of a letter less, again and again */
+    begin_file();
+    for (n = 8, k = 1000; k < 8000; k += 1000, n++) {
+        memset(text, 'a', LARGE);
+        put_piece_of(text, (size_t)k + 999, -1, 1);
+    }
+    m = spm_model(n, "");
+    fill("a"), most = cut(m, 0, TFM_FORM_TEXT, LARGE);
+    CHECK(most <= 2. * 7999 * LARGE, "unigram, and pieces of up to 7999 letters: %.1f steps a byte",
+          most / LARGE);
+    tfm_model_free(m);
+}
+
+/* Ids to text. */
+static void writing(void) {
+    static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
+    static char config[65536];
+    tfm_model *m, *many;
+    double small;
+    size_t at;
+    int i;
+    SECTION("ids to text");
+    m = words_model(LETTERS, LETTERS, "");
+    for (i = 0; i < LARGE; i++) ids[i] = 4 + i % 3;
+    small = written(m, SMALL, TFM_FORM_TEXT);
+    grows("words", small, written(m, LARGE, TFM_FORM_TEXT), 60);
+    small = written(m, SMALL, TFM_FORM_TOKENS);
+    grows("tokens", small, written(m, LARGE, TFM_FORM_TOKENS), 60);
+    at = (size_t)sprintf(config, ", \"tgt_language\": \"forced\", \"languages\": {\"a\": 6");
+    for (i = 0; i < 2000; i++)
+        at += (size_t)snprintf(config + at, sizeof config - at, ", \"l%d\": 6", i);
+    (void)snprintf(config + at, sizeof config - at, "}");
+    many = words_model(LETTERS, LETTERS, config);
+    small = written(m, LARGE, TFM_FORM_TEXT);
+    CHECK(written(many, LARGE, TFM_FORM_TEXT) <= small, "2001 languages cost a token nothing");
+    tfm_model_free(m), tfm_model_free(many);
+    begin_file(), put_rules(5, ring, 2, "a", 2);
+    m = spm_model(8, "");
+    for (i = 0; i < LARGE; i++) ids[i] = 4;
+    small = written(m, SMALL, TFM_FORM_TEXT);
+    grows("rules without an end", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
+    for (i = 0; i < LARGE; i++) ids[i] = i < 1000 ? 4 : 1; /* b, and behind it what is no text */
+    small = written(m, SMALL, TFM_FORM_TEXT);
+    grows("  and control pieces behind them", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
+    tfm_model_free(m);
+}
+
+/* Every token of a translation is unknown, and attends to the last of the source. */
+static double replaced(const tfm_model *m, int32_t n) {
+    static char out[64 * LARGE];
+    int32_t *unk = (int32_t *)test_memory((size_t)n * sizeof *unk);
+    int32_t *last = (int32_t *)test_memory((size_t)n * sizeof *last), i;
+    tfm_session *s = tiny_session(m, 1, n, n);
+    tfm_text source;
+    tfm_batch src;
+    tfm__unknowns u;
+    source.data = text, source.size = 2 * (size_t)n;
+    for (i = 0; i < n; i++) unk[i] = 3, last[i] = n - 1;
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, n, &n_ids, &err));
+    src = tiny_batch(ids, NULL, 1, n_ids);
+    must(tfm_encode(s, &src, &err));
+    counted = 0;
+    must(tfm__plan_unknowns(s, 0, &source, TFM_FORM_TEXT, &u, &err));
+    u.ids = unk, u.positions = last;
+    if (tfm__join(m, unk, n, TFM_FORM_TEXT, &u, out) != 2 * (size_t)n - 1) CHECK(0, "%s", out);
+    tfm_session_free(s);
+    return (double)counted;
+}
+static void unknown(void) {
+    tfm_model *m = words_model(LETTERS, LETTERS, "");
+    double small, large;
+    SECTION("unknown words by those of the source");
+    fill("a ");
+    small = replaced(m, 100), large = replaced(m, 400);
+    CHECK(small > 0 && large <= 5 * small, "%.1f and %.1f steps a word", small / 100, large / 400);
+    tfm_model_free(m);
+}
+
+/* The steps of loading n lines, or pieces, that share a beginning of so many letters. */
+static double loaded(int n, int letters, int spm) {
+    char *lines = (char *)test_memory((size_t)n * (size_t)(letters + 16) + 64), *at = lines;
+    tfm_model *m;
+    int i;
+    at += sprintf(at, IDS);
+    begin_file();
+    for (i = 0; i < n; i++) {
+        char *begin = at;
+        memset(at, 'x', (size_t)letters), at += letters;
+        at += sprintf(at, "%d", i * 7919 % n);
+        if (spm) put_piece_of(begin, (size_t)(at - begin), -1, 1);
+        *at++ = '\n';
+    }
+    *at = 0;
+    counted = 0;
+    m = spm ? spm_model(n + 8, "") : words_model(lines, LETTERS, "");
+    tfm_model_free(m);
+    return (double)counted;
+}
+static void loading(void) {
+    int spm;
+    for (spm = 0; spm < 2; spm++) {
+        double small = loaded(100, 200, spm), more = loaded(400, 200, spm);
+        double longer = loaded(100, 800, spm);
+        SECTION(spm ? "reading pieces" : "reading vocabularies");
+        CHECK(small > 0 && more <= 6 * small && longer <= 5 * small,
+              "%.0f steps; 4 times as many lines: %.0f; 4 times as long: %.0f", small, more,
+              longer);
+    }
+}
+
+int main(void) {
+    words();
+    pieces();
+    sentencepiece();
+    writing();
+    unknown();
+    loading();
+    return test_done("test_work");
+}
