@@ -9916,24 +9916,53 @@ static const char *tfm__spm_unmap(tfm__spm_decoder *d) {
     return becomes;
 }
 
+/* Text as it goes out, or only its size where out is NULL. A rule may take a part of a character:
+   each byte that is left of it becomes U+FFFD. */
+typedef struct tfm__output {
+    char *out;
+    size_t size;
+    char held[4]; /* a character that is not complete yet */
+    int n_held;
+} tfm__output;
+
+/* Writes the characters that are held; at the end what is none, too. */
+static void tfm__output_settle(tfm__output *o, int at_end) {
+    uint32_t character;
+    while (o->n_held && (at_end || o->n_held >= tfm__utf8_size((unsigned char)o->held[0]))) {
+        int taken = tfm__utf8_next(o->held, (size_t)o->n_held, &character), n = taken;
+        const char *bytes = o->held;
+        if (!taken) taken = 1, bytes = "\xEF\xBF\xBD", n = 3;
+        if (o->out) memcpy(o->out + o->size, bytes, (size_t)n);
+        o->size = tfm__more(o->size, (size_t)n);
+        o->n_held -= taken;
+        memmove(o->held, o->held + taken, (size_t)o->n_held);
+    }
+}
+
+static void tfm__output_byte(tfm__output *o, int byte) {
+    o->held[o->n_held++] = (char)byte;
+    tfm__output_settle(o, 0);
+}
+
 /* All of the text to out, or only its size where out is NULL. */
 static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
-    size_t size = 0;
+    tfm__output o;
     int c, left = 0; /* bytes of a character that stay together */
+    memset(&o, 0, sizeof o);
+    o.out = out;
     for (;;) {
         const char *becomes = d->p->unmap.units && !left ? tfm__spm_unmap(d) : NULL;
         if (becomes) {
-            size_t n = strlen(becomes);
-            if (out) memcpy(out + size, becomes, n);
-            size = tfm__more(size, n);
+            for (; *becomes; becomes++) tfm__output_byte(&o, *becomes);
             continue;
         }
         c = tfm__spm_next(d);
-        if (c < 0) return size;
-        left = left ? left - 1 : tfm__utf8_size((unsigned char)c) - 1;
-        if (out) out[size] = (char)c;
-        size = tfm__more(size, 1);
+        if (c < 0) break;
+        left = left ? left - 1 : c < 0xC0 ? 0 : tfm__utf8_size((unsigned char)c) - 1;
+        tfm__output_byte(&o, c);
     }
+    tfm__output_settle(&o, 1);
+    return o.size;
 }
 
 /* >>text ==========================================================================================

@@ -183,6 +183,8 @@ static tfm_status read_file(const void *bytes, size_t size) {
             d.p = p, d.v = &p->vocabulary, d.pieces = same, d.ids = ids, d.n = n;
             again = bytes_out < sizeof out ? tfm__spm_decode(&d, out) : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
+            if (again < sizeof out && tfm__utf8_fault(out, again) >= 0)
+                printf("a text that is not UTF-8\n"), exit(2);
             free(ids), free(same);
         }
     } else if (!err.text[0]) {
@@ -458,6 +460,7 @@ static void rare(void) {
     static const unit_row rules[] = {{0, 0}, {98, 98 | 1 << 8 | 98u << 10}};
     static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
     static const unit_row half[] = {{0, 0}, {195, 195 | 1 << 8 | 128u << 10}, {67, 0x80000000u}};
+    static const unit_row four[] = {{0, 0}, {240, 240 | 1 << 8 | 128u << 10}, {112, 0x80000000u}};
     char text[2000], many[256];
     static const int32_t letter = 4;
     tfm_model *m;
@@ -484,6 +487,31 @@ static void rare(void) {
     CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "the way back: '%s' %s",
           m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
     tfm_model_free(m);
+    /* a rule that takes the first byte of a character: the others are none by themselves */
+    begin_file(), put_piece("\xc3\xa9", -1, 1), put_piece("\xf0\x9f\x91\x8d", -1, 1);
+    put_rules(5, half, 3, "a", 2);
+    m = load(plain_file(built, n_built, 10));
+    for (i = 0; i < 6; i++) ids[i] = i % 2 ? 4 : 8;
+    CHECK(m && decodes(m, ids, 3,
+                       "a\xef\xbf\xbd"
+                       "ba\xef\xbf\xbd",
+                       9),
+          "%s", m ? text_of(m, ids, 3, TFM_FORM_TEXT) : err.text);
+    CHECK(m && strcmp(text_of(m, ids, 1, TFM_FORM_TOKENS), "\xc3\xa9") == 0,
+          "tokens stay as they are");
+    tfm_model_free(m);
+    begin_file(), put_piece("\xf0\x9f\x91\x8d", -1, 1);
+    put_rules(5, four, 3, "\xe2\x96\x81", 4);
+    m = load(plain_file(built, n_built, 9));
+    ids[0] = 8, ids[1] = 8, ids[2] = 3;
+    CHECK(m && decodes(m, ids, 3,
+                       "\xe2\x96\x81\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                       "\xe2\x96\x81\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                       "a",
+                       25),
+          "%s", m ? text_of(m, ids, 3, TFM_FORM_TEXT) : err.text);
+    tfm_model_free(m);
+    for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m && decodes(m, ids, 1100, (memset(text, 'b', sizeof text), text), 1100),

@@ -56,10 +56,11 @@ static tfm__pool TEST_UNUSED fuzz_pool(void) {
 #define FUZZ_WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\tA\nb\n\xe2\x96\x81\n\xe5\xad\xa6\ne\n"
 #define FUZZ_SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
 
-/* Models of words, characters, unigram and BPE; run in the repository's root. */
+/* Models of words, characters, unigram and BPE, and one with denormalization; run in the repository's root. */
 static tfm_model TEST_UNUSED *fuzz_text_model(int kind) {
-    static const char *const models[] = {"unigram_symbols.model", "bpe_bytes.model"};
-    static tfm_model *made[4];
+    static const char *const models[] = {"unigram_symbols.model", "bpe_bytes.model",
+                                         "unigram_back.model"};
+    static tfm_model *made[5];
     tfm_safetensors *file;
     tiny t = tiny_default();
     st_writer w;

@@ -1,28 +1,34 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/text.c -lm
-   A text to ids and back by models of words, characters, unigram and BPE, and its translation. */
+   A text to ids and back by models of words, characters, unigram (with denormalization too) and BPE,
+   and its translation: all that comes out is UTF-8. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static tfm_session *sessions[4];
+    static tfm_session *sessions[5];
     static char out[1 << 16];
-    int kind = size ? data[0] & 3 : 0;
+    int kind = size ? (data[0] & 11) == 10 ? 4 : data[0] & 3 : 0;
     tfm_model *m = fuzz_text_model(kind);
     const char *text = (const char *)data + 1;
     tfm_arena arena = tfm_arena_make(fuzz_room, sizeof fuzz_room);
-    int32_t ids[1024], n = 0, i;
+    tfm_text_form form = (tfm_text_form)(size ? data[0] >> 4 & 2 ? 2 : data[0] >> 2 & 1 : 0);
+    int32_t ids[1024], again[1024], n = 0, i;
+    tfm_span spans[1024];
     size_t length = 0;
     tfm_text in, translated;
     tfm_decode_options options;
     tfm_error fault;
     if (!size) return 0;
     if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
-    if (tfm_tokenize(m, text, size - 1, (tfm_text_form)(data[0] >> 2 & 1), ids, 1024, &n, &arena,
-                     &err) == TFM_OK) {
+    in.data = text, in.size = size - 1;
+    if (tfm_session_tokenize(sessions[kind], &in, form, again, spans, 1024, &n, &err) == TFM_OK)
+        for (i = 0; i < n; i++)
+            need(spans[i].begin <= spans[i].end && spans[i].end < size &&
+                 (!i || spans[i].begin >= spans[i - 1].begin));
+    if (tfm_tokenize(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < tfm_model_config(m)->src_vocab_size);
         need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
         need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
     }
-    in.data = text, in.size = size - 1;
     memset(&options, 0, sizeof options);
     options.faults = &fault;
     if (tfm_translate_batch(sessions[kind], &in, &translated, 1, &options, out, sizeof out, &err) ==
@@ -31,5 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
         need(tfm__utf8_fault(translated.data, translated.size) < 0);
     }
+    if (tfm_tokenize_target(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK)
+        need(tfm_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
+             tfm__utf8_fault(out, length) < 0);
     return 0;
 }
