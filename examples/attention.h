@@ -1,0 +1,78 @@
+/* attention.h: what a translation attends to, as a picture: the source's tokens across, as they
+   stand in its text, the translation's down.
+
+       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, &err);
+       ... decode, in a session made with attention
+       draw_attention(file, session, model, row, &source, ids, spans, n, &err);
+
+   Include transformer.h before it. */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include "heatmap.h"
+#include "sentences.h"
+#include <stdlib.h>
+
+/* Writes the label of source token i, terminated, or counts its bytes where out is NULL. What comes
+   from no text says what it is. */
+static size_t label_source(char *out, const tfm_config *c, const tfm_text *source,
+                           const int32_t *ids, const tfm_span *spans, int32_t n, int32_t i) {
+    const char *text = source->data + spans[i].begin;
+    size_t size = spans[i].end - spans[i].begin;
+    uint32_t first = 0;
+    int32_t k;
+    if (size) (void)sentence_char(text, size, &first);
+    if (c->src_text == TFM_TEXT_CHARACTERS && sentence_is_space(first))
+        text = "\xE2\x96\x81", size = 3;
+    if (!size) {
+        for (text = "", k = 0; k < c->n_languages; k++)
+            if (c->languages[k].id == ids[i]) text = c->languages[k].code;
+        if (!i && c->src_start >= 0) text = "[start]";
+        else if (i == n - 1 && c->src_end >= 0) text = "[end]";
+        size = strlen(text);
+    }
+    if (out) memcpy(out, text, size), out[size] = 0;
+    return size + 1;
+}
+
+/* The same of target tokens: as the vocabulary has them. */
+static size_t label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
+    size_t size = 0;
+    (void)tfm_detokenize(model, &id, 1, TFM_FORM_TOKENS, out, room, &size, NULL);
+    return size + 1;
+}
+
+/* Draws hypothesis 0 of a row, whose source and its n tokens are given. Errors as
+   tfm_result_attention, TFM_E_MEMORY. */
+static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,
+                                 const tfm_text *source, const int32_t *ids, const tfm_span *spans,
+                                 int32_t n, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(model);
+    tfm_status status;
+    tfm_result result;
+    tfm_tensor tensor;
+    size_t size = 0, across;
+    float *weights;
+    char *labels, *at;
+    int32_t i;
+    status = tfm_result_get(session, row, 0, &result, err);
+    if (status != TFM_OK) return status;
+    for (i = 0; i < n; i++) size += label_source(NULL, c, source, ids, spans, n, i);
+    for (across = size, i = 0; i < result.length; i++)
+        size += label_target(NULL, 0, model, result.ids[i]);
+    weights = (float *)malloc(((size_t)n * (size_t)result.length + 1) * sizeof *weights);
+    at = labels = (char *)malloc(size + 1);
+    tensor = tfm_tensor_2d(weights, TFM_F32, result.length, n);
+    if (!weights || !labels) status = TFM_E_MEMORY;
+    else status = tfm_result_attention(session, row, 0, &tensor, err);
+    if (status == TFM_OK) {
+        for (i = 0; i < n; i++) at += label_source(at, c, source, ids, spans, n, i);
+        for (i = 0; i < result.length; i++)
+            at += label_target(at, size - (size_t)(at - labels), model, result.ids[i]);
+        write_heat_map(f, weights, labels + across, result.length, labels, n);
+    }
+    free(weights), free(labels);
+    return status;
+}
+
+#endif
