@@ -4013,7 +4013,7 @@ static void tfm__take_x(const tfm__kernels *kernels, float *to, const float *x, 
 
 /* A tile at the edge, of which only so many columns are wanted: it has room of its own. */
 static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t columns) {
-    enum { WIDTH = TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__X_ROWS * WIDTH };
+    enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__X_ROWS * WIDTH };
     float y[MOST], bias[WIDTH];
     size_t bytes = (size_t)columns * sizeof *y;
     tfm__tile edge = *t;

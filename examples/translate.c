@@ -626,7 +626,7 @@ static tfm_status append_alignment(line *l, int32_t row, int32_t rank, int32_t l
 /* One hypothesis of a row, as a line. */
 static tfm_status append_hypothesis(line *l, int32_t row, int32_t rank, const tfm_result *result) {
     tfm_status status;
-    size_t size;
+    size_t size = 0;
     if (rank) append(&l->out, "\n", 1);
     append_columns(l, result->score);
     status = tfm_result_text(t.session, row, rank, NULL, opt.form, NULL, 0, &size, &t.err);

@@ -73,6 +73,7 @@ static void whole_or_not(void) {
 
 #if !defined(_WIN32) && !defined(__wasi__)
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 static int kind_of(const char *path) {
     struct stat about;
@@ -153,6 +154,31 @@ static void over_the_limit(void) {
     setrlimit(RLIMIT_FSIZE, &before);
     CHECK(fault && strstr(fault, strerror(EFBIG)) && holds(WHERE, "old", 0), "%s", fault);
     st_free(&w);
+}
+#endif
+
+#if !defined(_WIN32) && !defined(__wasi__)
+/* The second of two signals ends the program at once, and takes the part file along. */
+static void second_signal(void) {
+    pid_t child;
+    int status = 0;
+    SECTION("a second signal");
+    put(WHERE, "old");
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        output o;
+        signal(SIGINT, SIG_DFL);
+        if (output_open(&o, WHERE) || fputs("new", o.stream) < 0 || fflush(o.stream)) _exit(3);
+        raise(SIGINT);
+        if (!output_stopped() || holds(WHERE, "old", 0)) _exit(4); /* there is a part */
+        raise(SIGINT);
+        _exit(5);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+              WTERMSIG(status) == SIGINT,
+          "ends the program");
+    CHECK(holds(WHERE, "old", 0), "and nothing is left beside the old file");
 }
 #endif
 
@@ -245,6 +271,7 @@ int main(void) {
     other_files();
     permissions();
     over_the_limit();
+    second_signal();
 #endif
 #ifndef __wasi__
     signals();

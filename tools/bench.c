@@ -223,7 +223,7 @@ typedef struct list {
     char begin[48];   /* in the table, before the items */
     int n, is_share;  /* shares of 1, or ms */
     double value[MOST_ITEMS];
-    char label[MOST_ITEMS][24];
+    char label[MOST_ITEMS][48];
 } list;
 
 typedef struct record {

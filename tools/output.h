@@ -10,9 +10,10 @@
 
    What is written goes to a file of its own beside path, path.part and the id of the process, which
    is renamed at the end. It is removed when something fails, and when SIGINT, SIGTERM or SIGHUP
-   arrive: output_close sends the signal on once that is done (a second Ctrl-C does not wait for
-   it). Path must be a regular file or a new name: devices, folders, pipes and symbolic links are
-   refused. A file that is replaced keeps its permissions; a new one gets what the umask leaves. */
+   arrive: output_close sends the signal on once that is done. A second Ctrl-C does not wait for
+   it: the handler removes the file and ends the program. Path must be a regular file or a new name:
+   devices, folders, pipes and symbolic links are refused. A file that is replaced keeps its
+   permissions; a new one gets what the umask leaves. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
@@ -89,19 +90,31 @@ static inline const char *output_refusal(const char *path, int *mode) {
 
 #ifdef __wasi__
 static inline int output_stopped(void) { return 0; }
+static inline void output_note(const char *part) { (void)part; }
 static inline void output_watch(output *o) { (void)o; }
 static inline void output_unwatch(const output *o) { (void)o; }
 static inline int output_process(void) { return 0; }
 #else
-static volatile sig_atomic_t output_signal; /* that arrived; 0: none */
+static volatile sig_atomic_t output_signal;    /* that arrived; 0: none */
+static const char *volatile output_unfinished; /* the part file, while there is one */
 
 static inline void output_catch(int number) {
-    output_signal = number;
+    if (!output_signal) {
+        output_signal = number;
+        signal(number, output_catch); /* where a handler serves once */
+        return;
+    }
+#ifndef _WIN32 /* which does not remove what is open */
+    if (output_unfinished) unlink(output_unfinished);
+#endif
     signal(number, SIG_DFL);
+    raise(number);
 }
 
 /* Writers of large pieces look at this in between. */
 static inline int output_stopped(void) { return output_signal != 0; }
+
+static inline void output_note(const char *part) { output_unfinished = part; }
 
 #ifdef _WIN32
 static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, 0, 0};
@@ -173,7 +186,10 @@ static inline const char *output_open(output *o, const char *path) {
 #else
     if (file >= 0) o->stream = fdopen(file, "wb");
 #endif
-    if (o->stream) return NULL;
+    if (o->stream) {
+        output_note(o->part);
+        return NULL;
+    }
     snprintf(o->fault, sizeof o->fault, "%s", strerror(errno));
     if (file >= 0) remove(o->part);
     free(o->part);
@@ -195,6 +211,7 @@ static inline const char *output_close(output *o, const char *fault) {
 #endif
     if (fault) snprintf(o->fault, sizeof o->fault, "%.255s", fault);
     if (fault) remove(o->part);
+    output_note(NULL);
     free(o->part);
     output_unwatch(o);
     return fault ? o->fault : NULL;
