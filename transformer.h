@@ -7817,6 +7817,13 @@ static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t i
     }
 }
 
+/* The logarithm of a token's probability, rounded to a double by x87 too, so that sums of them are
+   those of tfm_score. */
+static double tfm__log_p(float logit, double log_sum) {
+    double log_p = (double)logit - log_sum;
+    return log_p;
+}
+
 /* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
    Rounded down, so that only tfm__offer decides. */
 static float tfm__offer_floor(const tfm__candidates *c, double offset) {
@@ -7856,8 +7863,7 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
             continue;
         }
         if (!(logits[v] >= floor) || s->marks[v]) continue;
-        /* in this order, so that tfm_score's terms add up to the same bits */
-        tfm__offer(c, base + ((double)logits[v] - log_sum), from, (int32_t)v);
+        tfm__offer(c, base + tfm__log_p(logits[v], log_sum), from, (int32_t)v);
         floor = tfm__offer_floor(c, base - log_sum);
     }
     tfm__unmark(s, kept);
@@ -8046,7 +8052,7 @@ static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n
     log_sum = tfm__log_sum(s->team.kernels, logits, s->model->config.tgt_vocab_size);
     for (k = first; k < first + n; k++) {
         id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-        if (id >= 0) sum = h->sum + ((double)logits[id] - log_sum);
+        if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
         tfm__extend(s, b, k, h, id, sum);
     }
     tfm__unmark(s, kept);
@@ -8570,7 +8576,7 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, i
             int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
             double *to = out + b * L + l;
             if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
-            else *to = (double)row[id] - tfm__log_sum(s->team.kernels, row, V);
+            else *to = tfm__log_p(row[id], tfm__log_sum(s->team.kernels, row, V));
         }
     }
 }

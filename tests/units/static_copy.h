@@ -1,8 +1,12 @@
 /* A static copy of the library behind one function, whose name is COPY; without
    what that does not need, to compile faster. */
 #define TRANSFORMER_STATIC
+#ifndef TRANSFORMER_NO_TEXT
 #define TRANSFORMER_NO_TEXT
+#endif
+#ifndef TRANSFORMER_NO_SIMD
 #define TRANSFORMER_NO_SIMD
+#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
