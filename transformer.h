@@ -1463,7 +1463,9 @@ static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compar
         if (child >= n) return;
         if (child + 1 < n && compare(items[child], items[child + 1]) < 0) child++;
         if (compare(items[root], items[child]) >= 0) return;
-        swap = items[root], items[root] = items[child], items[child] = swap;
+        swap = items[root];
+        items[root] = items[child];
+        items[child] = swap;
         root = child;
     }
 }
@@ -1478,9 +1480,21 @@ static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
     tfm__heapify(items, n, compare);
     for (i = n - 1; i > 0; i--) {
         void *swap = items[0];
-        items[0] = items[i], items[i] = swap;
+        items[0] = items[i];
+        items[i] = swap;
         tfm__sift(items, 0, i, compare);
     }
+}
+/* The place of the first of n sorted items that does not come before key. */
+static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
+                                tfm__compare compare) {
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (compare(items[middle], key) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }
 
 /* >>memory ========================================================================================
@@ -1683,29 +1697,28 @@ TFM_DEF tfm_tensor tfm_tensor_1d(void *data, tfm_dtype dtype, int64_t d0) {
     return tfm_tensor_make(data, dtype, 1, &d0);
 }
 TFM_DEF tfm_tensor tfm_tensor_2d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1) {
-    int64_t dims[2];
-    dims[0] = d0, dims[1] = d1;
+    int64_t dims[2] = {d0, d1};
     return tfm_tensor_make(data, dtype, 2, dims);
 }
 TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2) {
-    int64_t dims[3];
-    dims[0] = d0, dims[1] = d1, dims[2] = d2;
+    int64_t dims[3] = {d0, d1, d2};
     return tfm_tensor_make(data, dtype, 3, dims);
 }
 TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
                                  int64_t d3) {
-    int64_t dims[4];
-    dims[0] = d0, dims[1] = d1, dims[2] = d2, dims[3] = d3;
+    int64_t dims[4] = {d0, d1, d2, d3};
     return tfm_tensor_make(data, dtype, 4, dims);
 }
 
 /* The last dimension stays last: its elements lie side by side, which every loop relies on. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b) {
-    int64_t dim, stride;
+    tfm_tensor swapped = tensor;
     if (a < 0 || b < 0 || a >= tensor.rank - 1 || b >= tensor.rank - 1) return tensor;
-    dim = tensor.dims[a], tensor.dims[a] = tensor.dims[b], tensor.dims[b] = dim;
-    stride = tensor.strides[a], tensor.strides[a] = tensor.strides[b], tensor.strides[b] = stride;
-    return tensor;
+    swapped.dims[a] = tensor.dims[b];
+    swapped.dims[b] = tensor.dims[a];
+    swapped.strides[a] = tensor.strides[b];
+    swapped.strides[b] = tensor.strides[a];
+    return swapped;
 }
 
 typedef struct tfm__rows {
@@ -1716,9 +1729,7 @@ typedef struct tfm__rows {
 
 /* Row-major [B, L, D] at data. */
 static tfm__rows tfm__rows_make(float *data, int64_t B, int64_t L, int64_t D) {
-    tfm__rows r;
-    r.data = data, r.B = B, r.L = L, r.D = D;
-    r.sl = D, r.sb = L * D;
+    tfm__rows r = {data, B, L, D, L * D, D};
     return r;
 }
 
@@ -1823,22 +1834,13 @@ static float tfm__float_from_half(uint32_t h) {
 
 /* n elements of F32, F16, BF16 or I8 as a file has them, to floats. */
 static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, int64_t n) {
+    int width = tfm__dtypes[dtype].bits / 8;
     int64_t i;
-    switch (dtype) {
-    case TFM_F16:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_half((uint32_t)tfm__little_endian(bytes + 2 * i, 2));
-        break;
-    case TFM_BF16:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 2 * i, 2) << 16);
-        break;
-    case TFM_I8:
-        for (i = 0; i < n; i++) out[i] = (float)(signed char)bytes[i];
-        break;
-    default:
-        for (i = 0; i < n; i++)
-            out[i] = tfm__float_from_bits((uint32_t)tfm__little_endian(bytes + 4 * i, 4));
+    for (i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)tfm__little_endian(bytes + width * i, width);
+        if (dtype == TFM_F16) out[i] = tfm__float_from_half(bits);
+        else if (dtype == TFM_I8) out[i] = (float)(signed char)bits;
+        else out[i] = tfm__float_from_bits(dtype == TFM_BF16 ? bits << 16 : bits);
     }
 }
 
@@ -5565,45 +5567,55 @@ static int tfm__json_size(tfm__json *j, int64_t *value) {
     return 1;
 }
 
-/* Checks one value of any kind, and steps over it. */
-static int tfm__json_skip(tfm__json *j, int depth) {
+/* Checks one value of any kind, and steps over it: how many members an object or elements a list
+   has, of others 0; -1 at a fault. */
+static int64_t tfm__json_value(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
     tfm__number number;
+    int64_t count = 0;
     char close;
     int i;
     tfm__json_space(j);
-    if (j->at >= j->end || depth > TFM__JSON_DEPTH) return 0;
-    if (*j->at == '"') return tfm__json_string(j, NULL);
-    if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9')) return tfm__json_number(j, &number);
+    if (j->at >= j->end || depth > TFM__JSON_DEPTH) return -1;
+    if (*j->at == '"') return tfm__json_string(j, NULL) - 1;
+    if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9')) return tfm__json_number(j, &number) - 1;
     for (i = 0; i < 3; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(j->end - j->at) >= n && memcmp(j->at, words[i], n) == 0) {
             j->at += n;
-            return 1;
+            return 0;
         }
     }
-    if (*j->at != '{' && *j->at != '[') return 0;
+    if (*j->at != '{' && *j->at != '[') return -1;
     close = *j->at == '{' ? '}' : ']';
     j->at++;
-    if (tfm__json_take(j, close)) return 1;
+    if (tfm__json_take(j, close)) return 0;
     do {
-        if (close == '}' && (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':'))) return 0;
-        if (!tfm__json_skip(j, depth + 1)) return 0;
+        if (close == '}' && (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':'))) return -1;
+        if (tfm__json_value(j, depth + 1) < 0) return -1;
+        count++;
     } while (tfm__json_take(j, ','));
-    return tfm__json_take(j, close);
+    return tfm__json_take(j, close) ? count : -1;
 }
 
-/* How many members the object at j has, every byte of it checked; -1 at a fault. */
-static int64_t tfm__json_members(tfm__json *j) {
-    int64_t n = 0;
-    if (!tfm__json_take(j, '{')) return -1;
+/* How many members the object at j has, or elements the list, every byte of it checked; open says
+   which it must be. -1 at a fault. */
+static int64_t tfm__json_count(tfm__json *j, char open) {
+    tfm__json_space(j);
+    return j->at < j->end && *j->at == open ? tfm__json_value(j, 0) : -1;
+}
+
+/* Of text that was checked: the key of the object's next member, past its colon. The object begins
+   at j, or the value before was read. 0: the object has ended. */
+static int tfm__json_member(tfm__json *j, char *key) {
+    if (!tfm__json_take(j, '{')) (void)tfm__json_take(j, ',');
     if (tfm__json_take(j, '}')) return 0;
-    do {
-        if (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':') || !tfm__json_skip(j, 1))
-            return -1;
-        n++;
-    } while (tfm__json_take(j, ','));
-    return tfm__json_take(j, '}') ? n : -1;
+    return tfm__json_string(j, key) && tfm__json_take(j, ':');
+}
+/* Whether the list has another element, which comes next then. */
+static int tfm__json_element(tfm__json *j) {
+    if (!tfm__json_take(j, '[')) (void)tfm__json_take(j, ',');
+    return !tfm__json_take(j, ']');
 }
 
 /* >>safetensors ===================================================================================
@@ -5660,16 +5672,13 @@ static tfm_status tfm__json_fault(const tfm__json *j, const char *what, const ch
                      (int64_t)(j->at - j->begin), what, *name ? " of " : "", name);
 }
 
-/* [ n, n, ... ] of at most most numbers; -1 at a fault. */
+/* [ n, n, ... ] of at most most numbers, known to be JSON; -1 where it is something else. */
 static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
-    int n = 0;
-    if (!tfm__json_take(j, '[')) return -1;
-    if (tfm__json_take(j, ']')) return 0;
-    do {
+    int n;
+    tfm__json_space(j);
+    if (*j->at != '[') return -1;
+    for (n = 0; tfm__json_element(j); n++)
         if (n == most || !tfm__json_size(j, &values[n])) return -1;
-        n++;
-    } while (tfm__json_take(j, ','));
-    (void)tfm__json_take(j, ']');
     return n;
 }
 
@@ -5679,34 +5688,27 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
                                   tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
     int have_dtype = 0, have_shape = 0, have_offsets = 0, i;
-    if (!tfm__json_take(j, '{'))
-        return tfm__json_fault(j, "the entry is not an object", e->name, err);
-    if (!tfm__json_take(j, '}')) {
-        do {
-            (void)tfm__json_string(j, spare);
-            (void)tfm__json_take(j, ':');
-            if (strcmp(spare, "dtype") == 0) {
-                if (have_dtype++ || !tfm__json_string(j, spare))
-                    return tfm__json_fault(j, "bad or duplicate dtype", e->name, err);
-                for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0; i++) {
-                }
-                if (i == TFM_DTYPE_COUNT)
-                    return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
-                                     e->name, spare);
-                e->dtype = (tfm_dtype)i;
-            } else if (strcmp(spare, "shape") == 0) {
-                e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
-                if (e->rank < 0)
-                    return tfm__json_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name,
-                                           err);
-            } else if (strcmp(spare, "data_offsets") == 0) {
-                if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
-                    return tfm__json_fault(j, "bad or duplicate data_offsets", e->name, err);
-            } else {
-                (void)tfm__json_skip(j, 2);
-            }
-        } while (tfm__json_take(j, ','));
-        (void)tfm__json_take(j, '}');
+    tfm__json_space(j);
+    if (*j->at != '{') return tfm__json_fault(j, "the entry is not an object", e->name, err);
+    while (tfm__json_member(j, spare)) {
+        if (strcmp(spare, "dtype") == 0) {
+            if (have_dtype++ || !tfm__json_string(j, spare))
+                return tfm__json_fault(j, "bad or duplicate dtype", e->name, err);
+            for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0;) i++;
+            if (i == TFM_DTYPE_COUNT)
+                return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
+                                 e->name, spare);
+            e->dtype = (tfm_dtype)i;
+        } else if (strcmp(spare, "shape") == 0) {
+            e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
+            if (e->rank < 0)
+                return tfm__json_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name, err);
+        } else if (strcmp(spare, "data_offsets") == 0) {
+            if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
+                return tfm__json_fault(j, "bad or duplicate data_offsets", e->name, err);
+        } else {
+            (void)tfm__json_value(j, 2);
+        }
     }
     if (!have_dtype || !have_shape || !have_offsets)
         return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name,
@@ -5714,7 +5716,8 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
                          : !have_shape ? "shape"
                                        : "data_offsets");
     /* the range lies in the data, and is as long as shape and dtype say */
-    e->begin = offsets[0], e->end = offsets[1];
+    e->begin = offsets[0];
+    e->end = offsets[1];
     if (e->begin > e->end || e->end > data_size)
         return tfm__fail(err, TFM_E_FORMAT,
                          "tensor '%s' lies at bytes %i to %i of a data section of %i bytes",
@@ -5741,23 +5744,18 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
                                      tfm_error *err) {
     tfm__json ahead = *j;
     void **sorted;
-    int64_t i, n = tfm__json_members(&ahead);
+    int64_t i, n = tfm__json_count(&ahead, '{');
     if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is not an object", "", err);
     TFM__TRY(TFM__NEW(&f->pool, 2 * n, &f->metadata, err));
+    TFM__TRY(TFM__NEW(&f->pool, n, &sorted, err));
     f->n_metadata = n;
-    (void)tfm__json_take(j, '{');
-    for (i = 0; i < n; i++) {
-        if (i) (void)tfm__json_take(j, ',');
-        (void)tfm__json_string(j, f->strings + *used);
+    for (i = 0; tfm__json_member(j, f->strings + *used); i++) {
         f->metadata[2 * i] = tfm__keep_string(f, used);
-        (void)tfm__json_take(j, ':');
         if (!tfm__json_string(j, f->strings + *used))
             return tfm__json_fault(j, "the value is not a string", f->metadata[2 * i], err);
         f->metadata[2 * i + 1] = tfm__keep_string(f, used);
+        sorted[i] = (void *)f->metadata[2 * i];
     }
-    (void)tfm__json_take(j, '}');
-    TFM__TRY(TFM__NEW(&f->pool, n, &sorted, err));
-    for (i = 0; i < n; i++) sorted[i] = (void *)f->metadata[2 * i];
     tfm__sort(sorted, n, tfm__compare_strings);
     for (i = 1; i < n; i++)
         if (strcmp((const char *)sorted[i - 1], (const char *)sorted[i]) == 0)
@@ -5770,14 +5768,15 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
 static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n,
                                    tfm_error *err) {
     tfm__json j, ahead;
-    int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n), i;
+    int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n);
     int have_metadata = 0;
     if (fault >= 0)
         return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
-    j.begin = j.at = text, j.end = text + n;
+    j.begin = j.at = text;
+    j.end = text + n;
     /* first pass: all of it is JSON, and has so many members */
     ahead = j;
-    members = tfm__json_members(&ahead);
+    members = tfm__json_count(&ahead, '{');
     if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
     tfm__json_space(&ahead);
     if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
@@ -5789,12 +5788,8 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     TFM__TRY(TFM__NEW(&f->pool, room, &f->by_name, err));
     TFM__TRY(TFM__NEW(&f->pool, n + 1, &f->strings, err));
     /* second pass: what the members say; that they are JSON is known */
-    (void)tfm__json_take(&j, '{');
-    for (i = 0; i < members; i++) {
+    while (tfm__json_member(&j, f->strings + used)) {
         tfm__entry *e = &f->entries[f->n_entries];
-        if (i) (void)tfm__json_take(&j, ',');
-        (void)tfm__json_string(&j, f->strings + used);
-        (void)tfm__json_take(&j, ':');
         if (strcmp(f->strings + used, "__metadata__") == 0) {
             if (have_metadata++) return tfm__json_fault(&j, "duplicate __metadata__", "", err);
             TFM__TRY(tfm__read_metadata(f, &j, &used, err));
@@ -5832,19 +5827,17 @@ static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
 /* Header length, header, entries; f->pool is ready, everything else is filled in here. */
 static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
                             tfm_error *err) {
-    uint64_t n = 0;
-    int i;
+    uint64_t n;
     if (size < 8)
         return tfm__fail(err, TFM_E_FORMAT,
-                         "%i bytes are not a safetensors file: its header length "
-                         "alone takes 8",
+                         "%i bytes are not a safetensors file: its header length alone takes 8",
                          size);
-    for (i = 7; i >= 0; i--) n = n << 8 | bytes[i];
+    n = tfm__little_endian(bytes, 8);
     /* the first 8 bytes of some other kind of file are usually a huge number */
     if (n > 100000000)
         return tfm__fail(err, TFM_E_FORMAT,
-                         "header length is over the format's limit of 100000000: "
-                         "no safetensors file?");
+                         "header length is over the format's limit of 100000000: no safetensors "
+                         "file?");
     if ((int64_t)n > size - 8)
         return tfm__fail(err, TFM_E_FORMAT, "header of %i bytes in a file of %i bytes", (int64_t)n,
                          size);
@@ -5970,24 +5963,12 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
 
 /* Bisects the names, then the offsets: to the outside an entry is its place in the data. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
-    int64_t low = 0, high = file->n_entries;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        const tfm__entry *e = (const tfm__entry *)file->by_name[middle];
-        int order = strcmp(e->name, name);
-        if (order == 0) { /* from the entry to its place in the order of the data */
-            int64_t a = 0, b = file->n_entries;
-            while (a < b) {
-                int64_t m = a + (b - a) / 2;
-                if (tfm__compare_offsets(file->by_offset[m], e) < 0) a = m + 1;
-                else b = m;
-            }
-            return a;
-        }
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
+    int64_t i, n = file->n_entries;
+    tfm__entry key;
+    key.name = name;
+    i = tfm__lower_bound(file->by_name, n, &key, tfm__compare_names);
+    if (i == n || tfm__compare_names(file->by_name[i], &key) != 0) return -1;
+    return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__compare_offsets);
 }
 
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
@@ -6135,29 +6116,18 @@ static int tfm__read_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* [id, id, ...], known to be JSON, into memory of the model. */
+/* [id, id, ...] into memory of the model. */
 static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config *c,
                                        tfm_error *err) {
     tfm__json ahead = *j;
-    int32_t *ids, id, n = 0;
-    if (!tfm__json_take(&ahead, '['))
-        return tfm__config_fault("suppressed", "is not a list", "", err);
-    if (!tfm__json_take(&ahead, ']')) {
-        do {
-            if (!tfm__read_int32(&ahead, &id))
-                return tfm__config_fault("suppressed", "is not a list of ids", "", err);
-            n++;
-        } while (tfm__json_take(&ahead, ','));
-    }
+    int64_t n = tfm__json_count(&ahead, '[');
+    int32_t *ids;
+    if (n < 0) return tfm__config_fault("suppressed", "is not a list", "", err);
     TFM__TRY(TFM__NEW(pool, n, &ids, err));
     c->suppressed = ids;
-    c->n_suppressed = n;
-    (void)tfm__json_take(j, '[');
-    for (id = 0; id < n; id++) {
-        (void)tfm__read_int32(j, &ids[id]);
-        (void)tfm__json_take(j, ',');
-    }
-    (void)tfm__json_take(j, ']');
+    for (; tfm__json_element(j); c->n_suppressed++)
+        if (!tfm__read_int32(j, &ids[c->n_suppressed]))
+            return tfm__config_fault("suppressed", "is not a list of ids", "", err);
     return TFM_OK;
 }
 
@@ -6170,17 +6140,14 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
     tfm__json ahead = *j;
     tfm_language *languages;
     char *codes;
-    int64_t n = tfm__json_members(&ahead);
+    int64_t n = tfm__json_count(&ahead, '{');
     int32_t i, k;
     if (n < 0) return tfm__config_fault("languages", "is not an object", "", err);
     if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", err);
     TFM__TRY(TFM__NEW(pool, n, &languages, err));
     TFM__TRY(TFM__NEW(pool, n * TFM__CODE, &codes, err)); /* n is at most TFM__LANGUAGES */
     c->languages = languages;
-    (void)tfm__json_take(j, '{');
-    for (i = 0; i < n; i++) {
-        (void)tfm__json_string(j, spare);
-        (void)tfm__json_take(j, ':');
+    for (i = 0; tfm__json_member(j, spare); i++) {
         if (!*spare || strlen(spare) >= TFM__CODE)
             return tfm__config_fault("languages", "has a code that is empty or over 31 bytes", "",
                                      err);
@@ -6190,10 +6157,8 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
         languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, spare);
         if (!tfm__read_int32(j, &languages[i].id))
             return tfm__config_fault("languages", "has no id for ", spare, err);
-        (void)tfm__json_take(j, ',');
     }
-    c->n_languages = (int32_t)n;
-    (void)tfm__json_take(j, '}');
+    c->n_languages = i;
     return TFM_OK;
 }
 
@@ -6289,18 +6254,16 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
     char *spare;
     int64_t n;
     int field;
-    j.begin = j.at = text, j.end = text + strlen(text);
+    j.begin = j.at = text;
+    j.end = text + strlen(text);
     ahead = j;
-    n = tfm__json_members(&ahead);
+    n = tfm__json_count(&ahead, '{');
     if (n >= 0) tfm__json_space(&ahead);
     if (n < 0 || ahead.at != ahead.end)
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
                          (int64_t)(ahead.at - ahead.begin));
     TFM__TRY(TFM__NEW(pool, j.end - j.begin + 1, &spare, err));
-    (void)tfm__json_take(&j, '{');
-    while (n--) {
-        (void)tfm__json_string(&j, spare);
-        (void)tfm__json_take(&j, ':');
+    while (tfm__json_member(&j, spare)) {
         for (field = 0; field < TFM__N_FIELDS && strcmp(spare, tfm__fields[field].name) != 0;)
             field++;
         if (field == TFM__N_FIELDS)
@@ -6310,7 +6273,6 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
         else if (field == tfm__field_languages)
             TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
         else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
-        (void)tfm__json_take(&j, ',');
     }
     return tfm__make_config(c, values, err);
 }
@@ -6632,14 +6594,12 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
 
 /* Whether some tensor's name begins so. */
 static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
-    int64_t low = 0, high = f->n_entries;
-    while (low < high) { /* the first name that is not before the prefix */
-        int64_t middle = low + (high - low) / 2;
-        if (strcmp(((const tfm__entry *)f->by_name[middle])->name, prefix) < 0) low = middle + 1;
-        else high = middle;
-    }
-    return low < f->n_entries &&
-           strncmp(((const tfm__entry *)f->by_name[low])->name, prefix, strlen(prefix)) == 0;
+    tfm__entry key;
+    int64_t i;
+    key.name = prefix;
+    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__compare_names);
+    return i < f->n_entries &&
+           strncmp(((const tfm__entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
 }
 
 /* Layers are counted by any of their tensors, so that one that is missing is reported by name. */

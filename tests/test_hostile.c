@@ -582,7 +582,7 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = "";
-        CHECK(!tfm__json_size(&j, &whole) && !tfm__json_skip(&j, 0), "nothing is not a number");
+        CHECK(!tfm__json_size(&j, &whole) && tfm__json_value(&j, 0) < 0, "nothing is not a number");
     }
     CHECK(number_of("-0.0", &value) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
