@@ -6195,56 +6195,55 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
     return TFM_OK;
 }
 
-static int32_t tfm__int_or(const tfm__value *v, int32_t otherwise) {
-    return v->seen ? v->integer : otherwise;
-}
-
-/* Values to fields, with the defaults that the manual states. */
+/* Values to fields, with the defaults that the manual states. What was not seen is 0, the first of
+   a choice; ids are -1. */
 static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error *err) {
-    const tfm__value *eps = &v[tfm__field_layer_norm_eps];
-    if (!v[tfm__field_n_heads].seen || v[tfm__field_n_heads].integer < 1)
+#define TFM__INT(field) v[tfm__field_##field].integer
+#define TFM__NUMBER(field, otherwise)                                                              \
+    (v[tfm__field_##field].seen ? v[tfm__field_##field].number : (otherwise))
+    c->n_heads = TFM__INT(n_heads);
+    if (c->n_heads < 1)
         return tfm__config_fault("n_heads", v[tfm__field_n_heads].seen ? "is 0" : "is missing", "",
                                  err);
-    c->n_heads = v[tfm__field_n_heads].integer;
-    c->norm = (tfm_norm_order)v[tfm__field_norm].integer;
-    c->layer_norm = (tfm_norm_kind)v[tfm__field_layer_norm].integer;
-    /* a choice that was not seen is index 0, the default */
-    c->layer_norm_eps = c->layer_norm == TFM_NORM_DEVIATION ? 1e-6 : 1e-5;
-    if (eps->seen) c->layer_norm_eps = eps->number;
+    c->norm = (tfm_norm_order)TFM__INT(norm);
+    c->layer_norm = (tfm_norm_kind)TFM__INT(layer_norm);
+    c->layer_norm_eps =
+        TFM__NUMBER(layer_norm_eps, c->layer_norm == TFM_NORM_DEVIATION ? 1e-6 : 1e-5);
     if (!(c->layer_norm_eps > 0))
         return tfm__config_fault("layer_norm_eps", "must be more than 0", "", err);
-    c->activation = (tfm_activation)v[tfm__field_activation].integer;
-    c->positions = (tfm_position_kind)v[tfm__field_positions].integer;
-    c->position_offset = v[tfm__field_position_offset].integer;
-    c->position_base = v[tfm__field_position_base].seen ? v[tfm__field_position_base].number
-                                                        : 10000;
+    c->activation = (tfm_activation)TFM__INT(activation);
+    c->positions = (tfm_position_kind)TFM__INT(positions);
+    c->position_offset = TFM__INT(position_offset);
+    c->position_base = TFM__NUMBER(position_base, 10000);
     if (!(c->position_base > 0))
         return tfm__config_fault("position_base", "must be more than 0", "", err);
-    c->position_divisor_half = v[tfm__field_position_divisor].integer;
-    c->position_double = v[tfm__field_position_precision].integer;
-    c->pad_position_zero = v[tfm__field_pad_position].integer;
+    c->position_divisor_half = TFM__INT(position_divisor);
+    c->position_double = TFM__INT(position_precision);
+    c->pad_position_zero = TFM__INT(pad_position);
     c->attention_scale = v[tfm__field_attention_scale].number;
     if (v[tfm__field_attention_scale].seen && c->attention_scale == 0)
         return tfm__config_fault("attention_scale", "is 0", "", err);
-    c->src_pad = tfm__int_or(&v[tfm__field_src_pad], -1);
-    c->tgt_pad = tfm__int_or(&v[tfm__field_tgt_pad], -1);
-    c->src_unk = tfm__int_or(&v[tfm__field_src_unk], -1);
-    c->tgt_unk = tfm__int_or(&v[tfm__field_tgt_unk], -1);
-    c->src_start = tfm__int_or(&v[tfm__field_src_start], -1);
-    c->src_end = tfm__int_or(&v[tfm__field_src_end], -1);
-    c->start = tfm__int_or(&v[tfm__field_start], -1);
-    c->end = tfm__int_or(&v[tfm__field_end], -1);
-    c->forced = tfm__int_or(&v[tfm__field_forced], -1);
-    c->start_embedding_zero = v[tfm__field_start_embedding].integer;
-    c->src_language = (tfm_language_use)v[tfm__field_src_language].integer;
-    c->tgt_language_forced = v[tfm__field_tgt_language].integer;
+    c->src_pad = TFM__INT(src_pad);
+    c->tgt_pad = TFM__INT(tgt_pad);
+    c->src_unk = TFM__INT(src_unk);
+    c->tgt_unk = TFM__INT(tgt_unk);
+    c->src_start = TFM__INT(src_start);
+    c->src_end = TFM__INT(src_end);
+    c->start = TFM__INT(start);
+    c->end = TFM__INT(end);
+    c->forced = TFM__INT(forced);
+    c->start_embedding_zero = TFM__INT(start_embedding);
+    c->src_language = (tfm_language_use)TFM__INT(src_language);
+    c->tgt_language_forced = TFM__INT(tgt_language);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return tfm__config_fault("languages", "is missing", "", err);
-    c->src_text = (tfm_text_kind)v[tfm__field_src_text].integer;
+    c->src_text = (tfm_text_kind)TFM__INT(src_text);
     if (c->src_text == TFM_TEXT_PIECES)
         return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
-    c->tgt_text = (tfm_text_kind)v[tfm__field_tgt_text].integer;
+    c->tgt_text = (tfm_text_kind)TFM__INT(tgt_text);
     return TFM_OK;
+#undef TFM__INT
+#undef TFM__NUMBER
 }
 
 /* Reads the JSON text into c and values. */
@@ -6263,6 +6262,8 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
                          (int64_t)(ahead.at - ahead.begin));
     TFM__TRY(TFM__NEW(pool, j.end - j.begin + 1, &spare, err));
+    for (field = tfm__field_src_pad; field <= tfm__field_forced; field++)
+        values[field].integer = -1; /* ids that are absent */
     while (tfm__json_member(&j, spare)) {
         for (field = 0; field < TFM__N_FIELDS && strcmp(spare, tfm__fields[field].name) != 0;)
             field++;
@@ -6305,9 +6306,8 @@ typedef struct tfm__side {
     int32_t pad;      /* the config's id, -1: none */
     const tfm__matrix *embedding;
     tfm_tensor positions;  /* learned ones */
-    tfm_norm_weights norm; /* after the embedding */
-    int has_norm;
-    int zero_start; /* position 0 has no embedding */
+    tfm_norm_weights norm; /* after the embedding; without data: none */
+    int zero_start;        /* position 0 has no embedding */
     /* text: the config's ids, -1: none */
     tfm_text_kind text;
     int32_t unk, start, end;
@@ -6318,12 +6318,11 @@ typedef struct tfm__side {
     int32_t *pieces;            /* target: [V], the piece of an id, or TFM__ID_ */
 } tfm__side;
 
-/* Layers, and the norm after the last. */
+/* Layers, and the norm after the last, if it has data. */
 typedef struct tfm__stack {
     tfm__layer **layers; /* [n] */
     int32_t n;
     tfm_norm_weights norm;
-    int has_norm;
 } tfm__stack;
 
 /* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
@@ -6373,14 +6372,17 @@ static int64_t tfm__claim(tfm__loader *l, const char *name) {
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
-/* A tensor by name as the file has it, of dims [d0, d1] (rank 2) or [d0] (rank 1); -1 takes any
-   size. A missing one is an error if TFM__REQUIRED, else its data is NULL. */
-static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int flags, int rank,
-                                   int64_t d0, int64_t d1, tfm_tensor *out) {
-    int64_t i = tfm__claim(l, name), wanted[2];
-    int int8_too = flags & TFM__INT8_TOO;
+/* The tensor of that name, its parts put together, as the file has it: of dims [d0, d1], or [d0]
+   where d1 is 0; -1 takes any size. A missing one is an error if TFM__REQUIRED, else its data is
+   NULL. */
+static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const char *suffix,
+                                   int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
+    char name[TFM__NAME];
+    int64_t i, wanted[2] = {d0, d1};
+    int int8_too = flags & TFM__INT8_TOO, rank = d1 ? 2 : 1, r;
     tfm_tensor t, expected;
-    int r;
+    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
+    i = tfm__claim(l, name);
     memset(out, 0, sizeof *out);
     if (i < 0 && !(flags & TFM__REQUIRED)) return TFM_OK;
     if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
@@ -6392,7 +6394,6 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *name, int flags, 
     if (t.rank != rank)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
                          (int64_t)rank);
-    wanted[0] = d0, wanted[1] = d1;
     expected = t;
     for (r = 0; r < rank; r++) {
         if (wanted[r] >= 0) expected.dims[r] = wanted[r];
@@ -6418,7 +6419,10 @@ static tfm_status tfm__want_floats(tfm__loader *l, const tfm_tensor *t, int64_t 
     memcpy(to, &from, sizeof from);
     if (tfm__are_floats(from, t->dtype)) return TFM_OK;
     TFM__TRY(TFM__NEW(l->temporary, 1, &wanted, l->err));
-    wanted->from = from, wanted->dtype = t->dtype, wanted->n = n, wanted->to = to;
+    wanted->from = from;
+    wanted->dtype = t->dtype;
+    wanted->n = n;
+    wanted->to = to;
     wanted->next = l->wanted;
     l->wanted = wanted;
     return TFM_OK;
@@ -6436,15 +6440,15 @@ static tfm_status tfm__copy_floats(tfm__loader *l) {
     return TFM_OK;
 }
 
-/* A tensor of floats by name, as tfm__find_weight: of a norm, or positions. */
-static tfm_status tfm__load_tensor(tfm__loader *l, const char *name, int flags, int rank,
-                                   int64_t d0, int64_t d1, tfm_tensor *out) {
+/* A tensor of floats, found as by tfm__find_weight: of a norm, or positions. */
+static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const char *suffix,
+                                   int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
-    TFM__TRY(tfm__find_weight(l, name, flags, rank, d0, d1, &t));
+    TFM__TRY(tfm__find_weight(l, prefix, suffix, flags, d0, d1, &t));
     *out = t;
     out->dtype = TFM_F32;
     if (!t.data) return TFM_OK;
-    return tfm__want_floats(l, &t, 0, t.dims[0] * (rank == 2 ? t.dims[1] : 1), &out->data);
+    return tfm__want_floats(l, &t, 0, t.dims[0] * t.strides[0], &out->data);
 }
 
 /* A matrix as the file has it, in rows. */
@@ -6453,18 +6457,20 @@ typedef struct tfm__found {
     tfm_tensor scales; /* of int8 */
 } tfm__found;
 
-static tfm_status tfm__find_matrix(tfm__loader *l, const char *name, int flags, int64_t rows,
-                                   int64_t columns, tfm__found *found) {
+static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const char *suffix,
+                                   int flags, int64_t rows, int64_t columns, tfm__found *found) {
     char scales[TFM__NAME];
     tfm_tensor t;
     memset(found, 0, sizeof *found);
-    TFM__TRY(tfm__find_weight(l, name, flags | TFM__INT8_TOO, 2, rows, columns, &t));
+    TFM__TRY(tfm__find_weight(l, prefix, suffix, flags | TFM__INT8_TOO, rows, columns, &t));
     if (!t.data) return TFM_OK;
-    found->w.dtype = t.dtype, found->w.data = (unsigned char *)t.data;
-    found->w.rows = t.dims[0], found->w.columns = t.dims[1];
+    found->w.dtype = t.dtype;
+    found->w.data = (unsigned char *)t.data;
+    found->w.rows = t.dims[0];
+    found->w.columns = t.dims[1];
     if (t.dtype != TFM_I8) return TFM_OK;
-    tfm__format(scales, sizeof scales, "%s_scale", name);
-    return tfm__find_weight(l, scales, TFM__REQUIRED, 1, t.dims[0], 0, &found->scales);
+    tfm__format(scales, sizeof scales, "%s_scale", suffix);
+    return tfm__find_weight(l, prefix, scales, TFM__REQUIRED, t.dims[0], 0, &found->scales);
 }
 
 /* Rows begin .. begin + n of what was found. */
@@ -6487,38 +6493,38 @@ static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const
     return bias->data ? tfm__want_floats(l, bias, begin, n, &linear->bias) : TFM_OK;
 }
 
-/* prefix.weight [out, in], prefix.bias [out]; out -1 takes any. */
-static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, int flags, int64_t out,
-                                   int64_t in, tfm__linear *w) {
+/* NAME.weight [out, in], NAME.bias [out], NAME being prefix and suffix; out -1 takes any. */
+static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const char *suffix,
+                                   int flags, int64_t out, int64_t in, tfm__linear *w) {
     char name[TFM__NAME];
     tfm__found found;
     tfm_tensor bias;
-    tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, flags, out, in, &found));
+    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
+    TFM__TRY(tfm__find_matrix(l, name, ".weight", flags, out, in, &found));
     /* a bias without its weight stays unclaimed, and is reported as unknown */
     if (!found.w.data) return TFM_OK;
-    tfm__format(name, sizeof name, "%s.bias", prefix);
-    TFM__TRY(tfm__find_weight(l, name, 0, 1, found.w.rows, 0, &bias));
+    TFM__TRY(tfm__find_weight(l, name, ".bias", 0, found.w.rows, 0, &bias));
     return tfm__use_matrix(l, &found, &bias, 0, found.w.rows, w);
 }
 
-/* prefix.weight and prefix.bias, each of which may be absent. */
-static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, tfm_norm_weights *w) {
+/* NAME.weight and NAME.bias, each of which may be absent. */
+static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char *suffix,
+                                 tfm_norm_weights *w) {
     const tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     w->kind = c->layer_norm;
     w->eps = c->layer_norm_eps;
-    tfm__format(name, sizeof name, "%s.weight", prefix);
-    TFM__TRY(tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->weight));
-    tfm__format(name, sizeof name, "%s.bias", prefix);
-    return tfm__load_tensor(l, name, 0, 1, c->d_model, 0, &w->bias);
+    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
+    TFM__TRY(tfm__load_tensor(l, name, ".weight", 0, c->d_model, 0, &w->weight));
+    return tfm__load_tensor(l, name, ".bias", 0, c->d_model, 0, &w->bias);
 }
 
 /* Where a norm may be missing as a whole, either of its tensors says that it is there. */
 static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* prefix.in_proj_weight or prefix.{q,k,v}_proj.weight, and prefix.out_proj. */
-static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__projections *a) {
+/* NAME.in_proj_weight or NAME.{q,k,v}_proj.weight, and NAME.out_proj. */
+static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
+                                      tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__found all;
@@ -6526,11 +6532,10 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__p
     int64_t D = c->d_model, HK, HW;
     a->n_heads = c->n_heads;
     a->scale = c->attention_scale;
-    tfm__format(name, sizeof name, "%s.out_proj", prefix);
-    TFM__TRY(tfm__load_linear(l, name, 0, D, -1, &a->out));
+    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
+    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, D, -1, &a->out));
     a->has_out = a->out.w.data != NULL;
-    tfm__format(name, sizeof name, "%s.in_proj_weight", prefix);
-    TFM__TRY(tfm__find_matrix(l, name, 0, -1, D, &all));
+    TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
     if (all.w.data) {
         /* query, key and value below each other; the output projection's input says how many rows
            are values, which matters where values have a width of their own */
@@ -6539,57 +6544,51 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, tfm__p
         HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s' is [%i, %i]: its rows are not query, key and %i of value",
+                             "tensor '%s.in_proj_weight' is [%i, %i]: its rows are not query, key "
+                             "and %i of value",
                              name, rows, all.w.columns, HW);
-        tfm__format(name, sizeof name, "%s.in_proj_bias", prefix);
-        TFM__TRY(tfm__find_weight(l, name, 0, 1, rows, 0, &bias));
+        TFM__TRY(tfm__find_weight(l, name, ".in_proj_bias", 0, rows, 0, &bias));
         TFM__TRY(tfm__use_matrix(l, &all, &bias, 0, HK, &a->query));
         TFM__TRY(tfm__use_matrix(l, &all, &bias, HK, HK, &a->key));
         TFM__TRY(tfm__use_matrix(l, &all, &bias, 2 * HK, HW, &a->value));
     } else {
-        tfm__format(name, sizeof name, "%s.q_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, -1, D, &a->query));
+        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, -1, D, &a->query));
         HK = a->query.w.rows;
-        tfm__format(name, sizeof name, "%s.k_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, HK, D, &a->key));
-        tfm__format(name, sizeof name, "%s.v_proj", prefix);
-        TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, a->has_out ? a->out.w.columns : -1, D,
-                                  &a->value));
+        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, HK, D, &a->key));
+        HW = a->has_out ? a->out.w.columns : -1;
+        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, D, &a->value));
         HW = a->value.w.rows;
     }
     /* without an output projection the contexts are added to the stream as they are */
     if (!a->has_out && HW != D)
         return tfm__fail(
             l->err, TFM_E_TENSOR,
-            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", prefix,
-            HW, D);
+            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", name, HW,
+            D);
     if (HK % c->n_heads || HW % c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, which do not divide into %i heads",
-                         prefix, HK, HW, (int64_t)c->n_heads);
+                         name, HK, HW, (int64_t)c->n_heads);
     if (!c->d_key) { /* the first attention says how wide heads are */
         c->d_key = (int32_t)(HK / c->n_heads);
         c->d_value = (int32_t)(HW / c->n_heads);
     }
     if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i",
-                         prefix, HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key,
-                         (int64_t)c->d_value);
-    a->K = c->d_key, a->W = c->d_value;
+                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i", name,
+                         HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key, (int64_t)c->d_value);
+    a->K = c->d_key;
+    a->W = c->d_value;
     return TFM_OK;
 }
 
 /* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
 static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
-    const tfm_config *c = &l->model->config;
-    char name[TFM__NAME];
-    w->activation = c->activation;
-    tfm__format(name, sizeof name, "%s.linear1", prefix);
-    TFM__TRY(tfm__load_linear(l, name, TFM__REQUIRED, *d_ff ? *d_ff : -1, c->d_model, &w->linear1));
+    int64_t D = l->model->config.d_model, F = *d_ff ? *d_ff : -1;
+    w->activation = l->model->config.activation;
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, F, D, &w->linear1));
     *d_ff = (int32_t)w->linear1.w.rows;
-    tfm__format(name, sizeof name, "%s.linear2", prefix);
-    return tfm__load_linear(l, name, TFM__REQUIRED, c->d_model, *d_ff, &w->linear2);
+    return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, D, *d_ff, &w->linear2);
 }
 
 /* Whether some tensor's name begins so. */
@@ -6616,20 +6615,14 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
    cross-attention of decoders. *d_ff as in tfm__load_ffn. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__layer *layer) {
-    char name[TFM__NAME];
     layer->order = l->model->config.norm;
-    tfm__format(name, sizeof name, "%s.self_attn", prefix);
-    TFM__TRY(tfm__load_attention(l, name, &layer->self));
+    TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &layer->self));
     TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
-    tfm__format(name, sizeof name, "%s.norm1", prefix);
-    TFM__TRY(tfm__load_norm(l, name, &layer->self_norm));
-    tfm__format(name, sizeof name, "%s.norm2", prefix);
-    TFM__TRY(tfm__load_norm(l, name, has_cross ? &layer->cross_norm : &layer->ffn_norm));
-    if (!has_cross) return TFM_OK;
-    tfm__format(name, sizeof name, "%s.multihead_attn", prefix);
-    TFM__TRY(tfm__load_attention(l, name, &layer->cross));
-    tfm__format(name, sizeof name, "%s.norm3", prefix);
-    return tfm__load_norm(l, name, &layer->ffn_norm);
+    TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->self_norm));
+    if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->ffn_norm);
+    TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->cross_norm));
+    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &layer->cross));
+    return tfm__load_norm(l, prefix, ".norm3", &layer->ffn_norm);
 }
 
 /* "encoder" or "decoder": its layers and the norm after the last. Memory is taken for one layer at a
@@ -6652,17 +6645,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
         tfm__format(prefix, sizeof prefix, "%s.layers.%i", name, (int64_t)i);
         TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, layer));
     }
-    tfm__format(prefix, sizeof prefix, "%s.norm", name);
-    TFM__TRY(tfm__load_norm(l, prefix, &stack->norm));
-    stack->has_norm = tfm__has_norm(&stack->norm);
-    return TFM_OK;
-}
-
-static tfm_status tfm__load_stacks(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
-    return tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder);
+    return tfm__load_norm(l, name, ".norm", &stack->norm);
 }
 
 /* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
@@ -6673,17 +6656,17 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm__found source, target;
     tfm_tensor bias;
     int shared, tied = tfm_safetensors_find(l->file, "generator.weight") < 0;
-    TFM__TRY(tfm__find_matrix(l, "src_embedding.weight", TFM__REQUIRED, -1, -1, &source));
+    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", TFM__REQUIRED, -1, -1, &source));
     c->d_model = (int32_t)source.w.columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding.weight", 0, -1, c->d_model, &target));
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding", ".weight", 0, -1, c->d_model, &target));
     shared = !target.w.data; /* by both sides */
     if (shared) target = source;
     c->src_vocab_size = (int32_t)source.w.rows;
     c->tgt_vocab_size = (int32_t)target.w.rows;
     if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(tfm__load_tensor(l, "src_positions.weight", TFM__REQUIRED, 2, -1, c->d_model,
+        TFM__TRY(tfm__load_tensor(l, "src_positions", ".weight", TFM__REQUIRED, -1, c->d_model,
                                   &m->source.positions));
-        TFM__TRY(tfm__load_tensor(l, "tgt_positions.weight", 0, 2, -1, c->d_model,
+        TFM__TRY(tfm__load_tensor(l, "tgt_positions", ".weight", 0, -1, c->d_model,
                                   &m->target.positions));
         c->max_positions = (int32_t)m->source.positions.dims[0];
         if (m->target.positions.data)
@@ -6695,17 +6678,15 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
                              "position_offset is %i",
                              &m->source.positions, (int64_t)c->position_offset);
     }
-    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", &m->source.norm));
-    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", &m->target.norm));
+    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
+    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
-    m->source.has_norm = tfm__has_norm(&m->source.norm);
-    m->target.has_norm = tfm__has_norm(&m->target.norm);
     /* a tied generator's matrix is packed, and embeddings are looked up in it */
     if (tied) {
-        TFM__TRY(tfm__find_weight(l, "generator.bias", 0, 1, c->tgt_vocab_size, 0, &bias));
+        TFM__TRY(tfm__find_weight(l, "generator", ".bias", 0, c->tgt_vocab_size, 0, &bias));
         TFM__TRY(tfm__use_matrix(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
     } else {
-        TFM__TRY(tfm__load_linear(l, "generator", TFM__REQUIRED, c->tgt_vocab_size, c->d_model,
+        TFM__TRY(tfm__load_linear(l, "generator", "", TFM__REQUIRED, c->tgt_vocab_size, c->d_model,
                                   &m->generator));
         TFM__TRY(tfm__use_rows(l, &target, 0, c->tgt_vocab_size, &m->embeddings[1]));
     }
@@ -6720,20 +6701,19 @@ static tfm_status tfm__load_text(tfm__loader *l);
 /* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
 static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     const tfm_config *c = &l->model->config;
-    struct {
+    const struct {
         int field;
         int32_t actual;
-    } sizes[8];
+    } sizes[] = {{tfm__field_d_model, c->d_model},
+                 {tfm__field_d_ff, c->d_ff},
+                 {tfm__field_d_key, c->d_key},
+                 {tfm__field_d_value, c->d_value},
+                 {tfm__field_n_encoder_layers, c->n_encoder_layers},
+                 {tfm__field_n_decoder_layers, c->n_decoder_layers},
+                 {tfm__field_src_vocab_size, c->src_vocab_size},
+                 {tfm__field_tgt_vocab_size, c->tgt_vocab_size}};
     int i;
     int32_t s;
-    sizes[0].field = tfm__field_d_model, sizes[0].actual = c->d_model;
-    sizes[1].field = tfm__field_d_ff, sizes[1].actual = c->d_ff;
-    sizes[2].field = tfm__field_d_key, sizes[2].actual = c->d_key;
-    sizes[3].field = tfm__field_d_value, sizes[3].actual = c->d_value;
-    sizes[4].field = tfm__field_n_encoder_layers, sizes[4].actual = c->n_encoder_layers;
-    sizes[5].field = tfm__field_n_decoder_layers, sizes[5].actual = c->n_decoder_layers;
-    sizes[6].field = tfm__field_src_vocab_size, sizes[6].actual = c->src_vocab_size;
-    sizes[7].field = tfm__field_tgt_vocab_size, sizes[7].actual = c->tgt_vocab_size;
     for (i = 0; i < 8; i++)
         if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
             return tfm__fail(l->err, TFM_E_CONFIG,
@@ -6808,7 +6788,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
-    TFM__TRY(tfm__load_stacks(l));
+    TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
+    TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: 'layer_norm' is deviation, which "
@@ -7088,47 +7069,80 @@ static int64_t tfm__group_rows(const tfm_session *s) {
     return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
 }
 
-/* What the search keeps. */
-static tfm_status tfm__layout_search(tfm_session *s, int attention, tfm_arena *arena,
+/* Sizes of a session's arrays; of what it does without they are 0. sources: positions of a batch;
+   steps, heads: rows of kept attention, and of one step's */
+/* clang-format off */
+enum {
+    tfm__n_one, tfm__n_batch, tfm__n_beam, tfm__n_rows, tfm__n_source, tfm__n_sources,
+    tfm__n_target, tfm__n_history, tfm__n_group, tfm__n_waves, tfm__n_model, tfm__n_vocabulary,
+    tfm__n_candidates, tfm__n_steps, tfm__n_heads, tfm__n_shortlist, tfm__n_listed, tfm__n_biases,
+    tfm__n_sizes
+};
+
+/* The arrays that are rows * columns of something; a cache is none. */
+#define TFM__ARRAY(field, rows, columns)                                                           \
+    {offsetof(tfm_session, field), sizeof *((tfm_session *)0)->field, tfm__n_##rows,               \
+     tfm__n_##columns}
+static const struct {
+    size_t at, size;
+    int rows, columns;
+} tfm__arrays[] = {
+    TFM__ARRAY(positions, waves, model), TFM__ARRAY(memory, sources, model),
+    TFM__ARRAY(x, group, model), TFM__ARRAY(logits, rows, vocabulary),
+    TFM__ARRAY(order, batch, one), TFM__ARRAY(group_lengths, batch, one),
+    TFM__ARRAY(group_ids, group, one), TFM__ARRAY(group_pads, group, one),
+    TFM__ARRAY(src.ids, batch, source), TFM__ARRAY(src.lengths, batch, one),
+    TFM__ARRAY(src.pads, batch, source), TFM__ARRAY(tgt.ids, batch, target),
+    TFM__ARRAY(tgt.lengths, batch, one), TFM__ARRAY(tgt.pads, batch, target),
+    TFM__ARRAY(running, batch, one), TFM__ARRAY(slots, batch, one),
+    TFM__ARRAY(sentences, batch, one), TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
+    TFM__ARRAY(next, beam, one), TFM__ARRAY(tokens, target, rows),
+    TFM__ARRAY(back_pointers, target, rows), TFM__ARRAY(step_rows, rows, one),
+    TFM__ARRAY(step_sentences, rows, one), TFM__ARRAY(step_ids, rows, one),
+    TFM__ARRAY(ancestry, rows, target), TFM__ARRAY(history, history, one),
+    TFM__ARRAY(candidates.pool, candidates, one), TFM__ARRAY(candidates.items, candidates, one),
+    TFM__ARRAY(marks, vocabulary, one), TFM__ARRAY(marked, vocabulary, one),
+    TFM__ARRAY(attention, steps, source), TFM__ARRAY(step_attention, heads, source),
+    TFM__ARRAY(out_ids, rows, target), TFM__ARRAY(shortlist.ids, shortlist, one),
+    TFM__ARRAY(shortlist.listed, listed, one), TFM__ARRAY(shortlist.bias, biases, one),
+    TFM__ARRAY(shortlist.logits, rows, shortlist), TFM__ARRAY(text_ids, batch, source),
+    TFM__ARRAY(text_lengths, batch, one)
+};
+/* clang-format on */
+#undef TFM__ARRAY
+
+static tfm_status tfm__layout_arrays(tfm_session *s, int attention, tfm_arena *arena,
                                      tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int64_t B = s->max_batch, M = s->max_rows, T = s->max_target, V = c->tgt_vocab_size;
-    int64_t most = tfm__max(2 * (int64_t)s->max_beam, V);
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->running, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->slots, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->sentences, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->live, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->kept, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_beam, 1, &s->next, err));
-    TFM__TRY(TFM__TAKE(arena, T, M, &s->tokens, err));
-    TFM__TRY(TFM__TAKE(arena, T, M, &s->back_pointers, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_rows, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_sentences, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step_ids, err));
-    TFM__TRY(TFM__TAKE(arena, M, T, &s->ancestry, err));
-    TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->history, err));
-    TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.pool, err));
-    TFM__TRY(TFM__TAKE(arena, most, 1, &s->candidates.items, err));
-    TFM__TRY(TFM__TAKE(arena, V, 1, &s->marks, err));
-    TFM__TRY(TFM__TAKE(arena, V, 1, &s->marked, err));
-    if (attention) {
-        TFM__TRY(TFM__TAKE(arena, T * M, s->max_source, &s->attention, err));
-        TFM__TRY(TFM__TAKE(arena, M * c->n_heads, s->max_source, &s->step_attention, err));
+    int64_t B = s->max_batch, T = s->max_target, V = c->tgt_vocab_size, n[tfm__n_sizes];
+    int64_t rows = attention ? s->max_rows : 0;
+    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+    size_t i;
+    n[tfm__n_one] = 1;
+    n[tfm__n_batch] = B;
+    n[tfm__n_beam] = s->max_beam;
+    n[tfm__n_rows] = s->max_rows;
+    n[tfm__n_source] = s->max_source;
+    n[tfm__n_sources] = B * s->max_source;
+    n[tfm__n_target] = T;
+    n[tfm__n_history] = T + 1;
+    n[tfm__n_group] = tfm__group_rows(s);
+    n[tfm__n_waves] = sinusoids ? tfm__max(s->max_source, T) : 0;
+    n[tfm__n_model] = c->d_model;
+    n[tfm__n_vocabulary] = V;
+    n[tfm__n_candidates] = tfm__max(2 * (int64_t)s->max_beam, V);
+    n[tfm__n_steps] = T * rows;
+    n[tfm__n_heads] = rows * c->n_heads;
+    n[tfm__n_shortlist] = s->shortlist.most;
+    n[tfm__n_listed] = s->shortlist.most ? V : 0;
+    n[tfm__n_biases] = s->model->generator.bias ? s->shortlist.most : 0;
+    for (i = 0; i < sizeof tfm__arrays / sizeof *tfm__arrays; i++) {
+        int64_t columns = n[tfm__arrays[i].columns];
+        if (!n[tfm__arrays[i].rows] || !columns) continue;
+        TFM__TRY(tfm__take(arena, n[tfm__arrays[i].rows], columns, tfm__arrays[i].size,
+                           (char *)s + tfm__arrays[i].at, err));
     }
-    return TFM__TAKE(arena, M, T, &s->out_ids, err);
-}
-
-static tfm_status tfm__layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    const tfm__linear *generator = &s->model->generator;
-    tfm__shortlist *l = &s->shortlist;
-    int64_t n = l->most;
-    if (!n) return TFM_OK;
-    TFM__TRY(TFM__TAKE(arena, n, 1, &l->ids, err));
-    TFM__TRY(TFM__TAKE(arena, s->model->config.tgt_vocab_size, 1, &l->listed, err));
-    TFM__TRY(tfm__take_rows(arena, &generator->w, n, &l->linear.w, err));
-    if (generator->bias) TFM__TRY(TFM__TAKE(arena, n, 1, &l->bias, err));
-    l->linear.bias = l->bias;
-    return TFM__TAKE(arena, s->max_rows, n, &l->logits, err);
+    return TFM_OK;
 }
 
 /* What the text calls need: >>text. */
@@ -7138,38 +7152,21 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
-    const tfm_config *c = &m->config;
-    int64_t B = s->max_batch, D = c->d_model, rows = tfm__group_rows(s);
-    int64_t longest = tfm__max(s->max_source, s->max_target);
-    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+    tfm__shortlist *l = &s->shortlist;
     tfm__sizes z;
     int32_t i;
     memset(&z, 0, sizeof z);
     for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, m->encoder.layers[i]);
     for (i = 0; i < m->decoder.n; i++) tfm__grow_sizes(&z, m->decoder.layers[i]);
-    z.M = rows, z.D = D,
-    z.scores = tfm__max(longest, tfm__tile_scratch(s->max_source, z.K, z.W)) * s->team.n,
-    z.key_rows = rows;
+    z.M = z.key_rows = tfm__group_rows(s);
+    z.D = m->config.d_model;
+    z.scores = s->team.n * tfm__max(tfm__max(s->max_source, s->max_target),
+                                    tfm__tile_scratch(s->max_source, z.K, z.W));
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
-    if (sinusoids) TFM__TRY(TFM__TAKE(arena, longest, D, &s->positions, err));
-    TFM__TRY(TFM__TAKE(arena, B * s->max_source, D, &s->memory, err));
-    TFM__TRY(TFM__TAKE(arena, rows, D, &s->x, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_rows, c->tgt_vocab_size, &s->logits, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->order, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->group_lengths, err));
-    TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_ids, err));
-    TFM__TRY(TFM__TAKE(arena, rows, 1, &s->group_pads, err));
-    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->src.ids, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->src.lengths, err));
-    TFM__TRY(TFM__TAKE(arena, B * s->max_source, 1, &s->src.pads, err));
-    TFM__TRY(TFM__TAKE(arena, B, s->max_target, &s->tgt.ids, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt.lengths, err));
-    TFM__TRY(TFM__TAKE(arena, B * s->max_target, 1, &s->tgt.pads, err));
-    TFM__TRY(tfm__layout_search(s, attention, arena, err));
-    TFM__TRY(tfm__layout_shortlist(s, arena, err));
-    TFM__TRY(TFM__TAKE(arena, B, s->max_source, &s->text_ids, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->text_lengths, err));
+    TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
+    if (l->most) TFM__TRY(tfm__take_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
+    l->linear.bias = l->bias;
     return tfm__layout_text(s, arena, err);
 }
 
@@ -7296,13 +7293,69 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     session->allocator.release(session->allocator.user, session->allocation);
 }
 
+/* How many ids a row of a batch has. */
+static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
+    return batch->lengths ? batch->lengths[row] : batch->width;
+}
+
+/* That n ids can be read. */
+static tfm_status tfm__check_list(const int32_t *ids, int32_t n, const char *name, tfm_error *err) {
+    if (n >= 0 && (ids || !n)) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL", name,
+                     (int64_t)n);
+}
+
+/* Ids of an option: each in the vocabulary. row -1: a plain list. */
+static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
+                                 int32_t row, tfm_error *err) {
+    int32_t i;
+    TFM__TRY(tfm__check_list(ids, n, name, err));
+    for (i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < vocab) continue;
+        if (row >= 0)
+            return tfm__fail(err, TFM_E_TOKEN,
+                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
+                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
+        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
+                         (int64_t)ids[i], (int64_t)vocab);
+    }
+    return TFM_OK;
+}
+
+/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
+static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
+                                     int32_t least, int32_t vocab, tfm_error *err) {
+    int32_t r;
+    if (batch->width < 0 || batch->rows < 0)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
+                         (int64_t)batch->width);
+    if (rows >= 0 && batch->rows != rows)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
+                         (int64_t)batch->rows, (int64_t)rows);
+    for (r = 0; r < batch->rows; r++) {
+        int32_t length = tfm__row_length(batch, r);
+        if (length < least || length > batch->width)
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
+                             name, (int64_t)r, (int64_t)length, (int64_t)least,
+                             (int64_t)batch->width);
+        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
+                                vocab, name, r, err));
+    }
+    return TFM_OK;
+}
+
+/* How many ids a row has without the pads behind the last token. */
+static int32_t tfm__unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
+    int32_t n = tfm__row_length(batch, row);
+    while (n > 0 && batch->ids[row * batch->width + n - 1] == pad) n--;
+    return n;
+}
+
 /* Checks a batch of at most max_length ids a row, and copies it. to changes at the end alone. */
 static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
                                   const tfm_batch *batch, tfm__id_rows *to, tfm_error *err) {
     const char *name = side->name;
-    int64_t vocab = side->embedding->rows;
-    int64_t b, i, at;
-    int pass, has_holes = 0;
+    int64_t b, i;
     if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     if (batch->rows < 1 || batch->rows > s->max_batch)
@@ -7313,35 +7366,24 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %i tokens a row, the session takes 1 to %i", name,
                          (int64_t)batch->width, (int64_t)max_length);
-    for (pass = 0; pass < 2; pass++) /* all is checked before the session changes */
-        for (b = 0; b < batch->rows; b++) {
-            int32_t length = batch->lengths ? batch->lengths[b] : batch->width, n_pads = 0,
-                    last = 0;
-            if (length < 1 || length > batch->width)
-                return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected 1 to %i",
-                                 name, b, (int64_t)length, (int64_t)batch->width);
-            for (i = 0; i < batch->width; i++) {
-                int32_t id = i < length ? batch->ids[b * batch->width + i] : side->pad;
-                int is_pad = i >= length || id == side->pad;
-                if (i < length && (id < 0 || id >= vocab))
-                    return tfm__fail(err, TFM_E_TOKEN,
-                                     "%s: row %i, position %i: id %i, the vocabulary has %i tokens",
-                                     name, b, i, (int64_t)id, vocab);
-                if (!is_pad) last = (int32_t)i + 1;
-                n_pads += is_pad;
-                if (!pass) continue;
-                at = b * batch->width + i;
-                to->ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
-                to->pads[at] = (unsigned char)is_pad;
-            }
-            if (last == 0) return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
-            if (pass) {
-                to->lengths[b] = last;
-                if (n_pads != batch->width - last) has_holes = 1;
-            }
+    TFM__TRY(tfm__check_id_rows(batch, name, -1, 1, (int32_t)side->embedding->rows, err));
+    for (b = 0; b < batch->rows; b++)
+        if (!tfm__unpadded_length(batch, b, side->pad))
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
+    to->B = batch->rows;
+    to->L = batch->width;
+    to->has_holes = 0;
+    for (b = 0; b < to->B; b++) {
+        to->lengths[b] = tfm__unpadded_length(batch, b, side->pad);
+        for (i = 0; i < to->L; i++) {
+            int64_t at = b * to->L + i;
+            int32_t id = i < to->lengths[b] ? batch->ids[at] : side->pad;
+            int is_pad = i >= to->lengths[b] || id == side->pad;
+            to->ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
+            to->pads[at] = (unsigned char)is_pad;
+            if (is_pad && i < to->lengths[b]) to->has_holes = 1;
         }
-    to->B = batch->rows, to->L = batch->width;
-    to->has_holes = has_holes;
+    }
     return TFM_OK;
 }
 
@@ -7353,6 +7395,7 @@ static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side,
     const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
+    int has_norm = tfm__has_norm(&side->norm);
     TFM_PART(EMBEDDING);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
@@ -7367,7 +7410,7 @@ static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side,
             else if (s->positions) position = s->positions + p * D;
             if (position && !(in->pads && in->pads[at] && c->pad_position_zero))
                 kernels->add(row, position, D);
-            if (side->has_norm) kernels->norm(row, row, D, &side->norm);
+            if (has_norm) kernels->norm(row, row, D, &side->norm);
         }
 }
 
@@ -7455,7 +7498,7 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
             tfm__run_layer(&p, s->x, m->encoder.layers[i], &self, NULL, weights, NULL);
             if (weights) weights += attention->strides[0];
         }
-        tfm__final_norm(&p, s->x, m->encoder.has_norm ? &m->encoder.norm : NULL);
+        tfm__final_norm(&p, s->x, tfm__has_norm(&m->encoder.norm) ? &m->encoder.norm : NULL);
         for (i = 0; for_decoding && i < m->decoder.n; i++) {
             tfm__kv kv = s->cross[i];
             kv.rows = s->order + first;
@@ -7505,7 +7548,7 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
     }
-    tfm__final_norm(p, x, w->has_norm ? &w->norm : NULL);
+    tfm__final_norm(p, x, tfm__has_norm(&w->norm) ? &w->norm : NULL);
 }
 
 /* The teacher-forced decoder on targets whose sources are rows b0 onwards, to s->x. */
@@ -7677,11 +7720,6 @@ static int tfm__is_end(const tfm_session *s, int32_t id) {
     for (i = 0; i < s->decode.n_ends; i++)
         if (s->decode.ends[i] == id) return 1;
     return 0;
-}
-
-/* How many ids a row of a batch has. */
-static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
-    return batch->lengths ? batch->lengths[row] : batch->width;
 }
 
 /* The id that is forced, or favoured, at the position of this step; -1: none. */
@@ -8095,51 +8133,32 @@ static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
 
 /* ---- options ---- */
 
-/* One option and what it may be. */
-typedef struct tfm__option_range {
+/* Numbers among the options, and what they may be. */
+/* clang-format off */
+#define TFM__RANGE(field, least, most)                                                             \
+    {#field, offsetof(tfm_decode_options, field), sizeof ((tfm_decode_options *)0)->field,         \
+     least, most}
+static const struct {
     const char *name;
-    double value, least, most;
-} tfm__option_range;
+    size_t at, size; /* a double's, or an int32_t's */
+    int32_t least, most;
+} tfm__ranges[] = {
+    TFM__RANGE(repetition_penalty, 0, 1000000), TFM__RANGE(no_repeat_ngram, 0, INT32_MAX),
+    TFM__RANGE(prefix_bias, 0, 1),              TFM__RANGE(alternatives, 0, INT32_MAX),
+    TFM__RANGE(top_p, 0, 1),                    TFM__RANGE(top_k, 0, INT32_MAX),
+    TFM__RANGE(temperature, 0, 1000000),        TFM__RANGE(samples, 0, INT32_MAX),
+    TFM__RANGE(patience, 0, 1000000),           TFM__RANGE(coverage_penalty, 0, 1000000),
+    TFM__RANGE(length_penalty, -100, 100),      TFM__RANGE(beam, 0, INT32_MAX),
+    TFM__RANGE(min_length, 0, INT32_MAX),       TFM__RANGE(max_length, 0, INT32_MAX)
+};
+/* clang-format on */
+#undef TFM__RANGE
 
-/* Ids of an option: each in the vocabulary. row -1: a plain list. */
-static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
-                                 int32_t row, tfm_error *err) {
-    int32_t i;
-    if (n < 0 || (n > 0 && !ids))
-        return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL",
-                         name, (int64_t)n);
-    for (i = 0; i < n; i++) {
-        if (ids[i] >= 0 && ids[i] < vocab) continue;
-        if (row >= 0)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
-                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
-        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
-                         (int64_t)ids[i], (int64_t)vocab);
-    }
-    return TFM_OK;
-}
-
-/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
-static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
-                                     int32_t least, int32_t vocab, tfm_error *err) {
-    int32_t r;
-    if (batch->width < 0 || batch->rows < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
-                         (int64_t)batch->width);
-    if (rows >= 0 && batch->rows != rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
-                         (int64_t)batch->rows, (int64_t)rows);
-    for (r = 0; r < batch->rows; r++) {
-        int32_t length = tfm__row_length(batch, r);
-        if (length < least || length > batch->width)
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
-                             name, (int64_t)r, (int64_t)length, (int64_t)least,
-                             (int64_t)batch->width);
-        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
-                                vocab, name, r, err));
-    }
-    return TFM_OK;
+static tfm_status tfm__check_range(const char *name, double value, int32_t least, int32_t most,
+                                   tfm_error *err) {
+    if (value >= least && value <= most) return TFM_OK; /* NaN is not */
+    return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i", name,
+                     (int64_t)least, (int64_t)most);
 }
 
 /* Ids of a shortlist: each in the vocabulary, and once. */
@@ -8147,11 +8166,7 @@ static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_op
                                        tfm_error *err) {
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
-    if (o->n_shortlist < 0 || (o->n_shortlist > 0 && !o->shortlist))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         o->n_shortlist < 0 ? "shortlist: %i ids"
-                                            : "shortlist: %i ids, but it is NULL",
-                         (int64_t)o->n_shortlist);
+    TFM__TRY(tfm__check_list(o->shortlist, o->n_shortlist, "shortlist", err));
     if (o->n_shortlist > l->most)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "shortlist has %i ids, the session's max_shortlist is %i",
@@ -8176,33 +8191,22 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size, i;
-    tfm__option_range ranges[17];
-    int n = 0;
-#define TFM__RANGE(field, low, high)                                                               \
-    ranges[n].name = #field, ranges[n].value = (double)o->field, ranges[n].least = low,            \
-    ranges[n++].most = high
-    TFM__RANGE(max_length, 0, INT32_MAX);
-    TFM__RANGE(min_length, 0, INT32_MAX);
-    TFM__RANGE(beam, 0, INT32_MAX);
-    TFM__RANGE(n_best, 0, o->beam > 1 ? o->beam : 1);
-    TFM__RANGE(length_penalty, -100, 100);
-    TFM__RANGE(coverage_penalty, 0, 1e6);
-    TFM__RANGE(patience, 0, 1e6);
-    TFM__RANGE(stop, TFM_STOP_ENOUGH, TFM_STOP_SURE);
-    TFM__RANGE(samples, 0, INT32_MAX);
-    TFM__RANGE(temperature, 0, 1e6);
-    TFM__RANGE(top_k, 0, INT32_MAX);
-    TFM__RANGE(top_p, 0, 1);
-    TFM__RANGE(alternatives, 0, INT32_MAX);
-    TFM__RANGE(prefix_bias, 0, 1);
-    TFM__RANGE(no_repeat_ngram, 0, INT32_MAX);
-    TFM__RANGE(repetition_penalty, 0, 1e6);
-    TFM__RANGE(attention_layer, 0, c->n_decoder_layers);
-#undef TFM__RANGE
-    while (n-- > 0)
-        if (!(ranges[n].value >= ranges[n].least && ranges[n].value <= ranges[n].most))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i",
-                             ranges[n].name, (int64_t)ranges[n].least, (int64_t)ranges[n].most);
+    size_t k;
+    for (k = 0; k < sizeof tfm__ranges / sizeof *tfm__ranges; k++) {
+        const char *at = (const char *)o + tfm__ranges[k].at;
+        int32_t integer;
+        double value;
+        if (tfm__ranges[k].size == sizeof value) memcpy(&value, at, sizeof value);
+        else {
+            memcpy(&integer, at, sizeof integer);
+            value = integer;
+        }
+        TFM__TRY(tfm__check_range(tfm__ranges[k].name, value, tfm__ranges[k].least,
+                                  tfm__ranges[k].most, err));
+    }
+    TFM__TRY(tfm__check_range("stop", (double)o->stop, TFM_STOP_ENOUGH, TFM_STOP_SURE, err));
+    TFM__TRY(tfm__check_range("n_best", o->n_best, 0, o->beam > 1 ? o->beam : 1, err));
+    TFM__TRY(tfm__check_range("attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
     if (o->attention_head < 0 || o->attention_head > c->n_heads)
         return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %i, the model has %i",
                          (int64_t)o->attention_head, (int64_t)c->n_heads);
