@@ -508,7 +508,7 @@ static void add_steps(record *r, job *j, int n) {
     const int64_t most = MOST_ITEMS;
     int64_t T = j->w->target, spans = T < most ? T : most, k, i, all = 0;
     list *l = begin_list(r, POSITIONS, "step_ms_at", "mean of positions");
-    char text[48];
+    char text[24]; /* what a label has */
     r->number[n_start_ms] = median_step(j, n, 0);
     for (k = 0; k < spans; k++) {
         int64_t first = k * T / spans, end = (k + 1) * T / spans;
