@@ -5131,41 +5131,6 @@ static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char 
     return TFM_OK;
 }
 
-/* What a layer has besides attention; order is set. */
-static tfm_status tfm__view_layer_end(const tfm_ffn_weights *ffn,
-                                      const tfm_norm_weights *const *norms, int n_norms, int64_t D,
-                                      tfm__layer *l, tfm_error *err) {
-    static const char *const names[] = {"norm1", "norm2", "norm3"};
-    int i;
-    TFM__TRY(tfm__view_ffn(ffn, D, &l->ffn, err));
-    for (i = 0; i < n_norms; i++) TFM__TRY(tfm__check_norm(norms[i], names[i], D, err));
-    l->self_norm = *norms[0], l->cross_norm = *norms[1], l->ffn_norm = *norms[n_norms - 1];
-    if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)l->order);
-    return TFM_OK;
-}
-
-/* Check a caller's layer, and see it as the computations do. */
-static tfm_status tfm__view_encoder_layer(const tfm_encoder_layer_weights *w, int64_t D,
-                                          tfm__layer *l, tfm_error *err) {
-    const tfm_norm_weights *norms[2];
-    norms[0] = &w->norm1, norms[1] = &w->norm2;
-    memset(l, 0, sizeof *l);
-    l->order = w->order;
-    TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
-    return tfm__view_layer_end(&w->ffn, norms, 2, D, l, err);
-}
-static tfm_status tfm__view_decoder_layer(const tfm_decoder_layer_weights *w, int64_t D,
-                                          int64_t memory, tfm__layer *l, tfm_error *err) {
-    const tfm_norm_weights *norms[3];
-    norms[0] = &w->norm1, norms[1] = &w->norm2, norms[2] = &w->norm3;
-    memset(l, 0, sizeof *l);
-    l->order = w->order;
-    TFM__TRY(tfm__view_residual(&w->self_attn, "self_attn", D, D, &l->self, err));
-    TFM__TRY(tfm__view_residual(&w->cross_attn, "cross_attn", D, memory, &l->cross, err));
-    return tfm__view_layer_end(&w->ffn, norms, 3, D, l, err);
-}
-
 /* Widens sizes to what a layer needs. */
 static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
     const tfm__projections *c = &l->cross;
@@ -5188,11 +5153,27 @@ typedef struct tfm__stack_call {
     tfm_arena *scratch;
 } tfm__stack_call;
 
-/* Layer i, checked. D, memory: widths of the stream and of the encoder's output. */
+/* Checks layer i, and sees it as the computations do. D, memory: widths of the stream and of the
+   encoder's output. */
 static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D, int64_t memory,
                                   tfm__layer *l, tfm_error *err) {
-    return c->decoder ? tfm__view_decoder_layer(&c->decoder->layers[i], D, memory, l, err)
-                      : tfm__view_encoder_layer(&c->encoder->layers[i], D, l, err);
+    const tfm_encoder_layer_weights *e = c->encoder ? &c->encoder->layers[i] : NULL;
+    const tfm_decoder_layer_weights *d = c->decoder ? &c->decoder->layers[i] : NULL;
+    memset(l, 0, sizeof *l);
+    l->order = e ? e->order : d->order;
+    l->self_norm = e ? e->norm1 : d->norm1;
+    l->cross_norm = e ? e->norm2 : d->norm2;
+    l->ffn_norm = e ? e->norm2 : d->norm3;
+    TFM__TRY(
+        tfm__view_residual(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, &l->self, err));
+    if (d) TFM__TRY(tfm__view_residual(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
+    TFM__TRY(tfm__view_ffn(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
+    TFM__TRY(tfm__check_norm(&l->self_norm, "norm1", D, err));
+    TFM__TRY(tfm__check_norm(&l->cross_norm, "norm2", D, err));
+    if (d) TFM__TRY(tfm__check_norm(&l->ffn_norm, "norm3", D, err));
+    if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)l->order);
+    return TFM_OK;
 }
 
 /* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. A
@@ -8606,17 +8587,10 @@ static int tfm__compare_spellings(const void *a, const void *b) {
 
 /* The id of a spelling, or -1. */
 static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
-    int64_t low = 0, high = v->n_spellings;
-    tfm__spelling wanted;
-    wanted.text = text, wanted.size = (int32_t)size, wanted.id = 0;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        int order = tfm__compare_spellings(v->sorted[middle], &wanted);
-        if (order == 0) return ((const tfm__spelling *)v->sorted[middle])->id;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
+    tfm__spelling wanted = {text, (int32_t)size, 0};
+    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, &wanted, tfm__compare_spellings);
+    if (i == v->n_spellings || tfm__compare_spellings(v->sorted[i], &wanted) != 0) return -1;
+    return ((const tfm__spelling *)v->sorted[i])->id;
 }
 
 /* The same order for spellings in the text, each up to its TAB or newline. */
