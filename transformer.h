@@ -1374,7 +1374,9 @@ static void tfm__write_text(tfm__writer *w, const char *text) {
     size_t n = strlen(text), i;
     for (i = 0; i < n; i++) {
         if (n > 120 && i == 80) {
-            tfm__write_char(w, '.'), tfm__write_char(w, '.'), tfm__write_char(w, '.');
+            tfm__write_char(w, '.');
+            tfm__write_char(w, '.');
+            tfm__write_char(w, '.');
             i = n - 37;
         }
         tfm__write_char(w, text[i]);
@@ -1848,7 +1850,8 @@ static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, 
 static uint32_t tfm__half_from_float(float value) {
     uint32_t bits, sign, rest;
     memcpy(&bits, &value, sizeof bits);
-    sign = bits >> 16 & 0x8000u, bits &= 0x7FFFFFFFu;
+    sign = bits >> 16 & 0x8000u;
+    bits &= 0x7FFFFFFFu;
     if (bits > 0x7F800000u) return sign | 0x7E00u;  /* NaN */
     if (bits >= 0x477FF000u) return sign | 0x7C00u; /* 65520 and more round to infinity */
     if (bits < 0x38800000u) { /* below 2^-14: steps of 2^-24, which the sum rounds to */
@@ -5028,8 +5031,10 @@ static void tfm__aim_kv(const tfm__pass *p, const tfm__rows *x, const tfm__proje
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
     if (!kv->by_heads) {
-        k.data = kv->k + first * HK, k.sb = kv->capacity * HK;
-        v.data = kv->v + first * HW, v.sb = kv->capacity * HW;
+        k.data = kv->k + first * HK;
+        k.sb = kv->capacity * HK;
+        v.data = kv->v + first * HW;
+        v.sb = kv->capacity * HW;
     }
     products[0] = tfm__product_of(&k, x, &w->key);
     products[1] = tfm__product_of(&v, x, &w->value);
@@ -5078,13 +5083,17 @@ static void tfm__attention_sublayer(const tfm__pass *p, float *x, const tfm__lay
         tfm__aim_kv(p, &in, w, kv, p->first, products);
         tfm__multiply(p->work.team, products, 3);
         tfm__store_kv(products, w, kv, p->first);
-        a.S = p->first + p->L, a.first = p->first, a.masks = p->self_masks;
+        a.S = p->first + p->L;
+        a.first = p->first;
+        a.masks = p->self_masks;
     } else {
         tfm__multiply(p->work.team, products + 2, 1);
-        a.S = p->S, a.masks = p->cross_masks;
+        a.S = p->S;
+        a.masks = p->cross_masks;
     }
     a.weights = attention;
-    a.weight_strides[2] = a.S, a.weight_strides[1] = p->L * a.S;
+    a.weight_strides[2] = a.S;
+    a.weight_strides[1] = p->L * a.S;
     a.weight_strides[0] = w->n_heads * p->L * a.S;
     tfm__attend_cached(&out, w, kv, &a, &p->work);
     tfm__sublayer_out(p, x, norm, l->order);
@@ -5110,7 +5119,9 @@ static void tfm__run_layer(const tfm__pass *p, float *x, const tfm__layer *l, co
 static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
     tfm__kv kv;
     memset(&kv, 0, sizeof kv);
-    kv.k = p->work.k, kv.v = p->work.v, kv.capacity = p->L;
+    kv.k = p->work.k;
+    kv.v = p->work.v;
+    kv.capacity = p->L;
     return kv;
 }
 
@@ -5217,8 +5228,12 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
                                           from.L, mem.L, err));
     }
     if (c->norm) TFM__TRY(tfm__check_norm(c->norm, "norm", from.D, err));
-    p.B = from.B, p.L = from.L, p.D = z.D = from.D, p.S = cross.capacity = mem.L;
-    p.self_masks = c->self_masks, p.cross_masks = c->cross_masks;
+    p.B = from.B;
+    p.L = from.L;
+    p.D = z.D = from.D;
+    p.S = cross.capacity = mem.L;
+    p.self_masks = c->self_masks;
+    p.cross_masks = c->cross_masks;
     z.M = z.key_rows = from.B * from.L;
     z.scores = c->decoder ? tfm__max(from.L, mem.L) : tfm__tile_scratch(from.L, z.K, z.W);
     all = tfm__scratch_begin(c->scratch);
@@ -5230,7 +5245,8 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     }
     TFM__TRY(tfm__scratch_end(c->scratch, &all, err));
     if (c->scratch->measuring) return TFM_OK;
-    p.work.team = &team, p.work.in_tiles = !c->decoder;
+    p.work.team = &team;
+    p.work.in_tiles = !c->decoder;
     self = tfm__kv_of_work(&p);
     stream = tfm__rows_make(data, p.B, p.L, p.D);
     tfm__copy_rows(&stream, &from);
@@ -5254,8 +5270,14 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     if (!weights->layers && weights->n_layers > 0)
         return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    c.encoder = weights, c.n = weights->n_layers, c.norm = weights->norm;
-    c.out = out, c.self_attention = attention, c.x = x, c.self_masks = masks, c.scratch = scratch;
+    c.encoder = weights;
+    c.n = weights->n_layers;
+    c.norm = weights->norm;
+    c.out = out;
+    c.self_attention = attention;
+    c.x = x;
+    c.self_masks = masks;
+    c.scratch = scratch;
     return tfm__run_stack(&c, err);
 }
 
@@ -5293,9 +5315,16 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     if (!weights->layers && weights->n_layers > 0)
         return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    c.decoder = weights, c.n = weights->n_layers, c.norm = weights->norm;
-    c.out = out, c.self_attention = self_attention, c.cross_attention = cross_attention;
-    c.x = x, c.memory = memory, c.self_masks = self_masks, c.cross_masks = cross_masks;
+    c.decoder = weights;
+    c.n = weights->n_layers;
+    c.norm = weights->norm;
+    c.out = out;
+    c.self_attention = self_attention;
+    c.cross_attention = cross_attention;
+    c.x = x;
+    c.memory = memory;
+    c.self_masks = self_masks;
+    c.cross_masks = cross_masks;
     c.scratch = scratch;
     return tfm__run_stack(&c, err);
 }
@@ -6732,8 +6761,11 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
     tfm__linear *w;
     int64_t columns = 0;
     p.kernels = m->kernels = tfm__kernels_here();
-    p.pool = &m->pool, p.err = l->err;
-    p.weights = l->options.weights, p.in_place = l->options.in_place, p.is_ours = l->is_ours;
+    p.pool = &m->pool;
+    p.err = l->err;
+    p.weights = l->options.weights;
+    p.in_place = l->options.in_place;
+    p.is_ours = l->is_ours;
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
     TFM__TRY(tfm__pool_take(l->temporary, tfm__pack_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
@@ -6763,8 +6795,10 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     }
     /* the config before the tensors: it says how many heads, which positions */
     TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
-    m->source.name = "src", m->source.pad = c->src_pad;
-    m->target.name = "tgt", m->target.pad = c->tgt_pad;
+    m->source.name = "src";
+    m->source.pad = c->src_pad;
+    m->target.name = "tgt";
+    m->target.pad = c->tgt_pad;
     TFM__TRY(tfm__load_embeddings(l));
     c->embedding_scale = 1;
     if (scale->seen)
@@ -6806,7 +6840,9 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
         status = TFM__NEW(&file->pool, file->n_entries, &used, err);
     if (status == TFM_OK) {
         memset(&l, 0, sizeof l);
-        l.file = file, l.model = m, l.err = err;
+        l.file = file;
+        l.model = m;
+        l.err = err;
         l.is_ours = is_ours;
         if (options) l.options = *options;
         l.used = used;
@@ -7253,7 +7289,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
             s->allocator.release(s->allocator.user, s->allocation);
             return status;
         }
-        s->team.parallel.run = tfm__run_parts, s->team.parallel.user = &s->workers;
+        s->team.parallel.run = tfm__run_parts;
+        s->team.parallel.user = &s->workers;
     }
 #endif
     if (s->positions) {
@@ -7434,7 +7471,9 @@ static void tfm__order_rows(tfm_session *s) {
 static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64_t L) {
     tfm__id_rows g;
     int64_t b;
-    g.ids = s->group_ids, g.lengths = s->group_lengths, g.pads = s->group_pads;
+    g.ids = s->group_ids;
+    g.lengths = s->group_lengths;
+    g.pads = s->group_pads;
     g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__group_rows(s) / L));
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
@@ -7470,8 +7509,11 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
         masks = tfm__pad_masks(&group);
         rows = tfm__rows_make(s->x, B, L, D);
         memset(&p, 0, sizeof p);
-        p.B = B, p.L = L, p.D = D;
-        p.self_masks = &masks, p.work = s->work;
+        p.B = B;
+        p.L = L;
+        p.D = D;
+        p.self_masks = &masks;
+        p.work = s->work;
         tfm__embed(s, s->x, &s->model->source, &group, 0);
         p.work.in_tiles = 1;
         for (i = 0; i < m->encoder.n; i++) {
@@ -7524,7 +7566,9 @@ static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
         tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self, b0);
         tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross, b0);
         int wanted = !p->only_layer || p->only_layer == i + 1;
-        self.rows = p->self_rows, self.ancestry = p->ancestry, cross.rows = p->cross_rows;
+        self.rows = p->self_rows;
+        self.ancestry = p->ancestry;
+        cross.rows = p->cross_rows;
         tfm__run_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
@@ -7540,8 +7584,13 @@ static void tfm__decode_group(tfm_session *s, int64_t b0, const tfm__id_rows *tg
     tfm_masks cross = tfm__pad_masks(&src);
     tfm__pass p;
     memset(&p, 0, sizeof p);
-    p.B = tgt->B, p.L = tgt->L, p.D = s->model->config.d_model, p.S = src.L;
-    p.self_masks = self, p.cross_masks = &cross, p.work = s->work;
+    p.B = tgt->B;
+    p.L = tgt->L;
+    p.D = s->model->config.d_model;
+    p.S = src.L;
+    p.self_masks = self;
+    p.cross_masks = &cross;
+    p.work = s->work;
     tfm__embed(s, s->x, &s->model->target, tgt, 0);
     tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
 }
@@ -7558,7 +7607,9 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     tfm__rows out;
     int64_t b0, per, T, D;
     if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt is NULL");
-    m = s->model, c = &m->config, D = c->d_model;
+    m = s->model;
+    c = &m->config;
+    D = c->d_model;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (tgt->rows != src->rows)
@@ -7587,7 +7638,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         self.causal = !o.not_causal;
         tfm__decode_group(s, b0, &group, &self, &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
-        y.data = tfm__row(&out, b0, 0), y.B = B;
+        y.data = tfm__row(&out, b0, 0);
+        y.B = B;
         TFM_PART(OUTPUT);
         tfm__linear_run(&s->team, &y, &x, &m->generator);
     }
@@ -7645,7 +7697,8 @@ static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from
     tfm__hypothesis h = *from;
     *tfm__token_at(s, from->length, row) = id;
     *tfm__back_pointer(s, from->length, row) = from->row;
-    h.row = row, h.sum = sum;
+    h.row = row;
+    h.sum = sum;
     h.length++;
     return h;
 }
@@ -7785,7 +7838,9 @@ static int tfm__compare_candidates(const void *a, const void *b) {
 static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
     tfm__candidate offered;
     if (!(total > -INFINITY)) return; /* nor NaN */
-    offered.total = total, offered.from = from, offered.id = id;
+    offered.total = total;
+    offered.from = from;
+    offered.id = id;
     if (c->n < c->capacity) {
         c->items[c->n] = &c->pool[c->n];
         c->pool[c->n++] = offered;
@@ -7979,7 +8034,8 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     tfm__candidates *c = &s->candidates;
     int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
     int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
-    c->n = 0, c->capacity = 2 * (int64_t)s->beam;
+    c->n = 0;
+    c->capacity = 2 * (int64_t)s->beam;
     for (k = 0; k < sentence->n_live; k++)
         tfm__offer_tokens(s, b, k, &live[k], logits + k * (int64_t)s->model->config.tgt_vocab_size);
     tfm__sort(c->items, c->n, tfm__compare_candidates);
@@ -8042,7 +8098,8 @@ static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, i
                                      const tfm__hypothesis *h, float *logits) {
     tfm__candidates *c = &s->candidates;
     int32_t k;
-    c->n = 0, c->capacity = n;
+    c->n = 0;
+    c->capacity = n;
     tfm__offer_tokens(s, b, 0, h, logits);
     tfm__sort(c->items, c->n, tfm__compare_candidates);
     if (!c->n) tfm__extend(s, b, first, h, -1, 0);
@@ -8283,7 +8340,8 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     }
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, NULL);
-    s->decoding = 1, s->n_texts = 0;
+    s->decoding = 1;
+    s->n_texts = 0;
     s->decode = o;
     tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
     s->beam = o.beam ? o.beam : 1;
@@ -8317,7 +8375,8 @@ static void tfm__list_hypotheses(tfm_session *s) {
         s->slots[b] = n;
         for (k = 0; k < s->sentences[b].n_live; k++, n++) {
             const tfm__hypothesis *h = &s->live[(int64_t)b * s->max_beam + k];
-            s->step_rows[n] = h->row, s->step_sentences[n] = b;
+            s->step_rows[n] = h->row;
+            s->step_sentences[n] = b;
             if (h->length) s->step_ids[n] = *tfm__token_at(s, h->length - 1, h->row);
             else s->step_ids[n] = c->start < 0 ? 0 : c->start;
             tfm__trace_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
@@ -8360,16 +8419,28 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         x = tfm__rows_make(s->x, s->n_step, 1, D);
         logits = tfm__rows_make(s->logits, s->n_step, 1, V);
         memset(&p, 0, sizeof p);
-        p.B = s->n_step, p.L = 1, p.D = D, p.S = s->src.L, p.first = s->position;
-        p.self_rows = s->step_rows, p.ancestry = s->ancestry, p.cross_rows = s->step_sentences;
-        p.cross_masks = &cross, p.work = s->work;
-        dims[0] = c->n_decoder_layers, dims[1] = p.B, dims[2] = c->n_heads, dims[3] = 1;
+        p.B = s->n_step;
+        p.L = 1;
+        p.D = D;
+        p.S = s->src.L;
+        p.first = s->position;
+        p.self_rows = s->step_rows;
+        p.ancestry = s->ancestry;
+        p.cross_rows = s->step_sentences;
+        p.cross_masks = &cross;
+        p.work = s->work;
+        dims[0] = c->n_decoder_layers;
+        dims[1] = p.B;
+        dims[2] = c->n_heads;
+        dims[3] = 1;
         dims[4] = s->src.L;
         attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
         attention.strides[0] = 0; /* one layer's weights are wanted */
         p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
         memset(&last, 0, sizeof last);
-        last.ids = s->step_ids, last.B = s->n_step, last.L = 1;
+        last.ids = s->step_ids;
+        last.B = s->n_step;
+        last.L = 1;
         tfm__embed(s, s->x, &m->target, &last, s->position);
         tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
@@ -8443,8 +8514,10 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_get", &h, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__trace_tokens(session, &h, ids);
-    result->ids = ids, result->length = h.length;
-    result->log_probability = h.sum, result->score = h.score;
+    result->ids = ids;
+    result->length = h.length;
+    result->log_probability = h.sum;
+    result->score = h.score;
     result->finish = h.finish;
     return TFM_OK;
 }
@@ -8554,7 +8627,9 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
         tfm_masks self;
         memset(&self, 0, sizeof self);
         memset(&group, 0, sizeof group);
-        group.ids = s->tgt.ids, group.B = (int32_t)B, group.L = (int32_t)L;
+        group.ids = s->tgt.ids;
+        group.B = (int32_t)B;
+        group.L = (int32_t)L;
         self.causal = 1; /* hides what stands behind a short row, too */
         for (b = 0; b < B; b++)
             for (i = 0; i < L; i++) {
@@ -8628,7 +8703,8 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
         if (i == begin)
             return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
         if (text[i] == '\n') lines++;
-        spellings++, begin = i + 1;
+        spellings++;
+        begin = i + 1;
     }
     if (size && text[size - 1] != '\n')
         return tfm__fail(err, TFM_E_TENSOR, "%s: the last line has no end", name);
@@ -8655,7 +8731,9 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     for (i = begin = 0; i < size; i++) {
         tfm__spelling *s = &v->spellings[v->n_spellings];
         if (text[i] != '\n' && text[i] != '\t') continue;
-        s->text = text + begin, s->size = (int32_t)(i - begin), s->id = v->n;
+        s->text = text + begin;
+        s->size = (int32_t)(i - begin);
+        s->id = v->n;
         if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
         v->n_spellings++;
         if (text[i] == '\n') v->n++;
