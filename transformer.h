@@ -6306,6 +6306,8 @@ typedef struct tfm__vocabulary {
     int64_t *tokens;          /* [n]: the spelling of id i to write */
     int64_t n_spellings;
     int32_t n;
+    const char *text; /* the tensor's, with size bytes; NULL: the pieces of a SentencePiece model */
+    int64_t size;
 } tfm__vocabulary;
 
 typedef struct tfm__sentencepiece tfm__sentencepiece;
@@ -6366,6 +6368,7 @@ typedef struct tfm__loader {
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
     tfm__wanted *wanted;  /* copies to make when all is checked, a list */
+    struct tfm__spm_reader *readers; /* of SentencePiece models to build then, a list */
     tfm_model_options options;
     int is_ours; /* the file's bytes: panels may take the place of rows */
     tfm_error *err;
@@ -6707,6 +6710,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
 
 /* Vocabularies and SentencePiece models of both sides: >>text. */
 static tfm_status tfm__load_text(tfm__loader *l);
+static tfm_status tfm__build_text(tfm__loader *l);
 
 /* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
 static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
@@ -6817,6 +6821,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__check_config(l, values));
     /* everything is checked: build from here */
+    TFM__TRY(tfm__build_text(l));
     TFM__TRY(tfm__copy_floats(l));
     if (!m->target.positions.data) m->target.positions = m->source.positions;
     return tfm__pack_linears(l);
@@ -8685,8 +8690,8 @@ static int64_t tfm__line_of(const char *text, const void *at) {
     return line;
 }
 
-/* Splits the text into lines and spellings, and sorts them for look-up. name: the tensor's, for
-   messages. expected: rows of the embedding, which must be as many as lines. Until all is checked a
+/* Checks lines and spellings, and sorts them for look-up. name: the tensor's, for messages.
+   expected: rows of the embedding, which must be as many as lines. Until tfm__build_vocabulary a
    spelling is its address alone: a file of single letters takes at most four times its size. */
 static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
                                        const char *text, int64_t size, int32_t expected,
@@ -8726,27 +8731,39 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
             return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
                              tfm__min(a, b), tfm__max(a, b));
         }
-    TFM__TRY(TFM__NEW(pool, spellings, &v->spellings, err));
-    TFM__TRY(TFM__NEW(pool, lines, &v->tokens, err));
-    for (i = begin = 0; i < size; i++) {
-        tfm__spelling *s = &v->spellings[v->n_spellings];
+    v->text = text;
+    v->size = size;
+    v->n = (int32_t)lines;
+    v->n_spellings = spellings;
+    return TFM_OK;
+}
+
+/* The tables of a text that is checked. */
+static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
+    const char *text = v->text;
+    int64_t i, begin, n = 0;
+    int32_t line = 0;
+    TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
+    TFM__TRY(TFM__NEW(pool, v->n, &v->tokens, err));
+    for (i = begin = 0; i < v->size; i++) {
+        tfm__spelling *s = &v->spellings[n];
         if (text[i] != '\n' && text[i] != '\t') continue;
         s->text = text + begin;
         s->size = (int32_t)(i - begin);
-        s->id = v->n;
-        if (begin == 0 || text[begin - 1] == '\n') v->tokens[v->n] = v->n_spellings;
-        v->n_spellings++;
-        if (text[i] == '\n') v->n++;
+        s->id = line;
+        if (begin == 0 || text[begin - 1] == '\n') v->tokens[line] = n;
+        n++;
+        if (text[i] == '\n') line++;
         begin = i + 1;
     }
-    for (i = 0; i < spellings; i++) { /* from the address to its spelling */
-        int64_t low = 0, high = spellings;
+    for (i = 0; i < n; i++) { /* from the address to its spelling */
+        int64_t low = 0, high = n;
         while (high - low > 1) {
             int64_t middle = low + (high - low) / 2;
-            if (v->spellings[middle].text <= (const char *)sorted[i]) low = middle;
+            if (v->spellings[middle].text <= (const char *)v->sorted[i]) low = middle;
             else high = middle;
         }
-        sorted[i] = &v->spellings[low];
+        v->sorted[i] = &v->spellings[low];
     }
     return TFM_OK;
 }
@@ -8883,12 +8900,23 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
 /* ---- the model file ---- */
 
 /* Where the reader is, for messages, and where it takes memory. */
+/* A trie that is checked and not yet built. */
+typedef struct tfm__trie_plan {
+    const tfm__spelling **keys; /* [n], sorted */
+    struct tfm__range *stack;   /* [n], scratch */
+    int64_t units;
+    int32_t n; /* 0: an empty trie */
+} tfm__trie_plan;
+
 typedef struct tfm__spm_reader {
     const char *name;            /* of the tensor */
     const unsigned char *begin;  /* of its bytes */
     tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
     int64_t piece;               /* that is being read; -1: none */
     tfm_error *err;
+    tfm__trie_plan pieces, users; /* of the model's tries */
+    tfm__sentencepiece *model;
+    struct tfm__spm_reader *next; /* of the loader's */
 } tfm__spm_reader;
 
 /* "src_sentencepiece, piece 17: what more". part: the message of the file, NULL: the pieces. */
@@ -9106,26 +9134,32 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
     return (int64_t)blocks.n * 256;
 }
 
-/* A trie of the pieces whose type is one of types (bits). None leaves t empty. */
-static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__sentencepiece *p,
-                                  unsigned types, tfm__trie *t) {
+/* What a trie of the pieces whose type is one of types (bits) takes. */
+static tfm_status tfm__trie_measure(const tfm__spm_reader *r, const tfm__sentencepiece *p,
+                                    unsigned types, tfm__trie_plan *plan) {
     const tfm__vocabulary *v = &p->vocabulary;
-    const tfm__spelling **keys;
-    tfm__range *stack;
-    int64_t units, i;
-    int32_t n = 0;
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &keys, r->err));
+    tfm__trie none;
+    int64_t i;
+    memset(plan, 0, sizeof *plan);
+    memset(&none, 0, sizeof none);
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &plan->keys, r->err));
     for (i = 0; i < v->n; i++) {
         const tfm__spelling *s = (const tfm__spelling *)v->sorted[i];
-        if (types >> p->types[s->id] & 1) keys[n++] = s;
+        if (types >> p->types[s->id] & 1) plan->keys[plan->n++] = s;
     }
-    if (!n) return TFM_OK;
-    TFM__TRY(TFM__NEW(r->temporary, n, &stack, r->err));
-    units = tfm__trie_place(t, keys, n, stack);
-    if (!units) return tfm__spm_fault(r, "pieces", "more than 8388608 nodes", "");
-    TFM__TRY(TFM__NEW(r->pool, units, &t->units, r->err));
-    for (i = 0; i < units; i++) t->units[i].link = 256, t->units[i].id = -1;
-    (void)tfm__trie_place(t, keys, n, stack);
+    if (!plan->n) return TFM_OK;
+    TFM__TRY(TFM__NEW(r->temporary, plan->n, &plan->stack, r->err));
+    plan->units = tfm__trie_place(&none, plan->keys, plan->n, plan->stack);
+    if (!plan->units) return tfm__spm_fault(r, "pieces", "more than 8388608 nodes", "");
+    return TFM_OK;
+}
+static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__trie_plan *plan,
+                                  tfm__trie *t) {
+    int64_t i;
+    if (!plan->n) return TFM_OK;
+    TFM__TRY(TFM__NEW(r->pool, plan->units, &t->units, r->err));
+    for (i = 0; i < plan->units; i++) t->units[i].link = 256, t->units[i].id = -1;
+    (void)tfm__trie_place(t, plan->keys, plan->n, plan->stack);
     return TFM_OK;
 }
 
@@ -9279,7 +9313,7 @@ static void tfm__spm_joins(tfm__sentencepiece *p) {
 }
 
 /* What the parts must be together, once all are read. */
-static tfm_status tfm__spm_finish(const tfm__spm_reader *r, tfm__sentencepiece *p) {
+static tfm_status tfm__spm_finish(tfm__spm_reader *r, tfm__sentencepiece *p) {
     static const unsigned users = 1u << TFM__PIECE_USER;
     unsigned types = users | 1u << TFM__PIECE_NORMAL;
     tfm__vocabulary *v = &p->vocabulary;
@@ -9300,16 +9334,23 @@ static tfm_status tfm__spm_finish(const tfm__spm_reader *r, tfm__sentencepiece *
         if (!p->bpe && p->types[i] == TFM__PIECE_USER)
             p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
     if (p->bpe) types |= 1u << TFM__PIECE_UNUSED; /* on the way to longer ones */
-    TFM__TRY(tfm__trie_build(r, p, types, &p->trie));
-    TFM__TRY(tfm__trie_build(r, p, users, &p->users));
-    if (!p->trie.units) return tfm__spm_fault(r, "pieces", "normal pieces are missing", "");
+    TFM__TRY(tfm__trie_measure(r, p, types, &r->pieces));
+    TFM__TRY(tfm__trie_measure(r, p, users, &r->users));
+    if (!r->pieces.n) return tfm__spm_fault(r, "pieces", "normal pieces are missing", "");
+    return TFM_OK;
+}
+
+/* The tables of a file that is checked: a trie takes eight bytes for one of a piece. */
+static tfm_status tfm__spm_build(const tfm__spm_reader *r, tfm__sentencepiece *p) {
+    TFM__TRY(tfm__trie_build(r, &r->pieces, &p->trie));
+    TFM__TRY(tfm__trie_build(r, &r->users, &p->users));
     tfm__spm_plain(p);
     tfm__spm_joins(p);
     return TFM_OK;
 }
 
-/* Reads a model file of size bytes into p, which is zero. It stays where it is: spellings and rules
-   are used there. */
+/* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
+   The file stays where it is: spellings and rules are used there. */
 static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
                                 const unsigned char *bytes, int64_t size) {
     static const char *const names[] = {
@@ -10023,7 +10064,7 @@ static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t
 static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, const char *field,
                                           int wanted, tfm__sentencepiece *shared,
                                           tfm__sentencepiece **p) {
-    tfm__spm_reader r;
+    tfm__spm_reader *r;
     tfm_tensor t;
     TFM__TRY(tfm__load_bytes(l, name, &t));
     if (t.data && !wanted)
@@ -10036,10 +10077,12 @@ static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, cons
     if (!t.data) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
     TFM__TRY(TFM__NEW(&l->model->pool, 1, p, l->err));
     memset(*p, 0, sizeof **p);
-    memset(&r, 0, sizeof r);
-    r.name = name, r.err = l->err;
-    r.pool = &l->model->pool, r.temporary = l->temporary;
-    return tfm__spm_read(&r, *p, (const unsigned char *)t.data, t.dims[0]);
+    TFM__TRY(TFM__NEW(l->temporary, 1, &r, l->err));
+    memset(r, 0, sizeof *r);
+    r->name = name, r->err = l->err;
+    r->pool = &l->model->pool, r->temporary = l->temporary;
+    r->model = *p, r->next = l->readers, l->readers = r;
+    return tfm__spm_read(r, *p, (const unsigned char *)t.data, t.dims[0]);
 }
 
 /* From a side's pieces to ids, by spelling. */
@@ -10056,7 +10099,7 @@ static tfm_status tfm__map_pieces(tfm__loader *l, tfm__side *side) {
 /* Pieces without a vocabulary are ids by themselves: the side's becomes theirs. */
 static tfm_status tfm__load_pieces(tfm__loader *l, tfm__side *side) {
     int64_t rows = side->embedding->rows;
-    if (side->vocabulary.n) return tfm__map_pieces(l, side);
+    if (side->vocabulary.n) return TFM_OK;
     if (side->spm->vocabulary.n > rows)
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "%s_sentencepiece has %i pieces, its embedding %i rows, and there is no "
@@ -10120,9 +10163,24 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
     if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
     if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
-    if (m->target.vocabulary.n) TFM__TRY(tfm__map_target(l));
     c->has_text = m->source.vocabulary.n > 0;
     return TFM_OK;
+}
+
+/* The tables of text, when all of the file is checked. */
+static tfm_status tfm__build_text(tfm__loader *l) {
+    tfm_model *m = l->model;
+    const tfm__spm_reader *r;
+    int is_shared = m->target.vocabulary.text == m->source.vocabulary.text;
+    for (r = l->readers; r; r = r->next) TFM__TRY(tfm__spm_build(r, r->model));
+    if (m->source.vocabulary.text)
+        TFM__TRY(tfm__build_vocabulary(&m->source.vocabulary, &m->pool, l->err));
+    if (m->target.vocabulary.text && is_shared) m->target.vocabulary = m->source.vocabulary;
+    else if (m->target.vocabulary.text)
+        TFM__TRY(tfm__build_vocabulary(&m->target.vocabulary, &m->pool, l->err));
+    if (m->source.spm && m->source.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->source));
+    if (m->target.spm && m->target.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->target));
+    return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
 }
 
 /* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
@@ -10917,6 +10975,11 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
+
+static tfm_status tfm__build_text(tfm__loader *l) {
+    (void)l;
+    return TFM_OK;
+}
 
 static tfm_status tfm__load_text(tfm__loader *l) {
     (void)tfm__claim(l, "src_vocabulary");

@@ -155,6 +155,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
     r.name = "src_sentencepiece", r.pool = &pool, r.temporary = &temporary, r.err = &err;
     err.text[0] = 0;
     status = tfm__spm_read(&r, p, copy, (int64_t)size);
+    if (status == TFM_OK) status = tfm__spm_build(&r, p);
     if (status == TFM_OK) {
         static char scratch[1 << 20], out[1 << 20];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);

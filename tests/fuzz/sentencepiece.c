@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err;
     side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p;
     if (tfm__spm_read(&r, p, data, (int64_t)size) != TFM_OK) fuzz_refused(size, NULL);
-    else if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
+    else if (tfm__spm_build(&r, p) == TFM_OK &&
+             tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
         for (side.unk_piece = p->unk; tfm__cut_next(&cut, &token);)
             need(token.id >= 0 && token.id < p->vocabulary.n);
     tfm__pool_free(&pool), tfm__pool_free(&temporary);

@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (k = 0; k < size; k++) lines += text[k] == '\n';
     memset(&v, 0, sizeof v), err.text[0] = 0;
     if (tfm__read_vocabulary(&v, &pool, "v", text, (int64_t)size, lines, &err) == TFM_OK)
-        for (need(v.n == lines), i = 0; i < v.n_spellings; i++)
+        for (need(tfm__build_vocabulary(&v, &pool, &err) == TFM_OK && v.n == lines), i = 0;
+             i < v.n_spellings; i++)
             need(tfm__find_token(&v, v.spellings[i].text, v.spellings[i].size) ==
                  v.spellings[i].id);
     else fuzz_refused(size, NULL);
