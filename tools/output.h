@@ -98,16 +98,31 @@ static inline int output_process(void) { return 0; }
 static volatile sig_atomic_t output_signal;    /* that arrived; 0: none */
 static const char *volatile output_unfinished; /* the part file, while there is one */
 
+/* As signal(), but a handler stays: a second signal would otherwise find none for a moment. */
+static inline void (*output_handle(int number, void (*handler)(int)))(int) {
+#ifdef _WIN32
+    return signal(number, handler);
+#else
+    struct sigaction action, before;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    return sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
+#endif
+}
+
 static inline void output_catch(int number) {
     if (!output_signal) {
         output_signal = number;
+#ifdef _WIN32
         signal(number, output_catch); /* where a handler serves once */
+#endif
         return;
     }
 #ifndef _WIN32 /* which does not remove what is open */
     if (output_unfinished) unlink(output_unfinished);
 #endif
-    signal(number, SIG_DFL);
+    output_handle(number, SIG_DFL);
     raise(number);
 }
 
@@ -129,15 +144,15 @@ static inline void output_watch(output *o) {
     output_signal = 0;
     for (i = 0; i < OUTPUT_SIGNALS && output_signals[i]; i++) {
         /* the last one, a file over the limit: its write fails, which is enough */
-        o->handlers[i] = signal(output_signals[i], i < 3 ? output_catch : SIG_IGN);
-        if (o->handlers[i] == SIG_IGN) signal(output_signals[i], SIG_IGN); /* nohup */
+        o->handlers[i] = output_handle(output_signals[i], i < 3 ? output_catch : SIG_IGN);
+        if (o->handlers[i] == SIG_IGN) output_handle(output_signals[i], SIG_IGN); /* nohup */
     }
 }
 
 static inline void output_unwatch(const output *o) {
     int i, number = output_signal;
     for (i = 0; i < OUTPUT_SIGNALS && output_signals[i]; i++)
-        if (o->handlers[i] != SIG_ERR) signal(output_signals[i], o->handlers[i]);
+        if (o->handlers[i] != SIG_ERR) output_handle(output_signals[i], o->handlers[i]);
     output_signal = 0;
     if (number) raise(number);
 }
