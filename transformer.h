@@ -214,7 +214,8 @@
    Quantization is symmetric with one scale per output channel: w = q * scale[row]. A bias or norm
    weight that is absent is none; any other tensor is an error. The metadata keys license, source
    and revision may hold any text. The key transformer.config holds JSON; n_heads is required, the
-   rest has defaults (first) or comes from the shapes, and what is stated as well must agree:
+   rest has defaults (first) or comes from the shapes, and what is stated as well must agree.
+   Numbers have at most 19 digits.
 
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
        tgt_vocab_size
@@ -279,7 +280,8 @@
    max_target; once, scratch for 512 positions or the longest sentence, and 29 * V for candidates;
    and for each thread 4 * max_source * (K + W + 40) of an encoder's head. max_target is what people
    overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
-   of the output projection for each id, 4 bytes an id for each hypothesis, and V.
+   of the output projection for each id, 4 bytes an id for each hypothesis, and V. Text costs 16
+   bytes for each token of max_source, and the room in which SentencePiece works.
 
 
    9. MODULES ON TENSORS OF YOUR OWN
@@ -1192,9 +1194,9 @@ TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text,
                                        tfm_text_form form, int32_t *ids, int32_t capacity,
                                        int32_t *count, tfm_arena *scratch, tfm_error *err);
 
-/* Target ids to text, terminated. *size is its length without the zero; text NULL: only that. With SentencePiece, ids of
-   control pieces, start, end, pad and forced id give no text. TFM_E_TOO_SMALL (with the bytes
-   needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
+/* Target ids to text, terminated. *size is its length without the zero; text NULL and capacity 0:
+   only that. With SentencePiece, ids of control pieces, start, end, pad and forced id give no text.
+   TFM_E_TOO_SMALL (with the bytes needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err);
@@ -1237,10 +1239,11 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session);
 TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* Hypothesis rank of a row as text, terminated; *size its length without the zero, text NULL: only
-   that. Rows of tfm_translate_batch are its texts that are neither blank nor left out. Errors as tfm_result_get and tfm_detokenize.
-   source, if not NULL, is the row's text: then each unknown token (tgt_unk) is written as the
-   source token that it attends to most, which needs a session with attention (TFM_E_STATE). */
+/* Hypothesis rank of a row as text, terminated; *size its length without the zero, text NULL and
+   capacity 0: only that. Rows of tfm_translate_batch are its texts that are neither blank nor left
+   out. Errors as tfm_result_get and tfm_detokenize. source, if not NULL, is the row's text: then
+   each unknown token (tgt_unk) is written as the source token that it attends to most, which needs
+   a session with attention (TFM_E_STATE). */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    const tfm_text *source, tfm_text_form form, char *text,
                                    size_t capacity, size_t *size, tfm_error *err);
@@ -2114,8 +2117,8 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
    defines these, and includes this file once more for that part (TRANSFORMER_FILE).
 
    The order of every sum depends on its length alone, so a row's result is the same in any batch.
-   By packed weights a sum goes from k = 0 upwards; by rows, element k goes to lane k mod 16, and the
-   lanes are added by halves. Sums of int8 are exact.
+   By packed weights a sum goes from k = 0 upwards; by rows, element k goes to lane k mod 16, and
+   the lanes are added by halves. Sums of int8 are exact.
    ============================================================================================== */
 
 enum {
@@ -6638,9 +6641,9 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     return tfm__load_norm(l, prefix, ".norm3", &layer->ffn_norm);
 }
 
-/* "encoder" or "decoder": its layers and the norm after the last. Memory is taken for one layer at a
-   time, before it is checked: what a refused file took is in proportion to what it had. *n, *d_ff:
-   the config's. */
+/* "encoder" or "decoder": its layers and the norm after the last. Memory is taken for one layer at
+   a time, before it is checked: what a refused file took is in proportion to what it had. *n,
+   *d_ff: the config's. */
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
@@ -6937,8 +6940,8 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
 
 /* >>session =======================================================================================
    24. SESSIONS
-   One arena holds everything. Passes work on groups of rows that fit the scratch, which bounds memory
-   whatever the batch; results are batch-invariant, since no sum has terms of two rows.
+   One arena holds everything. Passes work on groups of rows that fit the scratch, which bounds
+   memory whatever the batch; results are batch-invariant, since no sum has terms of two rows.
 
    A source is encoded once; each decoder layer's cross keys and values are made of it then. The
    target's keys and values are appended position by position: a step computes one position and
@@ -7686,8 +7689,8 @@ static void tfm__trace_tokens(const tfm_session *s, const tfm__hypothesis *h, in
     }
 }
 
-/* The ancestry: rows[t] is the row in which step t was computed, for steps 0 to h's length: the next
-   step, or the one that made the end token, comes last. */
+/* The ancestry: rows[t] is the row in which step t was computed, for steps 0 to h's length: the
+   next step, or the one that made the end token, comes last. */
 static void tfm__trace_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
     int32_t t, row = h->row;
     for (t = h->length; t >= 0; t--) {
@@ -10441,7 +10444,8 @@ static size_t tfm__mark_words(const tfm_text *text, char *out) {
     return n;
 }
 
-/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more there. */
+/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
+   there. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, size_t at,
                                    int c) {
     while (low < high) {

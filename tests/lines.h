@@ -175,7 +175,7 @@ static int TEST_UNUSED lines_run(const char *options, const char *in, size_t siz
     lines_err = lines_open("build/lines.err", &lines_messages);
     if (!lines_in || !lines_out || !lines_err) abort();
     status = setjmp(lines_end);
-    if (status) status--;
+    if (status) status = status - 1;
     else status = translate_main(argc, argv);
     fclose(lines_in);
     lines_close(lines_out, &lines_output), lines_close(lines_err, &lines_messages);

@@ -400,7 +400,7 @@ static void tiles(const tfm__kernels *kernels) {
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
     static float w[ROWS * MOST_K], block[TFM__X_ROWS * TFM__X_STRIDE / 4];
     static float s8[TFM__X_ROWS * TFM__X_STRIDE / 4];
-    static float y[TFM__X_ROWS * Y_STRIDE], expected[TFM__X_ROWS * Y_STRIDE];
+    static float y[(int)TFM__X_ROWS * Y_STRIDE], expected[(int)TFM__X_ROWS * Y_STRIDE];
     float bias[ROWS], scales[TFM__X_ROWS];
     int type, c, form, i, r;
     for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
@@ -441,7 +441,7 @@ static void tiles(const tfm__kernels *kernels) {
                     t.x = block, t.y = y;
                     tiling->run(&t);
                     same &= memcmp(y, expected, sizeof y) == 0;
-                    for (i = 0; i < TFM__X_ROWS * Y_STRIDE; i++) {
+                    for (i = 0; i < (int)TFM__X_ROWS * Y_STRIDE; i++) {
                         double off = fabs((double)y[i] - (double)expected[i]);
                         if (isnan(expected[i])) clean &= isnan(y[i]) != 0;
                         else if (!(off <= most * (double)(K + 2))) most = off / (double)(K + 2);

@@ -8,7 +8,8 @@ static unsigned long long counted;
 #include "tiny.h"
 #include "spm_file.h"
 
-enum { SMALL = 4000, LARGE = 4 * SMALL };
+#define SMALL 4000
+#define LARGE (4 * SMALL)
 static char text[LARGE + 1];
 static int32_t ids[4 * LARGE], n_ids;
 

@@ -146,7 +146,7 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     int is_kept = t.dtype == TFM_I8 && j->want == TFM_I8; /* bit by bit, and its scales too */
     void *data = is_kept ? t.data : take(j, rows * width, size);
     float *floats = j->want == TFM_F32 ? (float *)data : need_scratch(j, rows * width + 1);
-    float *scales = NULL, scale;
+    float *scales = NULL, scale = 1;
     char beside[512];
     sum->tensors++;
     sum->before += st_bytes(&t);

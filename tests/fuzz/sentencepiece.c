@@ -1,10 +1,11 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/sentencepiece.c
-   A SentencePiece model, and a text cut by it: ids are in range. (Memory of the size of units.) */
+   A SentencePiece model, and a text cut by it: ids are in range. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char text[] =
         "  ab <0x41> \xc3\xa9\x65\xcc\x81 \xef\xbc\xa1 xabcab \xf0\x9f\x91\x8d ";
+    uint8_t *large = fuzz_large(data, &size, 1);
     tfm_arena arena = tfm_arena_make(fuzz_room, sizeof fuzz_room);
     tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
     tfm__pool pool = fuzz_pool(), temporary = pool;
@@ -16,11 +17,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&r, 0, sizeof r), memset(&side, 0, sizeof side), err.text[0] = 0;
     r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err;
     side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p;
-    if (tfm__spm_read(&r, p, data, (int64_t)size) != TFM_OK) fuzz_refused(size, NULL);
-    else if (tfm__spm_build(&r, p) == TFM_OK &&
-             tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
-        for (side.unk_piece = p->unk; tfm__cut_next(&cut, &token);)
-            need(token.id >= 0 && token.id < p->vocabulary.n);
+    if (tfm__spm_read(&r, p, large ? large : data, (int64_t)size) != TFM_OK)
+        fuzz_refused(size, NULL);
+    else {
+        fuzz_bounded(size);
+        need(tfm__spm_build(&r, p) == TFM_OK);
+        side.unk_piece = p->unk;
+        if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
+            while (tfm__cut_next(&cut, &token)) need(token.id >= 0 && token.id < p->vocabulary.n);
+    }
     tfm__pool_free(&pool), tfm__pool_free(&temporary);
+    free(large);
     return free(p), 0;
 }

@@ -3,7 +3,8 @@
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const char *text = (const char *)data;
+    uint8_t *large = fuzz_large(data, &size, 0);
+    const char *text = (const char *)(large ? large : data);
     tfm__pool pool = fuzz_pool();
     tfm__vocabulary v;
     int32_t lines = 0;
@@ -11,12 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t i;
     for (k = 0; k < size; k++) lines += text[k] == '\n';
     memset(&v, 0, sizeof v), err.text[0] = 0;
-    if (tfm__read_vocabulary(&v, &pool, "v", text, (int64_t)size, lines, &err) == TFM_OK)
-        for (need(tfm__build_vocabulary(&v, &pool, &err) == TFM_OK && v.n == lines), i = 0;
-             i < v.n_spellings; i++)
+    if (tfm__read_vocabulary(&v, &pool, "v", text, (int64_t)size, lines, &err) == TFM_OK) {
+        fuzz_bounded(size);
+        need(tfm__build_vocabulary(&v, &pool, &err) == TFM_OK && v.n == lines);
+        for (i = 0; i < v.n_spellings; i++)
             need(tfm__find_token(&v, v.spellings[i].text, v.spellings[i].size) ==
                  v.spellings[i].id);
-    else fuzz_refused(size, NULL);
+    } else fuzz_refused(size, NULL);
     tfm__pool_free(&pool);
+    free(large);
     return 0;
 }
