@@ -7,6 +7,7 @@
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make msan   make valgrind   the tests in C under the memory sanitizer (clang), under valgrind
+# make analyze       clang's and gcc's static analyzers over transformer.h, tools and examples
 # make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
 MAKEFLAGS += -j2
 CC = cc
@@ -113,6 +114,9 @@ msan:
 valgrind:
 	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"
 
+analyze: build/model.inc build/transformer.o
+	sh tests/analyze.sh
+
 # The C tests alone. gcov knows the branches of gcc's code.
 COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 coverage: | build
@@ -130,4 +134,4 @@ install: transformer.h build/translate
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind coverage install clean
+.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage install clean

@@ -1,0 +1,54 @@
+# analyze.sh: clang's and gcc's static analyzers over transformer.h, the tools and the examples: one test
+# for each file and analyzer. It passes if all that is found stands in the list below. Ends with
+# "N passed, N failed". gcc's is bounded to one state a program point and no recursion, and gives up many
+# points of the header (-Wanalyzer-too-complex names them): that it finds nothing says less than clang's.
+cat > build/argued << 'END'
+transformer.h tfm__position_rows core.NullDereference: learned positions have a table, which callers check
+transformer.h tfm_session_create core.NullDereference: measured by the same code, so the arena has room for s
+transformer.h tfm__distance -Wanalyzer-use-of-uninitialized-value: n is no less than 0, so row[0] to row[n] are set
+bench.c in_process core.NullDereference: w is NULL only in step 1
+heatmap.h write_heat_map core.NonNullParamChecker: n_across is the number of labels, whose first makes the buffer
+END
+passed=0 failed=0
+# Its analyzer's warnings, on standard input, as "file function checker", each with where it is.
+named() {
+    sed -n 's/^\([^: ]*\):\([0-9]*\):[0-9]*: warning: .*\[\([^]]*\)\]$/\1 \2 \3/p' | sort -u | while read -r file line checker; do
+        name=$(awk -v line="$line" 'NR > line { exit } /^[A-Za-z].*\(/ { name = $0 }
+            END { sub(/\(.*/, "", name); sub(/.*[ *]/, "", name); print name }' "$file")
+        echo "${file##*/} $name $checker: line $line"
+    done
+}
+check() { # its file, then the analyzer's command
+    file=$1
+    shift
+    if ! "$@" > build/analyzed 2>&1; then
+        cat build/analyzed
+        echo "FAIL $1 $file: does not compile"
+        failed=$((failed + 1))
+        return
+    fi
+    bad=0
+    named < build/analyzed > build/found
+    # A warning of another form would get by.
+    ! grep 'warning: ' build/analyzed | grep -v '\[[^]]*\]$' || bad=1
+    while read -r found; do
+        grep -qF "${found%%:*}:" build/argued && continue
+        echo "FAIL $1 $found"
+        bad=1
+    done < build/found
+    if [ $bad -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+flags='-std=c99 -DTFM__ANALYZED -I. -Itools -Ibuild'
+both() { # its file, then more options
+    # shellcheck disable=SC2086
+    check "$1" clang --analyze -Xclang -analyzer-output=text $flags "$@"
+    # shellcheck disable=SC2086
+    check "$1" gcc -O0 -fanalyzer --param analyzer-bb-explosion-factor=1 --param analyzer-max-recursion-depth=0 \
+        --param analyzer-max-enodes-per-program-point=1 $flags -S -o build/analyzed.s "$@"
+}
+both build/transformer.c
+for file in tools/*.c examples/*.c; do
+    if [ "$file" = tools/bench.c ]; then both "$file"; else both "$file" -DTFM__IMPLEMENTED; fi # bench holds the header
+done
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
