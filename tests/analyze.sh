@@ -7,6 +7,7 @@ transformer.h tfm__position_rows core.NullDereference: learned positions have a 
 transformer.h tfm_session_create core.NullDereference: measured by the same code, so the arena has room for s
 transformer.h tfm__distance -Wanalyzer-use-of-uninitialized-value: n is no less than 0, so row[0] to row[n] are set
 bench.c in_process core.NullDereference: w is NULL only in step 1
+quantize.c written core.UndefinedBinaryOperatorResult: st_row has written the row
 heatmap.h write_heat_map core.NonNullParamChecker: n_across is the number of labels, whose first makes the buffer
 END
 passed=0 failed=0
