@@ -362,7 +362,7 @@
    them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
    container, config, vocabularies, SentencePiece, texts, whole models that go on to translate, and
    the programs (tests/fuzz), with address and undefined-behaviour sanitizers; the memory sanitizer
-   and valgrind over the tests.
+   over the tests in C, valgrind over some of them.
 
    To report: whatever input crashes, hangs, leaks or reads past an end is a bug here, whoever made
    it. Send it, or how to make it, with tfm_version and the compile line, as an issue where you got
@@ -2950,7 +2950,7 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 
 /* ---- the vector kernels, over whatever vector is defined ----
    V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
-   give b where either is NaN. I: whole numbers, sums of bytes; see the bytes below. */
+   give b where either is NaN. I: integers, sums of int8; see int8 below. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -9963,7 +9963,7 @@ static int tfm__spm_next(tfm__spm_decoder *d) {
     }
 }
 
-/* The longest rule of the way back that the text goes on with: what it becomes, and the decoder
+/* The longest rule of denormalization that the text goes on with: what it becomes, and the decoder
    moves behind it; or NULL. */
 static const char *tfm__spm_unmap(tfm__spm_decoder *d) {
     const tfm__charsmap *m = &d->p->unmap;

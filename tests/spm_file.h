@@ -82,7 +82,7 @@ static void TEST_UNUSED put_rules(unsigned spec, const unit_row *rows, int n, co
     }
     memcpy(map + 1028, strings, size);
     put_field(2, map, 1028 + size);
-    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* the way back has rules alone */
+    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* denormalization has rules alone */
     wrap(spec, begin);
 }
 static void TEST_UNUSED put_charsmap(const unit_row *rows, int n, const char *strings,

@@ -162,7 +162,7 @@ static void fill_rows(float *rows, int64_t m, int64_t n, int64_t stride, unsigne
         for (k = 0; k < n; k++) rows[i * stride + k] = (float)tiny_random(seed) / 8388608.0f - 1.0f;
 }
 
-/* The whole number next to x, ties to even. */
+/* The integer next to x, ties to even. */
 static int nearest(float x) {
     double low = floor((double)x), above = (double)x - low;
     int n = (int)low;

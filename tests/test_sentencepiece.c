@@ -485,7 +485,7 @@ static void rare(void) {
     for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, rules, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
-    CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "the way back: '%s' %s",
+    CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "denormalization: '%s' %s",
           m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
     tfm_model_free(m);
     /* a rule that takes the first byte of a character: the others are none by themselves */
@@ -516,7 +516,7 @@ static void rare(void) {
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m && decodes(m, ids, 1100, (memset(text, 'b', sizeof text), text), 1100),
-          "a ring on the way back, and 1100 letters");
+          "a ring, denormalized, and 1100 letters");
     tfm_model_free(m);
 
     begin_file(), put_trainer(3, 2);

@@ -70,7 +70,7 @@ Pair = tuple[str, str]
 
 
 # ------------------------------------------------------------------------ vocabularies and data
-SPACE = "\u2581"  # stands for white space inside a token, as in sentencepiece
+SPACE = "\u2581"  # stands for whitespace inside a token, as in sentencepiece
 SPECIAL = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "end": "</s>"}
 
 
