@@ -830,9 +830,7 @@ class TokenizerCase(ConvertTest):
             if text.strip():
                 self.assertEqual(self.cut(model, text, side), encode(text), text)
 
-
-class TokenizerFiles(TokenizerCase):
-    def test_marian(self):
+    def marian(self):
         names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
                                                               "vocab.json")]
         folder = self.directory("marian", 54688, *names)
@@ -842,13 +840,9 @@ class TokenizerFiles(TokenizerCase):
                          {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary"})
         self.assertEqual(model.config["src_end"], 0)
         self.assertEqual(model.config["src_unk"], 1)
-        ids = json.loads((folder / "vocab.json").read_text())
-        for side, name in (("src", "source"), ("tgt", "target")):
-            pieces = self.processor(model_file=str(folder / f"{name}.spm"))
-            self.check_texts(model, lambda text: [ids.get(one, 1) for one in pieces.encode(
-                text, out_type=str)] + [0], side=side)
+        return folder, model
 
-    def test_marian_of_many_languages(self):
+    def marian_of_many_languages(self):
         names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm")]
         folder = self.directory("marian", 40, *names)
         (folder / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, ">>fra<<": 2,
@@ -860,6 +854,38 @@ class TokenizerFiles(TokenizerCase):
         model = self.convert(folder, "--set=src_start=>>ita<<")
         self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
         self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
+        return folder, model
+
+    def m2m_100(self):
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        vocabulary = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(at)
+                                                         for at in range(3, 7000)]
+        folder = self.directory("m2m_100", 7110, source)
+        (folder / "vocab.json").write_text(json.dumps({one: at for at, one
+                                                       in enumerate(vocabulary)}))
+        languages = [f"__{one}__" for one in ("af", "am", "en")]
+        (folder / "special_tokens_map.json").write_text(json.dumps(
+            {"additional_special_tokens": languages}))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
+        config = self.convert(folder).config
+        self.assertEqual(config["languages"], {"af": 7001, "am": 7002, "en": 7003})
+        model = self.convert(folder, "--set=forced=__en__", "--set=src_start=__am__")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
+        return folder, model, pieces, vocabulary
+
+
+class TokenizerFiles(TokenizerCase):
+    def test_marian(self):
+        folder, model = self.marian()
+        ids = json.loads((folder / "vocab.json").read_text())
+        for side, name in (("src", "source"), ("tgt", "target")):
+            pieces = self.processor(model_file=str(folder / f"{name}.spm"))
+            self.check_texts(model, lambda text: [ids.get(one, 1) for one in pieces.encode(
+                text, out_type=str)] + [0], side=side)
+
+    def test_marian_of_many_languages(self):
+        _, model = self.marian_of_many_languages()
         self.assertEqual(self.cut(model, "the")[:2], [3, 4])
 
     def test_beside_ctranslate2(self):
@@ -914,21 +940,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertIn("</s> cs_CZ after its text", self.done.stderr)
 
     def test_m2m_100(self):
-        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
-        pieces = self.processor(model_file=str(REAL / source[0]))
-        vocabulary = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(at)
-                                                         for at in range(3, 7000)]
-        folder = self.directory("m2m_100", 7110, source)
-        (folder / "vocab.json").write_text(json.dumps({one: at for at, one
-                                                       in enumerate(vocabulary)}))
-        languages = [f"__{one}__" for one in ("af", "am", "en")]
-        (folder / "special_tokens_map.json").write_text(json.dumps(
-            {"additional_special_tokens": languages}))
-        (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
-        config = self.convert(folder).config
-        self.assertEqual(config["languages"], {"af": 7001, "am": 7002, "en": 7003})
-        model = self.convert(folder, "--set=forced=__en__", "--set=src_start=__am__")
-        self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
+        _, model, pieces, vocabulary = self.m2m_100()
         self.check_texts(model, lambda text: [7002, *(
             vocabulary.index(one) if one in vocabulary else 3
             for one in pieces.encode(text, out_type=str)), 2])

@@ -691,7 +691,6 @@ class MarianOfTransformers(test_convert.MarianCase):
                             state[f"{old}.{name}.{leaf}"][None].numpy())
         return out
 
-
     def test_tensors_and_logits(self):
         folder, tokens = self.directory(self.arrays())
         model = self.convert(folder, *self.LIKE_OTHERS)
@@ -801,54 +800,20 @@ class TokenizersOfTransformers(test_convert.TokenizerCase):
     """The ids of transformers' own tokenizers."""
 
     def test_marian(self):
-        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm",
-                                                              "vocab.json")]
-        folder = self.directory("marian", 54688, *names)
-        model = self.convert(folder)
-        self.assertEqual(model.config["src_text"], "sentencepiece")
-        self.assertEqual({name for name in model.t if "_" in name and "." not in name},
-                         {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary"})
-        self.assertEqual(model.config["src_end"], 0)
-        self.assertEqual(model.config["src_unk"], 1)
+        folder, model = self.marian()
         tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
         self.check_texts(model, lambda text: tokenizer(text).input_ids)
         text = "Faly mahita anao aho"
         pieces = tokenizer(text_target=text).input_ids
         self.assertEqual(self.cut(model, text, "tgt"), pieces)
 
-
     def test_marian_of_many_languages(self):
-        names = [(f"opus-mt-en-mg/{name}", name) for name in ("source.spm", "target.spm")]
-        folder = self.directory("marian", 40, *names)
-        (folder / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, ">>fra<<": 2,
-                                                       ">>ita<<": 3, "▁the": 4, "<pad>": 39}))
-        model = self.convert(folder)
-        self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
-        self.assertEqual(model.config["src_language"], "target")
-        self.assertNotIn("tgt_language", model.config)
-        model = self.convert(folder, "--set=src_start=>>ita<<")
-        self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
-        self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
+        folder, model = self.marian_of_many_languages()
         tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
         self.assertEqual(self.cut(model, "the thing"), tokenizer(">>ita<<the thing").input_ids)
 
-
     def test_m2m_100(self):
-        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
-        pieces = self.processor(model_file=str(REAL / source[0]))
-        vocabulary = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(at)
-                                                         for at in range(3, 7000)]
-        folder = self.directory("m2m_100", 7110, source)
-        (folder / "vocab.json").write_text(json.dumps({one: at for at, one
-                                                       in enumerate(vocabulary)}))
-        languages = [f"__{one}__" for one in ("af", "am", "en")]
-        (folder / "special_tokens_map.json").write_text(json.dumps(
-            {"additional_special_tokens": languages}))
-        (folder / "tokenizer_config.json").write_text(json.dumps({"src_lang": "am"}))
-        config = self.convert(folder).config
-        self.assertEqual(config["languages"], {"af": 7001, "am": 7002, "en": 7003})
-        model = self.convert(folder, "--set=forced=__en__", "--set=src_start=__am__")
-        self.assertEqual((model.config["src_start"], model.config["forced"]), (7002, 7003))
+        folder, model, *_ = self.m2m_100()
         tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
         self.check_texts(model, lambda text: tokenizer(text).input_ids)
 
