@@ -54,7 +54,7 @@ build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
 $(SHARING): OBJECT = build/transformer.o
 $(SHARING): build/transformer.o
 build/transformer.o: transformer.h | build
-	printf '%s\n' '#define TRANSFORMER_IMPLEMENTATION' '#include "transformer.h"' > build/transformer.c
+	printf '%s\n' '#define TRANSFORMER_IMPLEMENTATION' '#if !defined(_WIN32) && !defined(__wasm__)' '#define TRANSFORMER_MMAP' '#endif' '#include "transformer.h"' > build/transformer.c
 	$(COMPILE) -c build/transformer.c -o $@
 build:
 	mkdir -p $@

@@ -238,11 +238,40 @@
        tgt_language        "none" | "forced": whether the target begins with its own
        src_text            "words" | "characters" | "sentencepiece"
        tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
+       packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
    has at least as many rows. With a vocabulary, pieces become the ids that it has for their
    spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
    Control pieces, start, end, tgt_pad, forced and tokens of languages give no text.
+
+   Packed files. tools/quantize --packed writes the matrices that are multiplied with as the
+   micro-kernels read them, so that a mapped file (map, in tfm_model_options) is used where it lies:
+   nothing is rearranged, loading touches no page of weights, and processes share them. It is a
+   safetensors file like any other. Its config has "packed": 1, the version of this layout, and
+   d_model, d_ff, d_ff_decoder (where it is another), d_key, d_value and both vocab_sizes, since
+   panels are padded. A matrix [rows, columns] may then be
+
+       NAME         [ceil(rows/16), ceil(columns/k), 16, k]  F32, F16: k = 1; BF16: 2; I8: 4
+                    element [p, g, r, j] is row 16 p + r, column g k + j; behind the last, 0
+       NAME_scale   [16 ceil(rows/16) + 64]  F32, of I8: one a row; behind the last, 0
+       NAME_sums    [ceil(columns/2048), 16 ceil(rows/16) + 64]  I32, of I8: 128 times the sum of q
+                    over each 2048 columns of a row; behind the last, 0
+
+   all of which are multiples of 64 bytes, but F16 with an odd number of panels times columns; such
+   tensors come first and lie at multiples of 64, so no tensor needs a hole. Query, key and value
+   are apart; embeddings that are looked up and not multiplied with stay [V, D]. Floats with another
+   k (a power of two up to 64), and all where the kernels have no such type or the machine is
+   big-endian, are rearranged at load as rows are; so are other types (tfm_model_options.weights).
+   Beside its texts the file may have what loading makes of them:
+
+       NAME_sorted  [n]         I32, of a vocabulary's spellings, or the pieces of SentencePiece:
+                                their places in the file, in the order of their bytes
+       NAME_trie    [units, 2]  U32, of SentencePiece: all pieces in a double array (>>sentencepiece)
+
+   Checked: every shape, against the config; that an order is one, and that a trie is that of these
+   pieces and of nothing else, which is quicker than building it. Not checked: padding, scales and
+   sums. A wrong number there or in a weight makes wrong numbers, and nothing else.
 
 
    6. MODELS AND MEMORY
@@ -266,19 +295,26 @@
    7. THREADS
    ----------
    There is no global state. Any number of sessions on one model may run at the same time, each
-   called by one thread: for throughput, a session for each of your threads (examples/threads.c). A
-   session works in that thread alone unless its options say threads, which it then starts and ends
-   itself (POSIX or Windows), or parallel, your own parallel-for: for the latency of one sentence.
-   Results are the same bits for any number. A process that is forked may go on with the model and
-   with sessions that have no threads of their own; those stay behind.
+   called by one thread: for throughput, a session for each of your threads, with batches of lines
+   of like length (examples/threads.c; translate --threads). A session works in that thread alone
+   unless its options say threads, which it then starts and ends itself (POSIX or Windows), or
+   parallel, your own parallel-for: for the latency of one sentence.
+   Its threads sleep between calls; work that is done before one of them comes is not cut for it, so
+   that a sentence now and then takes no longer than with one thread. Results are the same bits for
+   any number. A process that is forked may go on with the model and with sessions that have no
+   threads of their own; those stay behind.
 
 
-   8. WHAT A SESSION COSTS ----------------------- Per sentence of the batch, 4 bytes times decoder
-   layers times H*(K + W) times (max_source + max_beam * max_target) for the KV cache, 4 *
-   max_source * D for the encoder's output; per hypothesis (max_batch * max_beam of them) 4 * V for
-   logits, 16 * max_target for its tokens and back-pointers, and with attention 4 * max_source *
-   max_target; once, scratch for 512 positions or the longest sentence, and 29 * V for candidates;
-   and for each thread 4 * max_source * (K + W + 40) of an encoder's head. max_target is what people
+   8. WHAT A SESSION COSTS
+   -----------------------
+   Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
+   max_beam * max_target) for the KV cache (2 bytes where cache is TFM_F16, which also makes batches
+   decode faster: reading keys and values is much of their time), 4 * max_source * D for the
+   encoder's output; per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target
+   for its tokens and back-pointers, and with attention 4 * max_source * max_target; once, scratch
+   for 512 positions or the longest sentence, of which int8 weights want 2,112 bytes more a position
+   for every 2,048 columns of the widest input of a product; and 29 * V for candidates; and for each
+   thread 4 * max_source * (K + W + 40) of an encoder's head. max_target is what people
    overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
    of the output projection for each id, 4 bytes an id for each hypothesis, and V. Text costs 16
    bytes for each token of max_source, and the room in which SentencePiece works.
@@ -318,8 +354,24 @@
    ---------------------------
    f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack (tests/data
    holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they cost their
-   own rounding and nothing else. With int8 weights activations are quantized dynamically, with one
-   scale per token, and the int32 sums are exact: BLEU of the shipped models changes by 0.2 at most.
+   own rounding and nothing else. But where there is AMX (11. Speed), products with BF16 weights
+   round activations to bf16 too, and add up in f32: then the logits of ten of the models in
+   tests/data and examples/models are 0.014 to 0.07 off those of f32 (0.009 to 0.045 by widening;
+   int8 0.05 to 0.13), of marian and bart, whose int8 is off by 1.8 and 2.5, 1.8 and 0.5. It is one
+   arithmetic for few rows and many; denormals count as 0. With int8 weights activations are
+   quantized dynamically, with one scale per token, and the int32 sums are exact: BLEU of the
+   shipped models changes by 0.2 at most.
+
+   A cache of F16 (tfm_session_options.cache) rounds a decoder's keys and values once, as they are
+   kept, and what is beyond 65504 to that; scores and sums stay f32. Logits of golden models are
+   within 1e-3 of those of an F32 cache, and BLEU of the shipped models changes by 0.2 at most.
+   (BF16 is not offered: as fast, and eight times as far off in the log-probabilities of f32.)
+
+   An encoder's attention in bf16 (encoder_attention), where there is AMX: queries, keys, values and
+   weights are rounded to bf16 before they are multiplied, and add up in f32. Logits of golden
+   models are 0.02 off at most; BLEU of the shipped models, int8, on their dev sets goes from 47.42
+   to 47.30 and from 32.81 to 32.90.
+   Without instructions for F16 (SSE2, WebAssembly) it saves memory and costs time.
 
    Batch-invariant. On one machine and build, a sentence's output, score and attention are
    bit-identical alone and in any batch, in any order, for any number of threads, searched or
@@ -335,11 +387,28 @@
 
    11. SPEED
    ---------
-   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, NEON, its dot products
-   and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's compiler);
-   tfm_cpu_string tells. One sentence at a time, decoding is reading weights: int8 makes it about
-   three times as fast as F32. Batches share what is read; sentences of like length are encoded
-   together, whatever their order in the batch. tools/SPEED.md has the numbers.
+   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, AMX, NEON, its dot
+   products and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's
+   compiler); tfm_cpu_string tells. One sentence at a time, decoding is reading weights: int8 makes
+   it about three times as fast as F32. Batches share what is read; sentences of like length are
+   encoded together, whatever their order in the batch. tools/SPEED.md has the numbers.
+
+   Workers, threads, batch. For throughput take a worker a core, a session each, without threads
+   of their own, and batches of 32 to 128: a step reads the decoder's weights once for all of its
+   batch. For the latency of one sentence take one session's threads. Workers stop gaining where
+   together they read what memory gives: a batch takes the largest of its operations over a
+   core's rate, its bytes over what a core reads, and all workers' bytes over what the machine
+   reads. build/inspect MODEL --cores N --bandwidth GB/s prints that by batch; larger batches and
+   int8 move the end out, and where weights stay in the last cache there is none.
+
+   AMX, on Linux, does something to your process: the first model that is loaded (or the first
+   module or tfm_cpu_string) asks by arch_prctl for the permission to use tile registers. Once
+   granted, it is the process's for good, a signal's frame grows by 8 kB in threads that compute,
+   and sigaltstack refuses stacks that are too small for it (getauxval(AT_MINSIGSTKSZ) says what is
+   enough). Where it is refused, because the system does not know it or a thread has such a stack
+   already, VNNI gives the same bits of int8. Tiles are configured for a product and released after
+   it, so they are as free for others as the calling convention makes them. With TRANSFORMER_KERNELS
+   4 nothing is asked for.
 
 
    12. SECURITY (>>security)
@@ -416,9 +485,9 @@
        TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
-                                3 AVX-512, 4 with VNNI; on aarch64 1 NEON, 2 with dot product; 1
-                                WASM SIMD128 with -msimd128. Default 4. The fastest that the CPU
-                                has is chosen when the program runs
+                                3 AVX-512, 4 with VNNI, 5 with AMX; on aarch64 1 NEON, 2 with dot
+                                product; 1 WASM SIMD128 with -msimd128. Default 5. The fastest that
+                                the CPU has is chosen when the program runs
        TRANSFORMER_FILE         what this file is called, "transformer.h" unless you renamed it: it
                                 includes itself once for each set of vector kernels
        TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
@@ -469,7 +538,7 @@ extern "C" {
 /* The version that the implementation was compiled from, for instance "0.4.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Which inner loops run on this machine: "AVX-512 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2",
+/* Which inner loops run on this machine: "AVX-512 with VNNI and AMX", "AVX2 and FMA", "SSE2",
    "NEON with dot product", "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
@@ -954,6 +1023,10 @@ typedef struct tfm_session_options {
                                        64. The others sleep while there is none */
     const tfm_parallel *parallel;   /* runs the parts instead, in so many threads; copied */
     int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none */
+    tfm_dtype cache;                /* keys and values that a decoder keeps: TFM_F32, or TFM_F16 for
+                                       half the memory (8. What a session costs) */
+    tfm_dtype encoder_attention;    /* what an encoder's attention multiplies: TFM_F32, or TFM_BF16
+                                       where the CPU has AMX, else TFM_F32 (10. Numbers) */
 } tfm_session_options;
 
 /* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
@@ -1326,7 +1399,7 @@ enum tfm_part {
 #define TFM_PART(part) ((void)0)
 #endif
 #ifndef TRANSFORMER_KERNELS
-#define TRANSFORMER_KERNELS 4
+#define TRANSFORMER_KERNELS 5
 #endif
 #ifndef TRANSFORMER_FILE
 #define TRANSFORMER_FILE "transformer.h"
@@ -1391,8 +1464,10 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     int n = 0;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     if (value < 0) tfm__write_char(w, '-');
-    do digits[n++] = (char)('0' + rest % 10), rest /= 10;
-    while (rest);
+    do {
+        digits[n++] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
 /* [4, 10, 128] */
@@ -1406,8 +1481,8 @@ static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     tfm__write_char(w, ']');
 }
 
-/* A formatter that knows no locale and needs no stdio. %s text, %i int64_t, %t the
-   shape of a tensor. */
+/* A formatter that knows no locale and needs no stdio. %s text, %d int32_t, %i int64_t, %t the shape
+   of a tensor. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -1415,6 +1490,7 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
     for (; *format; format++) {
         if (*format != '%') tfm__write_char(&w, *format);
         else if (*++format == 's') tfm__write_text(&w, va_arg(arguments, const char *));
+        else if (*format == 'd') tfm__write_int(&w, va_arg(arguments, int32_t));
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
         else break;
@@ -1751,8 +1827,8 @@ static tfm_status tfm__check_tensor(const tfm_tensor *t, const char *name, tfm_d
         return tfm__fail(err, TFM_E_DTYPE, "%s is %s, expected %s", name, tfm_dtype_name(t->dtype),
                          tfm_dtype_name(dtype));
     if (t->rank < min_rank || t->rank > max_rank)
-        return tfm__fail(err, TFM_E_SHAPE, "%s has rank %i, expected %i to %i", name,
-                         (int64_t)t->rank, (int64_t)min_rank, (int64_t)max_rank);
+        return tfm__fail(err, TFM_E_SHAPE, "%s has rank %d, expected %d to %d", name, t->rank,
+                         min_rank, max_rank);
     for (i = 0; i < t->rank; i++)
         if (!tfm__mul(count, t->dims[i], &count))
             return tfm__fail(err, TFM_E_SHAPE, "%s has the impossible shape %t", name, t);
@@ -1788,8 +1864,7 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     rows->sb = last >= 2 ? t->strides[last - 2] : rows->L * rows->sl;
     for (i = last - 3; i >= 0; i--) {
         if (t->dims[i] != 1 && rows->B != 1 && t->strides[i] != rows->B * rows->sb)
-            return tfm__fail(err, TFM_E_SHAPE, "%s: dimension %i must be contiguous", name,
-                             (int64_t)i);
+            return tfm__fail(err, TFM_E_SHAPE, "%s: dimension %d must be contiguous", name, i);
         if (rows->B == 1) rows->sb = t->strides[i];
         rows->B *= t->dims[i];
     }
@@ -1886,17 +1961,22 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 
 /* >>threads =======================================================================================
    12. WORK IN PARTS
-   A pass cuts its products by columns and its attention by heads into parts that write to different
-   places and share no sum, so results are the same bits for any number of threads. The parts go to
-   the host's parallel-for or to threads of the session's own, which look for work for some
-   microseconds and then sleep. Relies on nothing.
+   A pass cuts its products by rows (many) or columns and its attention by heads into parts that
+   write to different places and share no sum, so results are the same bits for any number of
+   threads. The parts go to the host's parallel-for or to threads of the session's own, which look
+   for work for some microseconds and then sleep. The caller takes whatever no other thread has
+   begun: one that sleeps, wakes late or has no core of its own is never waited for. Relies on
+   nothing.
    ============================================================================================== */
 
 /* Who computes: the inner loops of a model, and the threads that share its work. */
 typedef struct tfm__team {
     const struct tfm__kernels *kernels;
     tfm_parallel parallel;
-    int32_t n; /* 1: nobody to share with */
+    struct tfm__workers *workers; /* behind parallel; NULL: the host's */
+    int32_t n;                    /* 1: nobody to share with */
+    unsigned char *taken;         /* a product's x as tiles take it, all rows; NULL: floats only */
+    float *scales;                /* of these rows */
 } tfm__team;
 
 /* task(context, 0) to task(context, parts - 1). */
@@ -1909,9 +1989,15 @@ static void tfm__parallel_for(const tfm__team *team, tfm_task task, void *contex
 
 #ifdef TFM__THREADS
 
-enum { TFM__MOST_THREADS = 64, TFM__SPINS = 4000 };
+enum {
+    TFM__MOST_THREADS = 64,
+    TFM__SPINS = 4000,  /* looks for work before a thread sleeps */
+    TFM__A_YIELD = 64,  /* as how many looks one counts after which others could run */
+    TFM__NO_CORE = 9999 /* where the system does not say */
+};
 
-/* What the pool wants of a system: loads that acquire, stores that release, and locks. */
+/* What the pool wants of a system: loads and stores in one order for all threads, the core that a
+   thread is on, and locks. */
 #ifdef _WIN32
 typedef uint64_t tfm__word;
 typedef HANDLE tfm__thread;
@@ -1931,6 +2017,7 @@ static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
 }
 static void tfm__count_one(tfm__word *at) { (void)InterlockedIncrement64((volatile LONG64 *)at); }
 static void tfm__yield(void) { (void)SwitchToThread(); }
+static uint64_t tfm__core(void) { return GetCurrentProcessorNumber(); }
 
 static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
     InitializeSRWLock(mutex);
@@ -1939,6 +2026,7 @@ static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
 }
 static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) { (void)mutex, (void)wake; }
 static void tfm__lock(tfm__mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int tfm__try_lock(tfm__mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
 static void tfm__unlock(tfm__mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) {
     (void)SleepConditionVariableSRW(wake, mutex, INFINITE, 0);
@@ -1960,15 +2048,23 @@ typedef pthread_mutex_t tfm__mutex;
 typedef pthread_cond_t tfm__condition;
 #define TFM__THREAD_MAIN void *
 
-static uint64_t tfm__load(tfm__word *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+static uint64_t tfm__load(tfm__word *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
 static void tfm__store(tfm__word *at, uint64_t value) {
-    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
 }
 static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 static void tfm__count_one(tfm__word *at) { (void)__atomic_add_fetch(at, 1, __ATOMIC_RELEASE); }
 static void tfm__yield(void) { (void)sched_yield(); }
+#if defined(__linux__) && !defined(__UCLIBC__)
+#if !defined(_GNU_SOURCE)
+extern int sched_getcpu(void); /* sched.h has it for those who ask for all of GNU's */
+#endif
+static uint64_t tfm__core(void) { return (uint64_t)sched_getcpu(); }
+#else
+static uint64_t tfm__core(void) { return TFM__NO_CORE; }
+#endif
 
 static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
     if (pthread_mutex_init(mutex, NULL) != 0) return 0;
@@ -1981,6 +2077,7 @@ static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) {
     pthread_mutex_destroy(mutex);
 }
 static void tfm__lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
+static int tfm__try_lock(tfm__mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void tfm__unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
 static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) { pthread_cond_wait(wake, mutex); }
 static void tfm__wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
@@ -2001,8 +2098,11 @@ typedef struct tfm__workers {
     int32_t n; /* threads besides the caller's */
     tfm__mutex mutex;
     tfm__condition wake;
-    int32_t asleep; /* under the mutex */
+    int32_t asleep;   /* under the mutex */
+    tfm__word wanted; /* a thread sleeps, or is about to, that nobody has woken */
     tfm__word ticket;
+    tfm__word core; /* the caller's */
+    tfm__word seen; /* the number of the work that a thread found last */
     tfm__word done; /* parts of this work */
     tfm__word stop;
     tfm_task task; /* of this work: stay as they are until all its parts are done */
@@ -2031,18 +2131,31 @@ static void tfm__work_off(tfm__workers *w, uint32_t number) {
     }
 }
 
+/* Whether a thread has only the core that the caller works on: some schedulers wake it there though
+   another is idle (a guest's idle core may count as taken). */
+static int tfm__crowds(tfm__workers *w) {
+    uint64_t core = tfm__core();
+    return core != TFM__NO_CORE && core == tfm__load(&w->core);
+}
+
 /* The number of the work that comes after the one seen; sleeps if none comes soon. */
 static uint32_t tfm__wait_for_work(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
-    for (i = 0; i < TFM__SPINS && number == seen; i++) {
+    for (i = 0; i < TFM__SPINS; i++) {
         number = tfm__work_number(w);
-        tfm__pause();
+        if (number != seen) return number;
+        if (tfm__crowds(w)) tfm__yield(), i += TFM__A_YIELD;
+        else tfm__pause();
     }
-    if (number != seen) return number;
     tfm__lock(&w->mutex);
     w->asleep++;
-    while ((number = tfm__work_number(w)) == seen) tfm__sleep(&w->wake, &w->mutex);
+    for (;;) {
+        tfm__store(&w->wanted, 1); /* before the last look: whoever posts after it sees this */
+        number = tfm__work_number(w);
+        if (number != seen) break;
+        tfm__sleep(&w->wake, &w->mutex);
+    }
     w->asleep--;
     tfm__unlock(&w->mutex);
     return number;
@@ -2054,18 +2167,37 @@ static TFM__THREAD_MAIN tfm__worker(void *workers) {
     for (;;) {
         number = tfm__wait_for_work(w, number);
         if (tfm__load(&w->stop)) return 0;
+        if (tfm__crowds(w)) continue;
+        tfm__store(&w->seen, number);
         tfm__work_off(w, number);
     }
 }
 
-/* Puts up the next work. */
+/* Under the mutex. */
+static void tfm__wake_workers(tfm__workers *w) {
+    tfm__store(&w->wanted, 0);
+    tfm__wake_all(&w->wake);
+}
+
+/* Puts up the next work: its number. If the mutex is another's, the work after it wakes those who
+   sleep. */
 static uint32_t tfm__post(tfm__workers *w, int32_t parts) {
     uint32_t number = tfm__work_number(w) + 1;
-    tfm__lock(&w->mutex);
+    uint64_t core = tfm__core();
+    if (core != tfm__load(&w->core)) tfm__store(&w->core, core);
     tfm__store(&w->ticket, TFM__TICKET(number, parts, 0));
-    if (w->asleep) tfm__wake_all(&w->wake);
-    tfm__unlock(&w->mutex);
+    if (tfm__load(&w->wanted) && tfm__try_lock(&w->mutex)) {
+        tfm__wake_workers(w);
+        tfm__unlock(&w->mutex);
+    }
     return number;
+}
+
+/* Whether a thread has found one of the last works. If not, one that has no parts calls them. */
+static int tfm__workers_here(tfm__workers *w) {
+    if (tfm__work_number(w) - (uint32_t)tfm__load(&w->seen) <= 2) return 1;
+    (void)tfm__post(w, 0);
+    return 0;
 }
 
 /* tfm_parallel's run: the caller works too, and those who sleep too long miss it. */
@@ -2085,6 +2217,9 @@ static void tfm__stop_workers(tfm__workers *w) {
     int32_t i;
     tfm__store(&w->stop, 1);
     (void)tfm__post(w, 0);
+    tfm__lock(&w->mutex);
+    tfm__wake_workers(w);
+    tfm__unlock(&w->mutex);
     for (i = 0; i < w->n; i++) tfm__thread_join(w->threads[i]);
     tfm__locks_destroy(&w->mutex, &w->wake);
 }
@@ -2104,6 +2239,20 @@ static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err)
     return TFM_OK;
 }
 #endif /* TFM__THREADS */
+
+enum {
+    TFM__WORTH_SHARING = 1 << 18, /* operations: some microseconds, and */
+    TFM__WORTH_WAKING = 1 << 24   /* as many as a thread that sleeps may take to come */
+};
+
+/* Whether so many operations are to be cut into parts, which costs something. */
+static int tfm__shares(const tfm__team *team, int64_t operations) {
+    if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
+#ifdef TFM__THREADS
+    if (team->workers && operations < TFM__WORTH_WAKING) return tfm__workers_here(team->workers);
+#endif
+    return 1;
+}
 
 /* >>kernels =======================================================================================
    13. THE INNER LOOPS
@@ -2130,13 +2279,14 @@ enum {
 };
 
 /* Some rows of x by some panels of w, over K columns. */
-enum { TFM__MOST_PANELS = 4 };
+enum { TFM__MOST_ROWS = 32, TFM__MOST_PANELS = 4 };
 typedef struct tfm__tile {
     const void *x; /* rows of floats or int8, TFM__X_STRIDE bytes apart */
     const unsigned char *w[TFM__MOST_PANELS];
     const unsigned char *ahead; /* what will be wanted next, TFM__MOST_PANELS panels or less */
     int64_t ahead_stride;       /* from one of its panels to the next, in bytes */
     int64_t K;
+    int rows; /* of y that are wanted: those of the tile, or where it has fewer at least, less */
     float *y;
     int64_t y_stride;
     int begins;                       /* the sums begin at zero; else they go on from y */
@@ -2147,15 +2297,18 @@ typedef struct tfm__tile {
 
 /* How many rows and panels a tile has, and who computes it. */
 typedef struct tfm__tiling {
-    int rows, panels;
+    int rows, least; /* and for how few rows it is worth its while: it reads all of them */
+    int panels;
     void (*run)(const tfm__tile *t);
+    int configured; /* between configure(1) and configure(0) of the kernel set */
 } tfm__tiling;
 
 enum {
-    TFM__X_ROWS = 12,        /* the most that a tile has */
+    TFM__X_ROWS = 12,        /* the most that a tile of floats has */
     TFM__X_BYTES = 2048,     /* of a row of x that a tile takes at a time */
     TFM__X_STRIDE = 2112,    /* off the powers of two, at which rows would drive each other out */
-    TFM__X_CHUNK = 96,       /* rows of x, and */
+    TFM__X_CHUNK = 96,       /* rows of x, or */
+    TFM__TAKEN_CHUNK = 512,  /* where they became smaller and w is read from further away, and */
     TFM__W_CHUNK = 512 << 10 /* bytes of w that stay in the second-level cache together */
 };
 
@@ -2164,7 +2317,10 @@ typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type of w, from many rows to one; NULL: such w are packed as F32 */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
-    int zero_point; /* what the tiles of int8 want added to x's */
+    int zero_point;            /* what the tiles of int8 want added to x's */
+    void (*configure)(int on); /* tile registers, for tilings that say so; NULL: it has none */
+    /* to bf16, the nearest: x of products with w of bf16; NULL: they take floats */
+    void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
     /* sums[j] = x . w[j] */
@@ -2184,7 +2340,17 @@ typedef struct tfm__kernels {
     /* q[i] = x[i] * factor + bias, rounded to even; q has room for 63 bytes more */
     void (*quantize)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
     void (*activate)(float *x, int64_t n, tfm_activation activation);
-    void (*norm)(float *y, const float *x, int64_t n, const tfm_norm_weights *w);
+    /* of some rows, n wide; y may be x */
+    void (*norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows,
+                 int64_t n, const tfm_norm_weights *w);
+    /* Of F16, whose elements become floats as they are read: sums[i] = x . row i, and weighted_sum.
+       Each has the bits of the loops for floats over rows that were widened. */
+    void (*dots_f16)(float *sums, const float *x, const uint16_t *rows, int64_t stride, int64_t n,
+                     int64_t width);
+    void (*weighted_sum_f16)(float *y, const float *p, const uint16_t *rows, int64_t stride,
+                             int64_t n, int64_t width);
+    /* The nearest F16; what is too large for it becomes its largest, +-65504. */
+    void (*narrow_f16)(uint16_t *to, const float *x, int64_t n);
 } tfm__kernels;
 
 #if defined(__GNUC__) && !defined(__TINYC__)
@@ -2198,6 +2364,9 @@ typedef struct tfm__kernels {
 #if defined(__clang__)
 /* "unroll" may stop halfway, and then sums stay in memory */
 #define TFM__UNROLL _Pragma("clang loop unroll(full)")
+#if __has_feature(memory_sanitizer)
+#define TFM__UNSEEN_STORES /* it does not know that storing a tile writes memory */
+#endif
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define TFM__UNROLL _Pragma("GCC unroll 16")
 #else
@@ -2288,6 +2457,34 @@ static void tfm__plain_weighted_sum(float *y, const float *p, const float *rows,
     }
 }
 
+static void tfm__plain_dots_f16(float *sums, const float *x, const uint16_t *rows, int64_t stride,
+                                int64_t n, int64_t width) {
+    int64_t i, k;
+    for (i = 0; i < n; i++) {
+        float acc[TFM__LANES];
+        memset(acc, 0, sizeof acc);
+        for (k = 0; k < width; k++)
+            acc[k % TFM__LANES] += x[k] * tfm__float_from_half(rows[i * stride + k]);
+        sums[i] = tfm__sum_lanes(acc);
+    }
+}
+
+static void tfm__plain_weighted_sum_f16(float *y, const float *p, const uint16_t *rows,
+                                        int64_t stride, int64_t n, int64_t width) {
+    int64_t i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; p[i] != 0.0f && j < width; j++)
+            y[j] += p[i] * tfm__float_from_half(rows[i * stride + j]);
+}
+
+static void tfm__plain_narrow_f16(uint16_t *to, const float *x, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        float v = x[i] > 65504.0f ? 65504.0f : x[i] < -65504.0f ? -65504.0f : x[i];
+        to[i] = (uint16_t)tfm__half_from_float(v);
+    }
+}
+
 static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n) {
     double acc[TFM__LANES];
     int64_t i;
@@ -2337,12 +2534,14 @@ static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, 
 
 /* ---- the tiles: what each micro-kernel computes ---- */
 
-/* Element i of w as a float. */
-static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type type, int64_t i) {
-    uint32_t bits;
-    if (type == TFM_WEIGHTS_F32) return ((const float *)(const void *)w)[i];
-    bits = ((const uint16_t *)(const void *)w)[i];
-    return type == TFM_WEIGHTS_F16 ? tfm__float_from_half(bits) : tfm__float_from_bits(bits << 16);
+/* Column k of row l of a panel as a float. */
+static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type type, int64_t k,
+                                       int l) {
+    const uint16_t *halves = (const uint16_t *)(const void *)w;
+    int64_t at = k * TFM__PANEL + l;
+    if (type == TFM_WEIGHTS_F32) return ((const float *)(const void *)w)[at];
+    if (type == TFM_WEIGHTS_F16) return tfm__float_from_half(halves[at]);
+    return tfm__float_from_bits((uint32_t)halves[(k / 2 * TFM__PANEL + l) * 2 + k % 2] << 16);
 }
 
 /* y = (y or 0) + x w^T + bias: floats. */
@@ -2357,7 +2556,7 @@ static TFM__INLINE void tfm__plain_tile(const tfm__tile *t, tfm_weight_type type
             for (l = 0; l < TFM__PANEL; l++) sum[l] = t->begins ? 0.0f : y[l];
             for (k = 0; k < t->K; k++)
                 for (l = 0; l < TFM__PANEL; l++)
-                    sum[l] += x[k] * tfm__float_at(t->w[p], type, k * TFM__PANEL + l);
+                    sum[l] += x[k] * tfm__float_at(t->w[p], type, k, l);
             for (l = 0; l < TFM__PANEL; l++)
                 y[l] = t->bias ? sum[l] + t->bias[p * TFM__PANEL + l] : sum[l];
         }
@@ -2386,8 +2585,8 @@ static TFM__INLINE void tfm__plain_tile_int8(const tfm__tile *t, int rows, int p
 
 static void tfm__plain_tile_f32_1(const tfm__tile *t) { tfm__plain_tile(t, TFM_WEIGHTS_F32, 1, 1); }
 static void tfm__plain_tile_int8_1(const tfm__tile *t) { tfm__plain_tile_int8(t, 1, 1); }
-static const tfm__tiling tfm__plain_f32[] = {{1, 1, tfm__plain_tile_f32_1}};
-static const tfm__tiling tfm__plain_int8[] = {{1, 1, tfm__plain_tile_int8_1}};
+static const tfm__tiling tfm__plain_f32[] = {{1, 1, 1, tfm__plain_tile_f32_1, 0}};
+static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 0}};
 
 /* ---- norm, activations ---- */
 
@@ -2399,19 +2598,22 @@ static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *
 }
 
 /* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
-static void tfm__plain_norm(float *y, const float *x, int64_t n, const tfm_norm_weights *w) {
+static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t x_stride,
+                            int64_t rows, int64_t n, const tfm_norm_weights *w) {
     const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
-    double mean = 0, square = 0, scale;
-    int64_t i;
-    for (i = 0; i < n; i++) mean += (double)x[i];
-    mean /= (double)n;
-    for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
-    scale = tfm__norm_scale(square, n, w);
-    for (i = 0; i < n; i++) {
-        float v = (float)(((double)x[i] - mean) * scale);
-        if (weight) v *= weight[i];
-        if (bias) v += bias[i];
-        y[i] = v;
+    for (; rows > 0; rows--, x += x_stride, y += y_stride) {
+        double mean = 0, square = 0, scale;
+        int64_t i;
+        for (i = 0; i < n; i++) mean += (double)x[i];
+        mean /= (double)n;
+        for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
+        scale = tfm__norm_scale(square, n, w);
+        for (i = 0; i < n; i++) {
+            float v = (float)(((double)x[i] - mean) * scale);
+            if (weight) v *= weight[i];
+            if (bias) v += bias[i];
+            y[i] = v;
+        }
     }
 }
 
@@ -2453,6 +2655,13 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
 #endif
 #include <cpuid.h>
 #include <immintrin.h>
+
+/* Tile registers are for Linux, which has to be asked for them, and for compilers whose assemblers
+   know them. */
+#if defined(__linux__) && !defined(__ILP32__) &&                                                   \
+    (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#define TFM__AMX
+#endif
 
 #define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define TFM__VNNI                                                                                  \
@@ -2634,6 +2843,48 @@ static int tfm__has_f16c(void) {
     return answer == 2;
 }
 
+#ifdef TFM__AMX
+/* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
+   makes room for the tiles in a signal's frame from then on. By the instruction itself, as C99 has
+   no syscall(). */
+static int tfm__amx_allowed(void) {
+    enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d, low, high;
+    int64_t answer;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
+    __asm__ volatile("syscall"
+                     : "=a"(answer)
+                     : "a"((int64_t)ARCH_PRCTL), "D"((int64_t)REQUEST_PERMISSION),
+                       "S"((int64_t)TILE_DATA)
+                     : "rcx", "r11", "memory");
+    return answer == 0;
+}
+static int tfm__has_amx(void) {
+    static int known; /* as above */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!answer) {
+        answer = tfm__amx_allowed() ? 2 : 1;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == 2;
+}
+
+TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
+    const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
+    for (; n > 0; n -= 16, x += 16, to += 32) {
+        __m512 v = _mm512_maskz_loadu_ps(tfm__mask_avx512(n), x);
+        __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+        __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        bits = _mm512_add_epi32(bits, _mm512_add_epi32(almost_half, _mm512_and_si512(high, one)));
+        bits = _mm512_mask_or_epi32(_mm512_srli_epi32(bits, 16), nan, high, _mm512_set1_epi32(64));
+        _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(bits));
+    }
+}
+#endif
+
 /* ---- the operations of each instruction set: x86-64 ---- */
 
 #define TFM__V __m128
@@ -2646,9 +2897,11 @@ static int tfm__has_f16c(void) {
 #define TFM__V_LOAD(p) _mm_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
-#define TFM__V_BF16(p)                                                                             \
-    _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(),                                       \
-                                        _mm_loadl_epi64((const __m128i *)(const void *)(p))))
+#define TFM__V_BF16_EVEN(p)                                                                        \
+    _mm_castsi128_ps(_mm_slli_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm_castsi128_ps(_mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(p)),            \
+                                   _mm_set1_epi32(-65536)))
 #define TFM__V_ADD(a, b) _mm_add_ps(a, b)
 #define TFM__V_SUB(a, b) _mm_sub_ps(a, b)
 #define TFM__V_MUL(a, b) _mm_mul_ps(a, b)
@@ -2708,9 +2961,16 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__V_STORE_SOME(p, v, n) tfm__store_some_avx2(p, v, n)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx2(q, v, bias)
 #define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TFM__V_BF16(p)                                                                             \
-    _mm256_castsi256_ps(_mm256_slli_epi32(                                                         \
-        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
+#define TFM__V_BF16_EVEN(p)                                                                        \
+    _mm256_castsi256_ps(                                                                           \
+        _mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p)),   \
+                                         _mm256_set1_epi32(-65536)))
+#define TFM__V_STORE_F16(p, v)                                                                     \
+    _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
+#define TFM__DOTS 4
+#define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__sum_lanes_avx2(a[0], a[1]))
 #define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
 #define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
 #define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
@@ -2748,22 +3008,43 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 }
 #include TRANSFORMER_FILE
 
-/* Tiles alone: its other loops are those of AVX2. */
 #define TFM__V __m512
 #define TFM__VL 16
 #define TFM__ISA avx512
 #define TFM__TARGET TFM__AVX512
+#define TFM__LOOPS
 #define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
 #define TFM__V_SET(x) _mm512_set1_ps(x)
 #define TFM__V_LOAD(p) _mm512_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__mask_avx512(n), p)
+#define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__mask_avx512(n), v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx512(q, v, bias)
 #define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define TFM__V_BF16(p)                                                                             \
-    _mm512_castsi512_ps(_mm512_slli_epi32(                                                         \
-        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))), 16))
+#define TFM__V_BF16_EVEN(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))
+#define TFM__DOTS 16
+#define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__sum_lanes_avx512(a[0]))
 #define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm512_sub_ps(a, b)
 #define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm512_div_ps(a, b)
 #define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define TFM__V_MIN(a, b) _mm512_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm512_max_ps(a, b)
+#define TFM__V_MOST(v) _mm512_reduce_max_ps(v)
+#define TFM__V_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
+#define TFM__V_ROUND(v) _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define TFM__V_LDEXP(v, m) _mm512_scalef_ps(v, m)
+/* in the eight lanes of AVX2, whose bits it has */
+#define TFM__S __m256
+#define TFM__SL 8
+#define TFM__S_ZERO _mm256_setzero_ps()
+#define TFM__S_STORE(p, s) _mm256_storeu_ps(p, s)
+#define TFM__S_ADD(s, v, n) tfm__add_avx512(s, v, n)
+#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
+    tfm__avx2_moments(x, stride, rows, n, w, means, scales)
 #define TFM__INT8_TARGET TFM__VNNI
 #define TFM__INT8_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
 #define TFM__INT8_SPLIT 1
@@ -2776,6 +3057,39 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__I_DOT(sum, x, w)                                                                      \
     __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
 #define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
+#ifdef TFM__AMX
+#define TFM__I_SUMS(p) _mm512_load_si512(p)
+#define TFM__TILE_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
+#define TFM__TILE_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
+#define TFM__TILE_ZERO(t) __asm__ volatile("{tilezero %%tmm" #t "|tilezero tmm" #t "}" ::)
+#define TFM__TILE_LOAD(t, p, stride)                                                               \
+    __asm__ volatile("{tileloadd (%0,%1,1), %%tmm" #t "|tileloadd tmm" #t ", [%0+%1*1]}"           \
+                     :                                                                             \
+                     : "r"(p), "r"((int64_t)(stride))                                              \
+                     : "memory")
+#define TFM__TILE_STORE(t, p, stride)                                                              \
+    __asm__ volatile("{tilestored %%tmm" #t ", (%0,%1,1)|tilestored [%0+%1*1], tmm" #t "}"         \
+                     :                                                                             \
+                     : "r"(p), "r"((int64_t)(stride))                                              \
+                     : "memory")
+#define TFM__TILE_DOT_INT8(c, a, b)                                                                \
+    __asm__ volatile("{tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbusd tmm" #c ", tmm" #a    \
+                     ", tmm" #b "}" ::)
+#define TFM__TILE_DOT_BF16(c, a, b)                                                                \
+    __asm__ volatile("{tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbf16ps tmm" #c           \
+                     ", tmm" #a ", tmm" #b "}" ::)
+#endif
+
+TFM__AVX512 static TFM__INLINE void tfm__store_bytes_avx512(unsigned char *q, __m512 v, int bias) {
+    __m512i i = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(bias));
+    __m128i bytes = bias ? _mm512_cvtusepi32_epi8(_mm512_max_epi32(i, _mm512_setzero_si512()))
+                         : _mm512_cvtsepi32_epi8(i);
+    _mm_storeu_si128((__m128i *)(void *)q, bytes);
+}
+TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n) {
+    s = _mm256_add_ps(s, _mm512_castps512_ps256(v));
+    return n > 8 ? _mm256_add_ps(s, _mm512_extractf32x8_ps(v, 1)) : s;
+}
 #include TRANSFORMER_FILE
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
@@ -2797,7 +3111,13 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__V_STORE(p, v) vst1q_f32(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_neon(q, v, bias)
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
-#define TFM__V_BF16(p) vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vld1_u16(p)), 16))
+#define TFM__V_BF16_EVEN(p) vreinterpretq_f32_u32(vshlq_n_u32(TFM__NEON_PAIRS(p), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    vreinterpretq_f32_u32(vandq_u32(TFM__NEON_PAIRS(p), vdupq_n_u32(0xFFFF0000u)))
+#define TFM__NEON_PAIRS(p) vreinterpretq_u32_u16(vld1q_u16(p))
+#define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
+#define TFM__DOTS 4
+#define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, tfm__neon_sum_lanes(a))
 #define TFM__V_ADD(a, b) vaddq_f32(a, b)
 #define TFM__V_SUB(a, b) vsubq_f32(a, b)
 #define TFM__V_MUL(a, b) vmulq_f32(a, b)
@@ -2908,7 +3228,8 @@ static int tfm__has_neon_dot(void) {
 #define TFM__V_LOAD(p) wasm_v128_load(p)
 #define TFM__V_STORE(p, v) wasm_v128_store(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_wasm(q, v, bias)
-#define TFM__V_BF16(p) wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16)
+#define TFM__V_BF16_EVEN(p) wasm_i32x4_shl(wasm_v128_load(p), 16)
+#define TFM__V_BF16_ODD(p) wasm_v128_and(wasm_v128_load(p), wasm_i32x4_splat(-65536))
 #define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
 #define TFM__V_SUB(a, b) wasm_f32x4_sub(a, b)
 #define TFM__V_MUL(a, b) wasm_f32x4_mul(a, b)
@@ -2950,7 +3271,8 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 
 /* ---- the vector kernels, over whatever vector is defined ----
    V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
-   give b where either is NaN. I: integers, sums of int8; see int8 below. */
+   give b where either is NaN. S: SL sums, to which the first n numbers of V are added, SL or VL, SL
+   at a time. I: integers, sums of int8; see int8 below. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -2961,22 +3283,47 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 #ifdef TFM__FLOAT_TILES
 /* The element type of w is a constant where this is inlined, and so are rows and panels. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i,
-                                                    tfm_weight_type type) {
+                                                    tfm_weight_type type, int odd) {
+    const uint16_t *halves = (const uint16_t *)(const void *)w;
     if (type == TFM_WEIGHTS_F32) return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
 #ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16((const uint16_t *)(const void *)w + i * TFM__VL);
+    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + i * TFM__VL);
 #endif
-    return TFM__V_BF16((const uint16_t *)(const void *)w + i * TFM__VL);
+    return odd ? TFM__V_BF16_ODD(halves + 2 * i * TFM__VL)
+               : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
+}
+
+/* One column of x times those of w; odd: the second of a pair. */
+TFM__TARGET static TFM__INLINE void TFM__(tile_column)(
+    TFM__V (*acc)[TFM__MOST_PANELS * TFM__PER_PANEL], const float *x,
+    const unsigned char *const *ws, tfm_weight_type type, int odd, int rows, int panels) {
+    TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
+    int r, i, p;
+    TFM__UNROLL
+    for (p = 0; p < panels; p++) {
+        TFM__UNROLL
+        for (i = 0; i < TFM__PER_PANEL; i++)
+            w[p * TFM__PER_PANEL + i] = TFM__(load_w)(ws[p], i, type, odd);
+    }
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__V v = TFM__V_SET(x[r * (TFM__X_STRIDE / 4)]);
+        TFM__UNROLL
+        for (i = 0; i < panels * TFM__PER_PANEL; i++) acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
+    }
 }
 
 TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_type type, int rows,
                                                 int panels) {
     TFM__V acc[TFM__X_ROWS][TFM__MOST_PANELS * TFM__PER_PANEL];
-    const float *x = (const float *)t->x, *x_end = x + t->K;
-    const int stride = TFM__X_STRIDE / 4, size = type == TFM_WEIGHTS_F32 ? 4 : 2;
-    const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
-    const unsigned char *ahead = t->ahead;
+    const int step = type == TFM_WEIGHTS_BF16 ? 2 : 1;
+    const int bytes = type == TFM_WEIGHTS_F16 ? 2 * TFM__PANEL : 4 * TFM__PANEL; /* of a step */
+    const float *x = (const float *)t->x;
+    const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
+    int64_t k;
     int r, i;
+    TFM__UNROLL
+    for (i = 0; i < TFM__MOST_PANELS; i++) w[i] = t->w[i];
     TFM__UNROLL
     for (r = 0; r < rows; r++) {
         TFM__UNROLL
@@ -2984,31 +3331,19 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_t
             acc[r][i] = t->begins ? TFM__V_SET(0.0f)
                                   : TFM__V_LOAD(t->y + r * t->y_stride + i * TFM__VL);
     }
-    for (; x != x_end; x++) {
-        TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
-        TFM__UNROLL
-        for (i = 0; i < TFM__PER_PANEL; i++) {
-            w[i] = TFM__(load_w)(w0, i, type);
-            if (panels > 1) w[TFM__PER_PANEL + i] = TFM__(load_w)(w1, i, type);
-            if (panels > 2) w[2 * TFM__PER_PANEL + i] = TFM__(load_w)(w2, i, type);
-            if (panels > 3) w[3 * TFM__PER_PANEL + i] = TFM__(load_w)(w3, i, type);
-        }
+    for (k = step; k <= t->K; k += step, x += step) {
         /* few rows read memory as fast as it gives; many would wait for it */
         if (rows > 4) {
             TFM__PREFETCH(ahead);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-            ahead += TFM__PANEL * size;
+            ahead += bytes;
         }
+        TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
+        if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
         TFM__UNROLL
-        for (r = 0; r < rows; r++) {
-            TFM__V v = TFM__V_SET(x[r * stride]);
-            TFM__UNROLL
-            for (i = 0; i < panels * TFM__PER_PANEL; i++)
-                acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
-        }
-        w0 += TFM__PANEL * size, w1 += TFM__PANEL * size;
-        w2 += TFM__PANEL * size, w3 += TFM__PANEL * size;
+        for (i = 0; i < panels; i++) w[i] += bytes;
     }
+    if (step == 2 && t->K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
     TFM__UNROLL
     for (i = 0; i < panels * TFM__PER_PANEL; i++) {
         TFM__V bias = TFM__V_SET(-0.0f); /* which changes no number */
@@ -3028,10 +3363,10 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_t
     }
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
-#define TFM__X(rows, panels) {rows, panels, TFM__(tile_f32_##rows)},
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f32_##rows), 0},
 static const tfm__tiling TFM__(f32)[] = {TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
-#define TFM__X(rows, panels) {rows, panels, TFM__(tile_bf16_##rows)},
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_bf16_##rows), 0},
 static const tfm__tiling TFM__(bf16)[] = {TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #ifdef TFM__V_F16
@@ -3041,7 +3376,7 @@ static const tfm__tiling TFM__(bf16)[] = {TFM__FLOAT_TILES(TFM__X)};
     }
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
-#define TFM__X(rows, panels) {rows, panels, TFM__(tile_f16_##rows)},
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
 static const tfm__tiling TFM__(f16)[] = {TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #endif
@@ -3119,10 +3454,169 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
     }
 TFM__INT8_TILES(TFM__X)
 #undef TFM__X
-#define TFM__X(rows, panels) {rows, panels, TFM__(tile_int8_##rows)},
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
 static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__X)};
 #undef TFM__X
 #endif /* TFM__INT8_TILES */
+
+/* ---- tiles of AMX: 16 groups of a panel are a tile register as they lie ----
+   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT: the sums of 16 rows of
+   x by a panel go on, of u8 by s8 or of bf16. Tiles 0 to 3 are sums: of 32 rows by two panels, or
+   of 16 by four. (Tiles are named in the instruction, so no loop goes over them.) */
+
+#ifdef TFM__TILE_LOAD
+/* All eight tiles have 16 rows of 64 bytes. */
+static void TFM__(configure)(int on) {
+    static const unsigned char shape[64] = {1,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
+                                            0,  0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
+                                            64, 0, 64, 0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
+                                            0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
+    if (on) TFM__TILE_CONFIGURE(shape);
+    else TFM__TILE_RELEASE();
+}
+
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
+                                                        const unsigned char *const *w, int64_t at,
+                                                        tfm_weight_type type) {
+    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
+    TFM__TILE_LOAD(6, w[0] + at, 64);
+    TFM__TILE_LOAD(7, w[1] + at, 64);
+    TFM__TILE_LOAD(5, x + 16 * TFM__X_STRIDE, TFM__X_STRIDE);
+    if (type == TFM_WEIGHTS_I8) {
+        TFM__TILE_DOT_INT8(0, 4, 6);
+        TFM__TILE_DOT_INT8(1, 4, 7);
+        TFM__TILE_DOT_INT8(2, 5, 6);
+        TFM__TILE_DOT_INT8(3, 5, 7);
+    } else {
+        TFM__TILE_DOT_BF16(0, 4, 6);
+        TFM__TILE_DOT_BF16(1, 4, 7);
+        TFM__TILE_DOT_BF16(2, 5, 6);
+        TFM__TILE_DOT_BF16(3, 5, 7);
+    }
+}
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
+                                                        const unsigned char *const *w, int64_t at,
+                                                        tfm_weight_type type) {
+    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
+    TFM__TILE_LOAD(5, w[0] + at, 64);
+    TFM__TILE_LOAD(6, w[1] + at, 64);
+    TFM__TILE_LOAD(7, w[2] + at, 64);
+    if (type == TFM_WEIGHTS_I8) {
+        TFM__TILE_DOT_INT8(0, 4, 5);
+        TFM__TILE_LOAD(5, w[3] + at, 64);
+        TFM__TILE_DOT_INT8(1, 4, 6);
+        TFM__TILE_DOT_INT8(2, 4, 7);
+        TFM__TILE_DOT_INT8(3, 4, 5);
+    } else {
+        TFM__TILE_DOT_BF16(0, 4, 5);
+        TFM__TILE_LOAD(5, w[3] + at, 64);
+        TFM__TILE_DOT_BF16(1, 4, 6);
+        TFM__TILE_DOT_BF16(2, 4, 7);
+        TFM__TILE_DOT_BF16(3, 4, 5);
+    }
+}
+
+/* The sums go on over the rows of x; these have zeros up to whole tiles, and so gets w. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type,
+                                                       int rows, int panels) {
+    const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
+    unsigned char last[TFM__MOST_PANELS][16 * 64];
+    int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
+    int i;
+    for (k = 0; k + 64 <= bytes; k += 64)
+        if (rows == 32) TFM__(step_32)(x + k, t->w, 16 * k, type);
+        else TFM__(step_16)(x + k, t->w, 16 * k, type);
+    if (k == bytes) return;
+    for (i = 0; i < panels; i++) {
+        memset(last[i], 0, sizeof last[i]);
+        w[i] = (unsigned char *)memcpy(last[i], t->w[i] + 16 * k, (size_t)(16 * (bytes - k)));
+    }
+    if (rows == 32) TFM__(step_32)(x + k, w, 0, type);
+    else TFM__(step_16)(x + k, w, 0, type);
+}
+
+/* y by sums [rows, panels * 16] of int8, or of bf16. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_weight_type type,
+                                                       const float *sums, int panels) {
+    int r, i;
+    for (r = 0; r < t->rows; r++) {
+        float *y = t->y + r * t->y_stride;
+        TFM__UNROLL
+        for (i = 0; i < panels * TFM__PER_PANEL; i++, y += TFM__VL, sums += TFM__VL) {
+            TFM__V v;
+            if (type == TFM_WEIGHTS_I8) {
+                TFM__I sum = TFM__I_SUMS(sums);
+                v = TFM__V_MUL(TFM__V_SET(t->x_scales[r]), TFM__V_LOAD(t->w_scales + i * TFM__VL));
+                v = TFM__V_MUL(TFM__I_FLOATS(sum, sum, t->block_sums + i * TFM__VL), v);
+                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+            } else v = TFM__V_LOAD(sums);
+            if (t->bias) v = TFM__V_ADD(v, TFM__V_LOAD(t->bias + i * TFM__VL));
+            TFM__V_STORE(y, v);
+        }
+    }
+}
+
+/* int8: sums are integers and begin at zero. bf16: floats, which go on from y. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weight_type type,
+                                                    int rows, int panels) {
+    unsigned char memory[TFM__MOST_ROWS * 2 * TFM__PANEL * sizeof(float) + 63];
+    float *sums = (float *)(void *)(memory + (-(uintptr_t)memory & 63));
+    float *second = rows == 32 ? sums + 512 : sums + 32; /* where tiles 2 and 3 begin */
+    const int width = panels * TFM__PANEL, stride = 4 * width;
+    int r;
+    if (type == TFM_WEIGHTS_I8 || t->begins) {
+        TFM__TILE_ZERO(0);
+        TFM__TILE_ZERO(1);
+        TFM__TILE_ZERO(2);
+        TFM__TILE_ZERO(3);
+    } else {
+        memset(sums, 0, sizeof memory - 63);
+        for (r = 0; r < t->rows; r++)
+            memcpy(sums + r * width, t->y + r * t->y_stride, (size_t)stride);
+        TFM__TILE_LOAD(0, sums, stride);
+        TFM__TILE_LOAD(1, sums + 16, stride);
+        TFM__TILE_LOAD(2, second, stride);
+        TFM__TILE_LOAD(3, second + 16, stride);
+    }
+    TFM__(sum_up)(t, type, rows, panels);
+#ifdef TFM__UNSEEN_STORES
+    memset(sums, 0, sizeof memory - 63);
+#endif
+    TFM__TILE_STORE(0, sums, stride);
+    TFM__TILE_STORE(1, sums + 16, stride);
+    TFM__TILE_STORE(2, second, stride);
+    TFM__TILE_STORE(3, second + 16, stride);
+    TFM__(finish)(t, type, sums, panels);
+}
+
+TFM__INT8_TARGET static void TFM__(amx_int8_32)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_I8, 32, 2);
+}
+TFM__INT8_TARGET static void TFM__(amx_int8_16)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_I8, 16, 4);
+}
+TFM__INT8_TARGET static void TFM__(amx_bf16_32)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_BF16, 32, 2);
+}
+TFM__INT8_TARGET static void TFM__(amx_bf16_16)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_BF16, 16, 4);
+}
+/* Few rows of int8 are as fast by other tiles, whose sums are the same; those of bf16 are not. */
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
+static const tfm__tiling TFM__(amx_int8)[] = {
+    {32, 21, 2, TFM__(amx_int8_32), 1}, {16, 5, 4, TFM__(amx_int8_16), 1}, TFM__INT8_TILES(TFM__X)};
+#undef TFM__X
+static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1},
+                                              {16, 1, 4, TFM__(amx_bf16_16), 1}};
+#undef TFM__TILE_CONFIGURE
+#undef TFM__TILE_RELEASE
+#undef TFM__TILE_ZERO
+#undef TFM__TILE_LOAD
+#undef TFM__TILE_STORE
+#undef TFM__TILE_DOT_INT8
+#undef TFM__TILE_DOT_BF16
+#undef TFM__I_SUMS
+#endif /* TFM__TILE_LOAD */
 
 #ifdef TFM__LOOPS
 #ifndef TFM__V_LOAD_SOME /* wider ones have masks */
@@ -3145,12 +3639,34 @@ TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_
     memcpy(p, some, (size_t)n * sizeof *some);
 }
 #endif
+#ifndef TFM__S
+#define TFM__S TFM__V
+#define TFM__SL TFM__VL
+#define TFM__S_ZERO TFM__V_SET(0.0f)
+#define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
+#define TFM__S_ADD(s, v, n) TFM__V_ADD(s, v)
+#endif
+#ifndef TFM__V_LDEXP /* v 2^m by two factors, each of them a normal number */
+#define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
+TFM__TARGET static TFM__INLINE TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
+    TFM__V half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
+    return TFM__V_MUL(TFM__V_MUL(v, TFM__V_EXP2(half)), TFM__V_EXP2(TFM__V_SUB(m, half)));
+}
+#endif
+#ifndef TFM__V_MOST /* none of them is NaN */
+#define TFM__V_MOST(v) TFM__(most)(v)
+TFM__TARGET static TFM__INLINE float TFM__(most)(TFM__V v) {
+    float lanes[TFM__VL];
+    TFM__V_STORE(lanes, v);
+    return tfm__plain_largest(lanes, TFM__VL);
+}
+#endif
 
 /* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
-   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. 2^m goes in as
-   two factors, each of them a normal number; in this order of MIN and MAX, NaN stays NaN. */
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. In this
+   order of MIN and MAX, NaN stays NaN. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
-    TFM__V m, half, r, q;
+    TFM__V m, r, q;
     x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
     m = TFM__V_ROUND(TFM__V_MUL(x, TFM__V_SET(1.44269504f)));
     r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
@@ -3160,9 +3676,7 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
     q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
     q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
     q = TFM__V_ADD(TFM__V_FMA(TFM__V_MUL(q, r), r, r), TFM__V_SET(1.0f));
-    half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
-    q = TFM__V_MUL(q, TFM__V_EXP2(half));
-    return TFM__V_MUL(q, TFM__V_EXP2(TFM__V_SUB(m, half)));
+    return TFM__V_LDEXP(q, m);
 }
 
 /* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
@@ -3185,18 +3699,18 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
     return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
 }
 
-/* The lanes of v added up. */
-TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__V v) {
-    float lanes[TFM__VL];
+/* The lanes of s added up. */
+TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
+    float lanes[TFM__SL];
     double sum = 0;
     int l;
-    TFM__V_STORE(lanes, v);
-    for (l = 0; l < TFM__VL; l++) sum += (double)lanes[l];
+    TFM__S_STORE(lanes, s);
+    for (l = 0; l < TFM__SL; l++) sum += (double)lanes[l];
     return sum;
 }
 
 /* Lanes add up for so many elements, then in double: sums that stay exact where rows are long. */
-#define TFM__RUN (64 * TFM__VL)
+#define TFM__RUN (64 * TFM__SL)
 
 TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
     const TFM__V shift = TFM__V_SET(max);
@@ -3204,21 +3718,21 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
     int64_t i = 0;
     while (i < n) {
         int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__V total = TFM__V_SET(0.0f), e;
+        TFM__S total = TFM__S_ZERO;
+        TFM__V e;
         for (; i + TFM__VL <= end; i += TFM__VL) {
             e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD(x + i), shift));
             if (y) TFM__V_STORE(y + i, e);
-            total = TFM__V_ADD(total, e);
+            total = TFM__S_ADD(total, e, TFM__VL);
         }
         if (i < end) {
             float rest[TFM__VL];
-            int l;
+            int l = 0;
             e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, end - i), shift));
             TFM__V_STORE(rest, e);
-            for (l = 0; i < end; i++, l++) {
-                sum += (double)rest[l];
-                if (y) y[i] = rest[l];
-            }
+            if (y) TFM__V_STORE_SOME(y + i, e, end - i);
+            if (i + TFM__SL <= end) total = TFM__S_ADD(total, e, TFM__SL), l = TFM__SL;
+            for (i += l; i < end; i++, l++) sum += (double)rest[l];
         }
         sum += TFM__(total)(total);
     }
@@ -3227,26 +3741,21 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
 
 TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
     TFM__V max = TFM__V_SET(-INFINITY);
-    float lanes[TFM__VL], rest;
     int64_t i;
+    if (n < TFM__VL) return tfm__plain_largest(x, n);
     for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
-    TFM__V_STORE(lanes, max);
-    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_largest(x + i, n - i);
-    return lanes[0] > rest ? lanes[0] : rest;
+    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* some of them again */
+    return TFM__V_MOST(max);
 }
 
 TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
-    TFM__V max = TFM__V_SET(0.0f);
-    float lanes[TFM__VL], rest;
+    TFM__V max = TFM__V_SET(0.0f), least = TFM__V_SET(0.0f);
     int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL) {
-        TFM__V v = TFM__V_LOAD(x + i);
-        max = TFM__V_MAX(v, max);
-        max = TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), v), max);
+    for (i = 0; i < n; i += TFM__VL) {
+        TFM__V v = TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, n - i));
+        max = TFM__V_MAX(v, max), least = TFM__V_MIN(v, least);
     }
-    TFM__V_STORE(lanes, max);
-    lanes[0] = tfm__plain_largest(lanes, TFM__VL), rest = tfm__plain_absmax(x + i, n - i);
-    return lanes[0] > rest ? lanes[0] : rest;
+    return TFM__V_MOST(TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), least), max));
 }
 
 TFM__TARGET static void TFM__(scale)(float *x, float factor, int64_t n) {
@@ -3278,78 +3787,119 @@ static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
     return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
 
-/* Four vectors of columns stay in registers over all rows. */
+/* Some vectors of columns stay in registers over all rows; a constant where this is inlined. */
+TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const float *p,
+                                                            const float *rows, int64_t stride,
+                                                            int64_t n, int64_t width, int vectors) {
+    TFM__V a[4];
+    int64_t i;
+    int l;
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, TFM__(some)(width, l));
+    for (i = 0; i < n; i++, rows += stride) {
+        const TFM__V weight = TFM__V_SET(p[i]);
+        if (p[i] == 0.0f) continue;
+        if (width >= vectors * TFM__VL) {
+            TFM__UNROLL
+            for (l = 0; l < vectors; l++)
+                a[l] = TFM__V_FMA(weight, TFM__V_LOAD(rows + l * TFM__VL), a[l]);
+        } else {
+            TFM__UNROLL
+            for (l = 0; l < vectors; l++)
+                a[l] = TFM__V_FMA(
+                    weight, TFM__V_LOAD_SOME(rows + l * TFM__VL, TFM__(some)(width, l)), a[l]);
+        }
+    }
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], TFM__(some)(width, l));
+}
 TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
                                             int64_t stride, int64_t n, int64_t width) {
-    int64_t i, j;
-    int l;
-    for (j = 0; j < width; j += 4 * TFM__VL) {
-        TFM__V a[4];
-        TFM__UNROLL
-        for (l = 0; l < 4; l++)
-            a[l] = TFM__V_LOAD_SOME(y + j + l * TFM__VL, TFM__(some)(width - j, l));
-        if (width - j >= 4 * TFM__VL) {
-            for (i = 0; i < n; i++) {
-                const float *row = rows + i * stride + j;
-                const TFM__V weight = TFM__V_SET(p[i]);
-                if (p[i] == 0.0f) continue;
-                TFM__UNROLL
-                for (l = 0; l < 4; l++)
-                    a[l] = TFM__V_FMA(weight, TFM__V_LOAD(row + l * TFM__VL), a[l]);
-            }
-        } else {
-            for (i = 0; i < n; i++) {
-                const float *row = rows + i * stride + j;
-                const TFM__V weight = TFM__V_SET(p[i]);
-                if (p[i] == 0.0f) continue;
-                TFM__UNROLL
-                for (l = 0; l < 4; l++)
-                    a[l] = TFM__V_FMA(
-                        weight, TFM__V_LOAD_SOME(row + l * TFM__VL, TFM__(some)(width - j, l)),
-                        a[l]);
-            }
-        }
-        TFM__UNROLL
-        for (l = 0; l < 4; l++)
-            TFM__V_STORE_SOME(y + j + l * TFM__VL, a[l], TFM__(some)(width - j, l));
-    }
+    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
+        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4);
+    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2);
 }
 
-TFM__TARGET static void TFM__(norm)(float *y, const float *x, int64_t n,
-                                    const tfm_norm_weights *w) {
-    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
-    double sum = 0, square = 0;
-    TFM__V mean, scale;
-    int64_t i, some;
+#ifndef TFM__MOMENTS
+/* Of some rows, a constant where this is inlined: the mean, and what deviations from it are
+   multiplied by. Rows side by side, since the sums of one wait for each other. */
+TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
+                                                      int64_t n, const tfm_norm_weights *w,
+                                                      float *means, float *scales) {
+    TFM__V total[4], mean[4];
+    double sum[4], square[4];
+    int64_t i;
+    int r;
+    for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
     for (i = 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__V total = TFM__V_SET(0.0f);
-        for (; i < end; i += TFM__VL)
-            total = TFM__V_ADD(total, TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, end - i)));
-        sum += TFM__(total)(total);
-    }
-    mean = TFM__V_SET((float)(sum / (double)n));
-    for (i = 0; i < n;) {
-        int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__V total = TFM__V_SET(0.0f), v;
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
         for (; i + TFM__VL <= end; i += TFM__VL) {
-            v = TFM__V_SUB(TFM__V_LOAD(x + i), mean);
-            total = TFM__V_FMA(v, v, total);
+            TFM__UNROLL
+            for (r = 0; r < rows; r++)
+                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD(x + r * stride + i));
         }
-        for (; i < end; i++) {
-            double d = (double)x[i] - sum / (double)n;
-            square += d * d;
+        for (r = 0; r < rows; r++) {
+            if (i < end)
+                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD_SOME(x + r * stride + i, end - i));
+            sum[r] += TFM__(total)(total[r]);
         }
-        square += TFM__(total)(total);
+        i = end;
     }
-    scale = TFM__V_SET((float)tfm__norm_scale(square, n, w));
-    for (i = 0; i < n; i += TFM__VL) {
-        TFM__V v;
-        some = tfm__min(TFM__VL, n - i);
-        v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, some), mean), scale);
-        if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, some));
-        if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, some));
-        TFM__V_STORE_SOME(y + i, v, some);
+    for (r = 0; r < rows; r++) means[r] = (float)(sum[r] / (double)n);
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) mean[r] = TFM__V_SET(means[r]);
+    for (i = 0; i < n;) {
+        int64_t end = tfm__min(n, i + TFM__RUN), k;
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            TFM__UNROLL
+            for (r = 0; r < rows; r++) {
+                TFM__V v = TFM__V_SUB(TFM__V_LOAD(x + r * stride + i), mean[r]);
+                total[r] = TFM__V_FMA(v, v, total[r]);
+            }
+        }
+        for (r = 0; r < rows; r++) {
+            for (k = i; k < end; k++) {
+                double d = (double)x[r * stride + k] - sum[r] / (double)n;
+                square[r] += d * d;
+            }
+            square[r] += TFM__(total)(total[r]);
+        }
+        i = end;
+    }
+    for (r = 0; r < rows; r++) scales[r] = (float)tfm__norm_scale(square[r], n, w);
+}
+TFM__TARGET static void TFM__(moments)(const float *x, int64_t stride, int rows, int64_t n,
+                                       const tfm_norm_weights *w, float *means, float *scales) {
+    if (rows == 4) TFM__(moments_of)(x, stride, 4, n, w, means, scales);
+    else TFM__(moments_of)(x, stride, 1, n, w, means, scales);
+}
+#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
+    TFM__(moments)(x, stride, rows, n, w, means, scales)
+#endif
+
+TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride,
+                                    int64_t rows, int64_t n, const tfm_norm_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    float means[4], scales[4];
+    int r, some;
+    for (; rows > 0; rows -= some) {
+        some = rows >= 4 ? 4 : 1;
+        TFM__MOMENTS(x, x_stride, some, n, w, means, scales);
+        for (r = 0; r < some; r++, x += x_stride, y += y_stride) {
+            const TFM__V mean = TFM__V_SET(means[r]), scale = TFM__V_SET(scales[r]);
+            int64_t i;
+            for (i = 0; i < n; i += TFM__VL) {
+                int64_t k = tfm__min(TFM__VL, n - i);
+                TFM__V v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, k), mean), scale);
+                if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, k));
+                if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, k));
+                TFM__V_STORE_SOME(y + i, v, k);
+            }
+        }
     }
 }
 
@@ -3384,32 +3934,40 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 #undef TFM__RUN
 
 #if TFM__VL == 4 /* wider ones have dot products of their own */
-/* Element k in lane k mod 16 of four vectors; halves onto each other until one number is left. */
+/* The lanes of the four vectors a[..][j] by halves onto each other, until one number is left. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
+    TFM__V s[4], low, high;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 4; j++)
+        s[j] = TFM__V_ADD(TFM__V_ADD(a[0][j], a[2][j]), TFM__V_ADD(a[1][j], a[3][j]));
+    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
+    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
+    return TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high));
+}
+
+/* Element k in lane k mod 16 of four vectors. */
 TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
                                         float *sums) {
-    TFM__V a[4][4], s[4], low, high;
+    TFM__V a[4][4];
     int64_t k;
     int j, l;
-    for (j = 0; j < 4; j++)
-        for (l = 0; l < 4; l++) a[j][l] = TFM__V_SET(0.0f);
+    for (l = 0; l < 4; l++)
+        for (j = 0; j < 4; j++) a[l][j] = TFM__V_SET(0.0f);
     for (k = 0; k + 16 <= n; k += 16) {
         TFM__UNROLL
         for (l = 0; l < 4; l++) {
             TFM__V v = TFM__V_LOAD(x + k + 4 * l);
             TFM__UNROLL
-            for (j = 0; j < 4; j++) a[j][l] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[j][l]);
+            for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[l][j]);
         }
     }
     for (l = 0; k < n; k += 4, l++) {
         int64_t some = tfm__min(4, n - k);
         TFM__V v = TFM__V_LOAD_SOME(x + k, some);
-        for (j = 0; j < 4; j++) a[j][l] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[j][l]);
+        for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[l][j]);
     }
-    for (j = 0; j < 4; j++)
-        s[j] = TFM__V_ADD(TFM__V_ADD(a[j][0], a[j][2]), TFM__V_ADD(a[j][1], a[j][3]));
-    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
-    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
-    TFM__V_STORE(sums, TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high)));
+    TFM__V_STORE(sums, TFM__(sum_lanes)(a));
 }
 TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
                                         float *sums) {
@@ -3423,6 +3981,109 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 }
 #endif
 #endif /* TFM__LOOPS */
+
+/* ---- keys and values in F16 ----
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up. */
+
+#ifdef TFM__DOTS
+#ifdef TFM__V_STORE_F16
+TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
+    const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
+    uint16_t rest[TFM__VL];
+    TFM__V v;
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL) { /* NaN stays NaN */
+        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD(x + i)));
+        TFM__V_STORE_F16(to + i, v);
+    }
+    if (i < n) {
+        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD_SOME(x + i, n - i)));
+        TFM__V_STORE_F16(rest, v);
+        memcpy(to + i, rest, (size_t)(n - i) * sizeof *rest);
+    }
+}
+#endif
+
+/* The first n of a vector of halves, zeros behind them. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
+    uint16_t some[TFM__VL];
+    if (n == TFM__VL) return TFM__V_F16(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return TFM__V_F16(some);
+}
+
+/* Sums of x with the first n rows, the last of which stands for those that are missing; the number
+   of sums is a constant where this is inlined. */
+TFM__TARGET static TFM__INLINE void TFM__(some_dots_f16)(float *sums, const float *x,
+                                                         const uint16_t *rows, int64_t stride,
+                                                         int64_t n, int64_t width, int count) {
+    TFM__V a[TFM__PER_PANEL][TFM__DOTS];
+    const uint16_t *w[TFM__DOTS];
+    float all[TFM__DOTS];
+    int64_t k;
+    int j, l;
+    for (j = 0; j < count; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
+    TFM__UNROLL
+    for (l = 0; l < TFM__PER_PANEL; l++) {
+        TFM__UNROLL
+        for (j = 0; j < TFM__DOTS; j++) a[l][j] = TFM__V_SET(0.0f);
+    }
+    for (k = 0; k + TFM__LANES <= width; k += TFM__LANES) {
+        TFM__UNROLL
+        for (l = 0; l < TFM__PER_PANEL; l++) {
+            TFM__V v = TFM__V_LOAD(x + k + l * TFM__VL);
+            TFM__UNROLL
+            for (j = 0; j < count; j++)
+                a[l][j] = TFM__V_FMA(v, TFM__V_F16(w[j] + k + l * TFM__VL), a[l][j]);
+        }
+    }
+    for (l = 0; k < width; k += TFM__VL, l++) {
+        int64_t some = tfm__min(TFM__VL, width - k);
+        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
+        for (j = 0; j < count; j++)
+            a[l][j] = TFM__V_FMA(v, TFM__(load_some_f16)(w[j] + k, some), a[l][j]);
+    }
+    TFM__V_STORE_SUMS(all, a);
+    memcpy(sums, all, (size_t)tfm__min(count, n) * sizeof *sums);
+}
+TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
+                                        int64_t stride, int64_t n, int64_t width) {
+    for (; n > 4; n -= TFM__DOTS, sums += TFM__DOTS, rows += TFM__DOTS * stride)
+        TFM__(some_dots_f16)(sums, x, rows, stride, n, width, TFM__DOTS);
+    if (n > 0) TFM__(some_dots_f16)(sums, x, rows, stride, n, width, 4);
+}
+
+/* Columns of a weighted sum, so many vectors of them (a constant where this is inlined), which stay
+   in registers over all rows. */
+TFM__TARGET static TFM__INLINE void TFM__(sum_columns_f16)(float *y, const float *p,
+                                                           const uint16_t *rows, int64_t stride,
+                                                           int64_t n, int64_t columns,
+                                                           int vectors) {
+    TFM__V a[4];
+    int64_t some = tfm__min(TFM__VL, columns), i;
+    int l;
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, some);
+    for (i = 0; i < n; i++, rows += stride) {
+        const TFM__V weight = TFM__V_SET(p[i]);
+        if (p[i] == 0.0f) continue;
+        TFM__UNROLL
+        for (l = 0; l < vectors; l++)
+            a[l] = TFM__V_FMA(weight, TFM__(load_some_f16)(rows + l * TFM__VL, some), a[l]);
+    }
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], some);
+}
+TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
+                                                int64_t stride, int64_t n, int64_t width) {
+    int64_t j = 0;
+    for (; j + 4 * TFM__VL <= width; j += 4 * TFM__VL)
+        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, 4 * TFM__VL, 4);
+    for (; j < width; j += TFM__VL)
+        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, width - j, 1);
+}
+#endif /* TFM__DOTS */
 
 #undef TFM__ISA
 #undef TFM__TARGET
@@ -3447,7 +4108,11 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 #undef TFM__V_STORE_SOME
 #undef TFM__V_STORE_BYTES
 #undef TFM__V_F16
-#undef TFM__V_BF16
+#undef TFM__V_BF16_EVEN
+#undef TFM__V_BF16_ODD
+#undef TFM__V_STORE_F16
+#undef TFM__V_STORE_SUMS
+#undef TFM__DOTS
 #undef TFM__V_ADD
 #undef TFM__V_SUB
 #undef TFM__V_MUL
@@ -3458,6 +4123,14 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 #undef TFM__V_IF_LESS
 #undef TFM__V_ROUND
 #undef TFM__V_EXP2
+#undef TFM__V_LDEXP
+#undef TFM__V_MOST
+#undef TFM__S
+#undef TFM__SL
+#undef TFM__S_ZERO
+#undef TFM__S_STORE
+#undef TFM__S_ADD
+#undef TFM__MOMENTS
 #undef TFM__I
 #undef TFM__I_ZERO
 #undef TFM__I_LOAD
@@ -3473,8 +4146,10 @@ TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, 
 /* ---- which of them ---- */
 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
-enum { TFM__KERNEL_SETS = 5 };
+enum { TFM__KERNEL_SETS = 6 };
 static const tfm__kernels *tfm__kernel_set(int i) {
+#define TFM__F16_OF(dots, isa)                                                                     \
+    tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
 #define TFM__LOOPS_OF(isa)                                                                         \
     tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax,    \
         tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize, tfm__##isa##_activate,        \
@@ -3483,32 +4158,58 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     static const tfm__kernels plain = {"plain C",
                                        {NULL, tfm__plain_f32, NULL, NULL, tfm__plain_int8},
                                        0,
+                                       NULL,
+                                       NULL,
                                        TFM__DOTS_OF(plain),
-                                       TFM__LOOPS_OF(plain)};
+                                       TFM__LOOPS_OF(plain),
+                                       TFM__F16_OF(plain, plain)};
 #ifdef TFM__X86
     static const tfm__kernels sse2 = {"SSE2",
                                       {NULL, tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8},
                                       0,
+                                      NULL,
+                                      NULL,
                                       TFM__DOTS_OF(sse2),
-                                      TFM__LOOPS_OF(sse2)};
+                                      TFM__LOOPS_OF(sse2),
+                                      TFM__F16_OF(plain, plain)};
     static const tfm__kernels avx2 = {
         "AVX2 and FMA",
         {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8},
         0,
+        NULL,
+        NULL,
         TFM__DOTS_OF(avx2),
-        TFM__LOOPS_OF(avx2)};
+        TFM__LOOPS_OF(avx2),
+        TFM__F16_OF(avx2, avx2)};
     static const tfm__kernels avx512 = {
         "AVX-512",
         {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8},
         0,
+        NULL,
+        NULL,
         TFM__DOTS_OF(avx512),
-        TFM__LOOPS_OF(avx2)};
+        TFM__LOOPS_OF(avx512),
+        TFM__F16_OF(avx512, avx2)};
     static const tfm__kernels vnni = {
         "AVX-512 with VNNI",
         {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx512_int8},
         128,
+        NULL,
+        NULL,
         TFM__DOTS_OF(avx512),
-        TFM__LOOPS_OF(avx2)};
+        TFM__LOOPS_OF(avx512),
+        TFM__F16_OF(avx512, avx2)};
+#ifdef TFM__AMX
+    static const tfm__kernels amx = {
+        "AVX-512 with VNNI and AMX",
+        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8},
+        128,
+        tfm__avx512_configure,
+        tfm__avx512_narrow,
+        TFM__DOTS_OF(avx512),
+        TFM__LOOPS_OF(avx512),
+        TFM__F16_OF(avx512, avx2)};
+#endif
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         tfm__has_f16c())
@@ -3517,6 +4218,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
         if (i == 3) return &avx512;
         if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
+#ifdef TFM__AMX
+        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
+#endif
     }
 #endif
 #ifdef TFM__NEON
@@ -3524,15 +4228,21 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         "NEON",
         {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8},
         0,
+        NULL,
+        NULL,
         TFM__DOTS_OF(neon),
-        TFM__LOOPS_OF(neon)};
+        TFM__LOOPS_OF(neon),
+        TFM__F16_OF(neon, neon)};
 #ifdef TFM__NEON_DOT
     static const tfm__kernels neon_dot = {
         "NEON with dot product",
         {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_dot_int8},
         0,
+        NULL,
+        NULL,
         TFM__DOTS_OF(neon),
-        TFM__LOOPS_OF(neon)};
+        TFM__LOOPS_OF(neon),
+        TFM__F16_OF(neon, neon)};
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
@@ -3541,13 +4251,17 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     static const tfm__kernels wasm = {"WASM SIMD128",
                                       {NULL, tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8},
                                       0,
+                                      NULL,
+                                      NULL,
                                       TFM__DOTS_OF(wasm),
-                                      TFM__LOOPS_OF(wasm)};
+                                      TFM__LOOPS_OF(wasm),
+                                      TFM__F16_OF(plain, plain)};
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
 #undef TFM__LOOPS_OF
 #undef TFM__DOTS_OF
+#undef TFM__F16_OF
 }
 
 /* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
@@ -3573,10 +4287,12 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernels_here()->name; }
    dynamically, one scale per token; sums are int32. Scales are padded to whole panels and the most
    that a tile reads behind them. Kernels that multiply u8 by s8 add a zero point of 128 to x; what
    that adds to a sum, zero_point times the sum of q over a block of TFM__X_BYTES columns, is
-   block_sums[block][padded row], and the tile takes it off.
+   block_sums[block][padded row], and the tile takes it off. A packed file has them for 128: a set
+   of kernels has that zero point or none.
 
    A model's matrix has one of three forms: packed; rows of floats, where in_place or BLAS wants
-   them; rows as the file has them, of which some are looked up and none is multiplied with.
+   them; as the file has it, rows or panels, of which some are looked up and none is multiplied
+   with. The panels of a packed file are used where they lie, if the kernels have the same groups.
    Relies on the kernels.
    ============================================================================================== */
 
@@ -3629,16 +4345,17 @@ static const tfm__type tfm__types[TFM__TYPES] = {
     {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
     {"f32", TFM_F32, 32, 1, 0, tfm__pack_floats, tfm__unpack_floats},
     {"f16", TFM_F16, 16, 1, 0, tfm__pack_floats, tfm__unpack_floats},
-    {"bf16", TFM_BF16, 16, 1, 0, tfm__pack_floats, tfm__unpack_floats},
+    {"bf16", TFM_BF16, 16, 2, 0, tfm__pack_floats, tfm__unpack_floats},
     {"int8", TFM_I8, 8, 4, 1, tfm__pack_int8, tfm__unpack_int8},
 };
 
 /* A matrix [rows, columns] of a model. */
 typedef struct tfm__matrix {
     int64_t rows, columns;
-    tfm_weight_type type; /* packed as; TFM_WEIGHTS_AS_STORED: not packed */
-    tfm_dtype dtype;      /* of rows that are not packed */
-    unsigned char *data;  /* packed; or rows as the file has them: little-endian, any alignment */
+    tfm_weight_type type; /* packed as; TFM_WEIGHTS_AS_STORED: as below */
+    tfm_dtype dtype;      /* of what is as the file has it */
+    int k_group;          /* of panels as the file has them; 0: rows */
+    unsigned char *data;  /* packed; or as the file has it: little-endian, any alignment */
     unsigned char *tail;  /* the last panel; NULL: behind the others */
     const float *floats;  /* or rows of floats, stride apart; else NULL */
     int64_t stride;
@@ -3718,51 +4435,103 @@ static void tfm__pack_panel(const tfm__matrix *w, int64_t i, const unsigned char
     tfm__interleave(panel, rows, n, tfm__groups(type, w->columns), tfm__group_bytes(type), step);
 }
 
+/* The type of weights whose elements these are. */
+static tfm_weight_type tfm__weights_of(tfm_dtype dtype) {
+    int type = TFM_WEIGHTS_F32;
+    while (type < TFM_WEIGHTS_I8 && tfm__types[type].dtype != dtype) type++;
+    return (tfm_weight_type)type;
+}
+
 /* Row i as floats, whatever the form. */
 static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
     const tfm__type *type = &tfm__types[w->type];
     int64_t k, n;
     if (w->floats) memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
-    else if (!w->type)
+    else if (!w->type && !w->k_group)
         tfm__widen(row, w->data + i * tfm__dtypes[w->dtype].bits / 8 * w->columns, w->dtype,
                    w->columns);
     else {
         unsigned char some[256]; /* of the row, without the others */
-        int64_t bytes = tfm__group_bytes(type), most = 256 * 8 / type->bits, g;
-        const unsigned char *from = tfm__panel(w, i / TFM__PANEL, 0) + i % TFM__PANEL * bytes;
+        int bits = w->type ? type->bits : tfm__dtypes[w->dtype].bits;
+        int64_t k_group = w->type ? type->k_group : w->k_group, bytes = bits * k_group / 8, g;
+        int64_t panel_bytes = TFM__PANEL * bytes * ((w->columns + k_group - 1) / k_group);
+        const unsigned char *from = tfm__panel_of(w, i / TFM__PANEL, panel_bytes) +
+                                    i % TFM__PANEL * bytes;
         for (k = 0; k < w->columns; k += n) {
-            n = tfm__min(most, w->columns - k);
-            for (g = 0; g < tfm__groups(type, n); g++, from += TFM__PANEL * bytes)
+            n = tfm__min(256 * 8 / bits, w->columns - k); /* whole groups, but at the end */
+            for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
-            type->unpack(type, row + k, some, n);
+            if (w->type) type->unpack(type, row + k, some, n);
+            else tfm__widen(row + k, some, w->dtype, n);
         }
     }
     if (w->scales)
         for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
 }
 
-/* Attention's keys [n, columns], stride floats apart, packed into to. */
-static void tfm__pack_rows(tfm__matrix *w, const float *rows, int64_t stride, float *to) {
+/* Attention's keys [n, columns], stride floats apart, packed into w's data times scale. */
+static void tfm__pack_rows(tfm__matrix *w, const float *rows, int64_t stride, float scale,
+                           const tfm__kernels *kernels) {
     const unsigned char *panel[TFM__PANEL];
     int64_t i, r;
-    w->type = TFM_WEIGHTS_F32, w->data = (unsigned char *)to;
     for (i = 0; i < w->rows; i += TFM__PANEL) {
         for (r = 0; r < TFM__PANEL && i + r < w->rows; r++)
             panel[r] = (const unsigned char *)(rows + (i + r) * stride);
         tfm__pack_panel(w, i / TFM__PANEL, panel, sizeof(float));
     }
+    kernels->scale((float *)(void *)w->data, scale,
+                   tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
+}
+
+/* The same of bf16. row: room for a row of floats, and 16 of bf16, of whole vectors. */
+static void tfm__pack_rows_bf16(tfm__matrix *w, const float *rows, int64_t stride, float scale,
+                                const tfm__kernels *kernels, float *row) {
+    unsigned char *panel[TFM__PANEL], *bf16 = (unsigned char *)(row + w->columns);
+    int64_t i, r, bytes = 2 * w->columns + 64;
+    for (r = 0; r < TFM__PANEL; r++) panel[r] = bf16 + r * bytes;
+    for (i = 0; i < w->rows; i += TFM__PANEL) {
+        for (r = 0; r < TFM__PANEL && i + r < w->rows; r++) {
+            memcpy(row, rows + (i + r) * stride, (size_t)w->columns * sizeof *row);
+            kernels->scale(row, scale, w->columns);
+            kernels->narrow(panel[r], row, w->columns);
+            memset(panel[r] + 2 * w->columns, 0, 2);
+        }
+        tfm__pack_panel(w, i / TFM__PANEL, (const unsigned char *const *)panel, 4);
+    }
 }
 
 /* Its values [columns, rows], which are summed up row by row, likewise: w is their transpose. */
-static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t stride, float *to) {
+static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t stride) {
+    float *to = (float *)(void *)w->data;
     int64_t i, s;
-    w->type = TFM_WEIGHTS_F32, w->data = (unsigned char *)to;
     for (i = 0; i < w->rows; i += TFM__PANEL)
         for (s = 0; s < w->columns; s++, to += TFM__PANEL) {
             size_t some = (size_t)tfm__min(TFM__PANEL, w->rows - i);
             if (some < TFM__PANEL) memset(to, 0, TFM__PANEL * sizeof *to);
             memcpy(to, values + s * stride + i, some * sizeof *to);
         }
+}
+
+/* The same of bf16: two positions side by side. pair: room for two rows of bf16, of whole vectors. */
+static void tfm__pack_transposed_bf16(tfm__matrix *w, const float *values, int64_t stride,
+                                      const tfm__kernels *kernels, uint16_t *pair) {
+    uint16_t *first = pair, *second = pair + w->rows + 32, *to;
+    int64_t i, s;
+    int l;
+    memset(pair, 0, (size_t)(2 * w->rows + 64) * sizeof *pair);
+    for (s = 0; s < w->columns; s += 2) {
+        kernels->narrow((unsigned char *)first, values + s * stride, w->rows);
+        if (s + 1 < w->columns)
+            kernels->narrow((unsigned char *)second, values + (s + 1) * stride, w->rows);
+        else memset(second, 0, (size_t)w->rows * sizeof *second);
+        for (i = 0; i < w->rows; i += TFM__PANEL) {
+            to = (uint16_t *)(void *)tfm__panel(w, i / TFM__PANEL, s);
+            for (l = 0; l < TFM__PANEL; l++) {
+                to[2 * l] = first[i + l];
+                to[2 * l + 1] = second[i + l];
+            }
+        }
+    }
 }
 
 /* ---- packing a model's matrices ---- */
@@ -3790,12 +4559,12 @@ static int tfm__are_floats(const void *data, tfm_dtype dtype) {
 static tfm_status tfm__keep_rows(const tfm__packer *p, tfm__matrix *w) {
     void *memory = w->data;
     int64_t i;
-    if (!tfm__are_floats(w->data, w->dtype)) {
+    if (w->k_group || !tfm__are_floats(w->data, w->dtype)) {
         TFM__TRY(tfm__pool_take(p->pool, w->rows * w->columns, sizeof(float), &memory, p->err));
         for (i = 0; i < w->rows; i++) tfm__unpack_row(w, i, (float *)memory + i * w->columns);
     }
     w->floats = (const float *)memory, w->stride = w->columns;
-    w->scales = NULL;
+    w->scales = NULL, w->block_sums = NULL;
     return TFM_OK;
 }
 
@@ -3845,7 +4614,15 @@ static tfm_weight_type tfm__type_for(const tfm__packer *p, const tfm__matrix *w)
     return p->kernels->tiles[type] ? (tfm_weight_type)type : TFM_WEIGHTS_F32;
 }
 
-/* Packs a matrix whose rows are as the file has them. */
+/* Uses the panels of a packed file where they lie. 0: they are not as these kernels read them. */
+static int tfm__use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type *type) {
+    if (type->dtype != w->dtype || type->k_group != w->k_group) return 0;
+    if (w->dtype == TFM_F32 && !tfm__are_floats(w->data, TFM_F32)) return 0;
+    if (!p->kernels->zero_point) w->block_sums = NULL;
+    return 1;
+}
+
+/* Packs a matrix that is as the file has it. */
 static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const tfm__type *type;
@@ -3855,19 +4632,20 @@ static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
     float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
     void *memory = NULL;
     int same, in_place;
-    w->type = tfm__type_for(p, w), type = &tfm__types[w->type];
 #ifdef TRANSFORMER_BLAS
     in_place = 1;
 #else
-    in_place = p->in_place;
+    in_place = p->in_place && !w->k_group;
 #endif
+    w->type = tfm__type_for(p, w), type = &tfm__types[w->type];
     if (w->type == TFM_WEIGHTS_F32 && in_place) {
         w->type = TFM_WEIGHTS_AS_STORED;
         return tfm__keep_rows(p, w);
     }
+    if (w->k_group && tfm__use_panels(p, w, type)) return TFM_OK;
     row_bytes = tfm__groups(type, w->columns) * tfm__group_bytes(type);
     panel_bytes = tfm__panel_bytes(w->type, w->columns);
-    same = type->dtype == from.dtype &&
+    same = type->dtype == from.dtype && !from.k_group &&
            (from.dtype != TFM_F32 || tfm__are_floats(from.data, TFM_F32));
     /* panels may take the place of their own rows, if these are whole groups */
     in_place = same && p->is_ours && w->columns % type->k_group == 0;
@@ -3877,7 +4655,7 @@ static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
         if (in_place) w->tail = (unsigned char *)memory;
         else w->data = (unsigned char *)memory;
     }
-    w->scales = NULL;
+    w->scales = NULL, w->block_sums = NULL;
     if (type->has_scales) TFM__TRY(tfm__take_scales(p, w));
     for (i = 0; i < panels; i++) {
         const unsigned char *panel[TFM__PANEL];
@@ -3947,14 +4725,52 @@ static void tfm__gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
-    int64_t first;  /* a multiple of 16 */
-    int activation; /* a tfm_activation, or -1 */
+    int64_t first;        /* a multiple of 16 */
+    int activation;       /* a tfm_activation, or -1 */
+    unsigned char *taken; /* x as tiles take it; NULL: floats, as they are */
+    float *scales;        /* of int8: one a row */
+    int64_t taken_block;  /* bytes of taken from a block of columns to the next */
 } tfm__product;
 
 static tfm__product tfm__product_of(const tfm__rows *y, const tfm__rows *x, const tfm__linear *w) {
     tfm__product p;
-    p.y = *y, p.x = *x, p.w = w, p.first = 0, p.activation = -1;
+    memset(&p, 0, sizeof p);
+    p.y = *y, p.x = *x, p.w = w, p.activation = -1;
     return p;
+}
+
+/* Bytes of a column of x for tiles that do not take it as floats; else 0. */
+static int64_t tfm__taken_size(const tfm__kernels *kernels, const tfm__matrix *w) {
+    return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
+}
+
+/* Bytes of a row of x as tiles take it. */
+static int64_t tfm__taken_bytes(const tfm__kernels *kernels, const tfm__matrix *w) {
+    return tfm__blocks(tfm__taken_size(kernels, w) * w->columns) * TFM__X_STRIDE;
+}
+
+/* Where x will be taken to: memory of the team's. */
+static void tfm__aim_taken(tfm__product *p, const tfm__team *team) {
+    if (!tfm__taken_size(team->kernels, &p->w->w)) return;
+    p->taken = team->taken, p->scales = team->scales;
+    p->taken_block = p->x.B * p->x.L * TFM__X_STRIDE;
+}
+
+/* Takes rows first to end of x: of int8, quantized. Zeros fill up the last vector. */
+static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int64_t first,
+                        int64_t end) {
+    int64_t K = p->x.D, size = tfm__taken_size(kernels, &p->w->w), i, k, n;
+    for (i = first; i < end; i++) {
+        const float *x = tfm__row(&p->x, i / p->x.L, i % p->x.L);
+        unsigned char *to = p->taken + i * TFM__X_STRIDE;
+        float factor = size == 1 ? tfm__int8_factor(kernels, x, K, &p->scales[i]) : 0.0f;
+        for (k = 0; k < K; k += n, x += n, to += p->taken_block) {
+            n = tfm__min(TFM__X_BYTES / size, K - k);
+            if (size == 1) kernels->quantize(to, x, factor, kernels->zero_point, n);
+            else kernels->narrow(to, x, n);
+            memset(to + n * size, 0, (size_t)(-n * size & 63));
+        }
+    }
 }
 
 /* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
@@ -4012,31 +4828,21 @@ static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *
     }
 }
 
-/* n columns of a row of x as a tile wants them. factor: of int8, NULL: floats. */
-static void tfm__take_x(const tfm__kernels *kernels, float *to, const float *x, int64_t n,
-                        const float *factor) {
-    if (factor) {
-        unsigned char *q = (unsigned char *)to;
-        kernels->quantize(q, x, *factor, kernels->zero_point, n);
-        for (; n % 4; n++) q[n] = 0; /* as far as the tile reads */
-    } else memcpy(to, x, (size_t)n * sizeof *x);
-}
-
 /* A tile at the edge, of which only so many columns are wanted: it has room of its own. */
 static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t columns) {
-    enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__X_ROWS * WIDTH };
+    enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__MOST_ROWS * WIDTH };
     float y[MOST], bias[WIDTH];
     size_t bytes = (size_t)columns * sizeof *y;
     tfm__tile edge = *t;
     int r;
-    memset(y, 0, sizeof y);
+    memset(y, 0, (size_t)tiling->rows * WIDTH * sizeof *y);
     memset(bias, 0, sizeof bias);
     edge.y = y, edge.y_stride = WIDTH;
     if (t->bias) edge.bias = (float *)memcpy(bias, t->bias, bytes);
-    for (r = 0; r < tiling->rows && !t->begins; r++)
+    for (r = 0; r < t->rows && !t->begins; r++)
         memcpy(y + r * WIDTH, t->y + r * t->y_stride, bytes);
     tiling->run(&edge);
-    for (r = 0; r < tiling->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
+    for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
 /* Aims a tile at row m and column n of y, from column k of w on; next: the next one's column. */
@@ -4057,97 +4863,181 @@ static void tfm__aim_tile(tfm__tile *t, const tfm__product *p, int64_t m, int64_
                         panel * TFM__PANEL;
 }
 
+/* A chunk of rows by a chunk of panels, over one block of columns of w. */
+typedef struct tfm__chunk {
+    int64_t m, m_end, n, n_end;
+    int64_t k, block; /* the first column, and which block it begins */
+    int configured;   /* tile registers are */
+} tfm__chunk;
+
+/* Tile by tile. block: room for the floats of a tile's rows, if t's x lies there. */
+static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product *p, tfm__chunk *c,
+                                tfm__tile *t, float *block) {
+    const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
+    int64_t m, n, r;
+    for (m = c->m; m < c->m_end; m += t->rows) {
+        while (tiling->least > c->m_end - m) tiling++;
+        t->rows = (int)tfm__min(tiling->rows, c->m_end - m);
+        if (tiling->configured && !c->configured) kernels->configure(c->configured = 1);
+        if (p->taken) {
+            t->x = p->taken + c->block * p->taken_block + m * TFM__X_STRIDE;
+            t->x_scales = p->scales + m;
+        }
+        for (r = 0; r < tiling->rows && t->x == block; r++)
+            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + c->k,
+                   (size_t)t->K * sizeof *block);
+        for (n = c->n; n < c->n_end;) {
+            int64_t at = n, next = n += tiling->panels * TFM__PANEL;
+            if (next >= c->n_end)
+                next = m + t->rows < c->m_end ? c->n : c->n_end < p->y.D ? c->n_end : c->n;
+            tfm__aim_tile(t, p, m, at, c->k, next);
+            if (n <= c->n_end) tiling->run(t);
+            else tfm__run_edge(tiling, t, c->n_end - at);
+        }
+        if (p->activation < 0 || c->k + t->K < p->x.D) continue;
+        for (r = 0; r < t->rows; r++)
+            kernels->activate(tfm__row(&p->y, 0, m + r) + c->n, c->n_end - c->n,
+                              (tfm_activation)p->activation);
+    }
+}
+
 /* One block of rows of x by packed weights: a chunk of rows by a chunk of panels, which stay in the
    cache together, block by block of columns, tile by tile. */
 static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    const int is_int8 = w->scales != NULL;
-    int64_t M = p->x.L, N = p->y.D, K = w->columns, step = TFM__X_BYTES / (is_int8 ? 1 : 4), wide;
-    int64_t m0, m1, n0, n1, m, n, k, r;
-    float block[TFM__X_ROWS * TFM__X_STRIDE / 4], factors[TFM__X_CHUNK], scales[TFM__X_CHUNK];
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, rows = TFM__X_CHUNK, wide;
+    int64_t step = TFM__X_BYTES / (p->taken ? tfm__taken_size(kernels, w) : 4);
+    float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
+    tfm__chunk c;
     tfm__tile t;
     /* panels of one block of columns that fit the cache, by fours */
     wide = TFM__W_CHUNK / tfm__panel_bytes(w->type, tfm__max(1, tfm__min(K, step)));
     wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
+    if (p->taken && tfm__panels(N) * tfm__panel_bytes(w->type, K) > 2 * TFM__W_CHUNK)
+        rows = TFM__TAKEN_CHUNK;
     memset(&t, 0, sizeof t);
-    t.y_stride = p->y.sl, t.x = block, t.x_scales = scales;
+    t.y_stride = p->y.sl, t.x = block, c.configured = 0;
     t.ahead_stride = tfm__panel_bytes(w->type, K);
-    if (M == 1 && !is_int8) t.x = p->x.data, step = tfm__max(1, K); /* one row is read in place */
-    for (m0 = 0; m0 < M; m0 = m1) {
-        m1 = tfm__min(M, m0 + TFM__X_CHUNK);
-        for (m = m0; is_int8 && m < m1; m++)
-            factors[m - m0] = tfm__int8_factor(kernels, tfm__row(&p->x, 0, m), K, &scales[m - m0]);
-        for (n0 = 0; n0 < N; n0 = n1) {
-            n1 = tfm__min(N, n0 + wide);
-            for (k = 0; k < K || k == 0; k += step) {
-                const tfm__tiling *tiling = kernels->tiles[w->type];
-                t.K = tfm__min(step, K - k), t.begins = k == 0;
-                for (m = m0; m < m1; m += tiling->rows) {
-                    while (tiling->rows > m1 - m) tiling++;
-                    for (r = 0; r < tiling->rows && t.x == block; r++)
-                        tfm__take_x(kernels, block + r * (TFM__X_STRIDE / 4),
-                                    tfm__row(&p->x, 0, m + r) + k, t.K,
-                                    is_int8 ? &factors[m - m0 + r] : NULL);
-                    t.x_scales = scales + (m - m0);
-                    for (n = n0; n < n1;) {
-                        int64_t at = n, next = n += tiling->panels * TFM__PANEL;
-                        if (next >= n1) next = m + tiling->rows < m1 ? n0 : n1 < N ? n1 : n0;
-                        tfm__aim_tile(&t, p, m, at, k, next);
-                        if (n <= n1) tiling->run(&t);
-                        else tfm__run_edge(tiling, &t, n1 - at);
-                    }
-                }
+    if (M == 1 && !p->taken) t.x = p->x.data, step = tfm__max(1, K); /* it is read in place */
+    for (c.m = 0; c.m < M; c.m = c.m_end) {
+        c.m_end = tfm__min(M, c.m + rows);
+        for (c.n = 0; c.n < N; c.n = c.n_end) {
+            c.n_end = tfm__min(N, c.n + wide);
+            for (c.k = 0; c.k < K || c.k == 0; c.k += step) {
+                t.K = tfm__min(step, K - c.k), t.begins = c.k == 0, c.block = c.k / step;
+                tfm__multiply_chunk(kernels, p, &c, &t, block);
             }
-            for (m = m0; p->activation >= 0 && m < m1; m++)
-                kernels->activate(tfm__row(&p->y, 0, m) + n0, n1 - n0,
-                                  (tfm_activation)p->activation);
         }
     }
+    if (c.configured) kernels->configure(0);
 }
 
-/* Products of the same x, each cut by columns into the same number of parts. */
+/* ---- products in parts ---- */
+
+/* Up to three products of the same x. x is taken once for all of them, by whoever has its rows.
+   Parts by rows read all of w, so they are for many rows; by columns, each reads its own. */
 typedef struct tfm__products {
     const tfm__team *team;
-    const tfm__product *all;
+    tfm__product all[3];
+    int n;
+    int64_t rows; /* of x */
     int64_t parts;
 } tfm__products;
 
-static void tfm__multiply_part(void *context, int32_t part) {
-    const tfm__products *products = (const tfm__products *)context;
-    const tfm__kernels *kernels = products->team->kernels;
-    tfm__product p = products->all[part / products->parts];
-    int64_t panels = tfm__panels(p.y.D), i = part % products->parts, b;
-    int64_t first = i * panels / products->parts * TFM__PANEL;
-    int64_t end = tfm__min((i + 1) * panels / products->parts * TFM__PANEL, p.y.D);
-    if (first >= end || p.x.L < 1) return;
-    p.first += first, p.y.data += first, p.y.D = end - first;
+enum {
+    TFM__WORTH_TAKING = 1 << 15, /* elements of x: some microseconds */
+    TFM__MANY_ROWS = 96,         /* for each thread: reading w is cheap beside multiplying */
+    TFM__LOT = TFM__MOST_ROWS    /* rows that stay in one part */
+};
+
+/* All of one product, or what a part has of it. */
+static void tfm__multiply_one(const tfm__kernels *kernels, tfm__product p) {
+    int64_t b;
     TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
-    /* where all rows lie evenly, it is one product over all blocks, so that w is read once */
-    if (p.x.sb == p.x.L * p.x.sl && p.y.sb == p.x.L * p.y.sl) p.x.L *= p.x.B, p.x.B = 1;
-    for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb)
+    for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
         if (!p.w->w.type) tfm__multiply_rows(kernels, &p);
         else tfm__multiply_packed(kernels, &p);
+        if (p.taken) p.taken += p.x.L * TFM__X_STRIDE, p.scales += p.x.L;
+    }
 }
 
-enum { TFM__WORTH_SHARING = 1 << 18 }; /* operations: some microseconds */
+/* Where part i of so many begins, of n things in lots: the last may be smaller. */
+static int64_t tfm__part_begin(int64_t i, int64_t parts, int64_t n, int64_t lot) {
+    return tfm__min(n, i * ((n + lot - 1) / lot) / parts * lot);
+}
+
+static void tfm__take_part(void *context, int32_t part) {
+    const tfm__products *job = (const tfm__products *)context;
+    tfm__take_x(job->team->kernels, job->all, tfm__part_begin(part, job->parts, job->rows, 1),
+                tfm__part_begin(part + 1, job->parts, job->rows, 1));
+}
+
+static void tfm__multiply_columns(void *context, int32_t part) {
+    const tfm__products *job = (const tfm__products *)context;
+    tfm__product p = job->all[part / job->parts];
+    int64_t first, N = p.y.D, i = part % job->parts;
+    first = tfm__part_begin(i, job->parts, N, TFM__PANEL);
+    p.y.D = tfm__part_begin(i + 1, job->parts, N, TFM__PANEL) - first;
+    p.first += first, p.y.data += first;
+    if (p.y.D > 0) tfm__multiply_one(job->team->kernels, p);
+}
+
+static void tfm__multiply_some_rows(void *context, int32_t part) {
+    const tfm__products *job = (const tfm__products *)context;
+    int64_t first = tfm__part_begin(part, job->parts, job->rows, TFM__LOT);
+    int64_t end = tfm__part_begin(part + 1, job->parts, job->rows, TFM__LOT);
+    int i;
+    if (job->all->taken) tfm__take_x(job->team->kernels, job->all, first, end);
+    for (i = 0; i < job->n && first < end; i++) {
+        tfm__product p = job->all[i];
+        p.x.data += first * p.x.sl, p.y.data += first * p.y.sl;
+        p.x.L = p.y.L = end - first;
+        if (p.taken) p.taken += first * TFM__X_STRIDE, p.scales += first;
+        tfm__multiply_one(job->team->kernels, p);
+    }
+}
+
+/* Where all rows lie evenly, it is one product over all blocks, so that w is read once. */
+static int tfm__flatten(tfm__product *p) {
+    if (p->x.sb == p->x.L * p->x.sl && p->y.sb == p->y.L * p->y.sl) p->x.L *= p->x.B, p->x.B = 1;
+    return p->x.B == 1;
+}
 
 /* Up to three products of the same x at once, in parts where that pays. */
 static void tfm__multiply(const tfm__team *team, const tfm__product *products, int n) {
+    tfm__team hands = *team;
     tfm__products job;
-    int32_t i;
-    job.team = team, job.all = products, job.parts = 1;
-#ifndef TRANSFORMER_BLAS
-    if (team->n > 1) {
-        const tfm__rows *x = &products->x;
-        int64_t operations = 2 * x->B * x->L * x->D * products->y.D;
-        if (operations >= TFM__WORTH_SHARING)
-            job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
+    int64_t operations;
+    int i, flat = 1;
+    for (i = 1; i < n; i++) /* of types that take x alike */
+        if (tfm__taken_size(team->kernels, &products[i].w->w) !=
+            tfm__taken_size(team->kernels, &products->w->w)) {
+            tfm__multiply(team, products + i, n - i);
+            n = i;
+        }
+    job.team = team, job.n = n, job.parts = 1;
+    job.rows = products->x.B * products->x.L;
+    if (job.rows < 1) return;
+    for (i = 0; i < n; i++) {
+        job.all[i] = products[i];
+        tfm__aim_taken(&job.all[i], team);
+        flat &= tfm__flatten(&job.all[i]);
     }
+    operations = 2 * job.rows * products->x.D * products->y.D;
+    if (!tfm__shares(team, n * operations)) hands.n = 1;
+    else if (operations >= TFM__WORTH_SHARING)
+        job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
+#ifdef TRANSFORMER_BLAS
+    job.parts = 1;
 #endif
-    n *= (int)job.parts;
-    if (team->n > 1) tfm__parallel_for(team, tfm__multiply_part, &job, n);
-    else
-        for (i = 0; i < n; i++) tfm__multiply_part(&job, i);
+    if (flat && job.rows >= TFM__MANY_ROWS * (int64_t)hands.n) {
+        tfm__parallel_for(&hands, tfm__multiply_some_rows, &job, (int32_t)job.parts);
+        return;
+    }
+    if (job.all->taken && job.rows * products->x.D < TFM__WORTH_TAKING)
+        tfm__take_x(team->kernels, job.all, 0, job.rows);
+    else if (job.all->taken) tfm__parallel_for(&hands, tfm__take_part, &job, (int32_t)job.parts);
+    tfm__parallel_for(&hands, tfm__multiply_columns, &job, (int32_t)(n * job.parts));
 }
 
 /* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf,
@@ -4240,8 +5130,8 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
     if ((int)options->kind < 0 || options->kind > TFM_POSITIONS_NONE)
-        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %i, no kind of positions",
-                         (int64_t)(int)options->kind);
+        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, no kind of positions",
+                         (int32_t)options->kind);
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, out of range", options->first);
     if (options->kind == TFM_POSITIONS_LEARNED) {
@@ -4267,10 +5157,11 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 /* Row by row; out may be x. */
 static void tfm__norm(const tfm__kernels *kernels, const tfm__rows *out, const tfm__rows *x,
                       const tfm_norm_weights *w) {
-    int64_t b, l;
+    int even = x->sb == x->L * x->sl && out->sb == x->L * out->sl;
+    int64_t B = even ? 1 : x->B, L = even ? x->B * x->L : x->L, b;
     TFM_PART(NORM);
-    for (b = 0; b < x->B; b++)
-        for (l = 0; l < x->L; l++) kernels->norm(tfm__row(out, b, l), tfm__row(x, b, l), x->D, w);
+    for (b = 0; b < B; b++)
+        kernels->norm(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, L, x->D, w);
 }
 
 /* A bias or norm weight: absent, or n floats. */
@@ -4312,7 +5203,8 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
 static tfm__team tfm__alone(void) {
     tfm__team team;
     memset(&team, 0, sizeof team);
-    team.kernels = tfm__kernels_here(), team.n = 1;
+    team.kernels = tfm__kernels_here();
+    team.n = 1;
     return team;
 }
 
@@ -4333,8 +5225,10 @@ static tfm_status tfm__view_linear(const tfm_linear_weights *w, const char *name
     if (w->weight.dims[1] != in)
         return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", part, &w->weight,
                          in);
-    view->w.rows = w->weight.dims[0], view->w.columns = in;
-    view->w.floats = (const float *)w->weight.data, view->w.stride = w->weight.strides[0];
+    view->w.rows = w->weight.dims[0];
+    view->w.columns = in;
+    view->w.floats = (const float *)w->weight.data;
+    view->w.stride = w->weight.strides[0];
     view->bias = (const float *)w->bias.data;
     tfm__format(part, sizeof part, "%s.bias", name);
     return tfm__check_vector(&w->bias, part, view->w.rows, err);
@@ -4395,8 +5289,8 @@ static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
         return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
                          &w->linear2.weight, D);
     if ((int)w->activation < 0 || w->activation > TFM_GELU_SIGMOID)
-        return tfm__fail(err, TFM_E_ARGUMENT, "activation is %i, no activation",
-                         (int64_t)(int)w->activation);
+        return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation",
+                         (int32_t)w->activation);
     return TFM_OK;
 }
 
@@ -4421,53 +5315,46 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
 
 /* >>attention =====================================================================================
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
-   tfm__visible_keys and tfm__is_masked are where masks apply. There are two loops:
+   tfm__visible_keys and tfm__apply_masks are where masks apply. There are two loops:
    tfm__attend_head goes query by query, over rows or the ancestries of a cache; tfm__attend_tiles
    takes many queries at once, with keys and values packed, for encoders. What both compute is
    defined in plain lines in tests/test_kernels.c. Public attention projects into scratch, sessions
    into caches; both end in tfm__attend_cached. Relies on the products of >>packed.
    ============================================================================================== */
 
-/* The mask that a helper fills, and where it fills it from. */
-static tfm_status tfm__check_mask_out(const tfm_tensor *mask, const void *from, tfm_error *err) {
+/* mask[i, j] = ids[i, j] is pad; without ids j >= lengths[i]; without either j > i. */
+static tfm_status tfm__fill_mask(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                 const int32_t *lengths, tfm_error *err) {
+    int64_t i, j;
     TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
-    return from ? TFM_OK : tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
+    for (i = 0; i < mask->dims[0]; i++)
+        for (j = 0; j < mask->dims[1]; j++) {
+            int64_t seen = lengths ? lengths[i] : i + 1;
+            int hidden = ids ? ids[i * mask->dims[1] + j] == pad : j >= seen;
+            ((unsigned char *)mask->data)[i * mask->strides[0] + j] = (unsigned char)hidden;
+        }
+    return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                      tfm_error *err) {
-    int64_t b, s;
-    TFM__TRY(tfm__check_mask_out(mask, ids, err));
-    for (b = 0; b < mask->dims[0]; b++)
-        for (s = 0; s < mask->dims[1]; s++)
-            ((unsigned char *)mask->data)[b * mask->strides[0] + s] = ids[b * mask->dims[1] + s] ==
-                                                                      pad;
-    return TFM_OK;
+    if (!ids) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
+    return tfm__fill_mask(mask, ids, pad, NULL, err);
 }
 
 TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err) {
-    int64_t b, s;
-    TFM__TRY(tfm__check_mask_out(mask, lengths, err));
-    for (b = 0; b < mask->dims[0]; b++)
-        for (s = 0; s < mask->dims[1]; s++)
-            ((unsigned char *)mask->data)[b * mask->strides[0] + s] = s >= lengths[b];
-    return TFM_OK;
+    if (!lengths) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
+    return tfm__fill_mask(mask, NULL, 0, lengths, err);
 }
 
 TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err) {
-    int64_t t, s;
-    TFM__TRY(tfm__check_mask_out(mask, mask, err));
-    for (t = 0; t < mask->dims[0]; t++)
-        for (s = 0; s < mask->dims[1]; s++)
-            ((unsigned char *)mask->data)[t * mask->strides[0] + s] = s > t;
-    return TFM_OK;
+    return tfm__fill_mask(mask, NULL, 0, NULL, err);
 }
 
-/* Every mask that is given must fit [B, H, T, S]. */
-static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int64_t T, int64_t S,
-                                   tfm_error *err) {
+/* Every mask that is given must fit the shape of attention weights, [B, H, T, S]. */
+static tfm_status tfm__check_masks(const tfm_masks *m, const tfm_tensor *shape, tfm_error *err) {
+    int64_t B = shape->dims[0], H = shape->dims[1], T = shape->dims[2], S = shape->dims[3], b;
     tfm_tensor expected;
-    int64_t b;
     if (!m) return TFM_OK;
     if (m->key_padding.data) {
         expected = tfm_tensor_2d(NULL, TFM_BOOL, B, S);
@@ -4478,10 +5365,10 @@ static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int
         TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
         if (a->dims[a->rank - 2] != T || a->dims[a->rank - 1] != S ||
             (a->rank == 3 && a->dims[0] != B && a->dims[0] != B * H))
-            return tfm__fail(
-                err, TFM_E_SHAPE,
-                "attention mask is %t, expected [%i, %i], or that with %i or %i before", a, T, S, B,
-                B * H);
+            return tfm__fail(err, TFM_E_SHAPE,
+                             "attention mask is %t, expected [%i, %i], or that with %i or %i "
+                             "before",
+                             a, T, S, B, B * H);
     }
     for (b = 0; m->key_lengths && b < B; b++)
         if (m->key_lengths[b] < 0 || m->key_lengths[b] > S)
@@ -4490,11 +5377,42 @@ static tfm_status tfm__check_masks(const tfm_masks *m, int64_t B, int64_t H, int
     return TFM_OK;
 }
 
-/* One attention: where q, k, v lie and what may be seen. Strides of batch row, head, position. */
+/* The rows of heads: where they lie, and the strides of batch row, head and position. */
+typedef struct tfm__heads {
+    void *data; /* NULL: none */
+    int64_t b, h, t;
+    int is_f16; /* of a cache: elements are F16; else floats */
+} tfm__heads;
+
+static void *tfm__head_at(const tfm__heads *x, int64_t b, int64_t h, int64_t t) {
+    return (char *)x->data + (b * x->b + h * x->h + t * x->t) * (x->is_f16 ? 2 : 4);
+}
+static float *tfm__head_row(const tfm__heads *x, int64_t b, int64_t h, int64_t t) {
+    return (float *)tfm__head_at(x, b, h, t);
+}
+
+/* A [B, L, .] or [B, H, L, .] tensor's. */
+static tfm__heads tfm__heads_of_tensor(const tfm_tensor *t) {
+    tfm__heads x = {t->data, t->strides[0], t->strides[1], t->strides[t->rank - 2], 0};
+    return x;
+}
+
+/* Slices of rows, width columns each: no rearrangement, strides do it. */
+static tfm__heads tfm__heads_of_rows(const tfm__rows *rows, int64_t width) {
+    tfm__heads x = {rows->data, rows->sb, width, rows->sl, 0};
+    return x;
+}
+
+/* Rows t to t + L - 1 of a head, D columns each. */
+static tfm__rows tfm__rows_of_head(const tfm__heads *x, int64_t b, int64_t h, int64_t t, int64_t L,
+                                   int64_t D) {
+    tfm__rows rows = {tfm__head_row(x, b, h, t), 1, L, D, 0, x->t};
+    return rows;
+}
+
+/* One attention: where q, k, v lie and what may be seen. */
 typedef struct tfm__attention {
-    const float *q, *k, *v;
-    float *context, *weights; /* weights: NULL if not wanted */
-    int64_t q_strides[3], k_strides[3], v_strides[3], context_strides[3], weight_strides[3];
+    tfm__heads q, k, v, context, weights; /* weights without data: not wanted */
     int64_t B, H, T, S, K, W;
     float scale;
     const tfm_masks *masks; /* may be NULL */
@@ -4503,7 +5421,9 @@ typedef struct tfm__attention {
        ancestries, those of position s in row ancestry[b * ancestry_stride + s] */
     const int32_t *kv_rows, *ancestry;
     int64_t ancestry_stride;
-    int in_tiles; /* tfm__attend_tiles, which wants each sentence's keys side by side */
+    /* tfm__attend_tiles, which wants each sentence's keys side by side, with these as weights; or
+       TFM_WEIGHTS_AS_STORED: tfm__attend_head */
+    tfm_weight_type tiles;
 } tfm__attention;
 
 /* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
@@ -4514,20 +5434,25 @@ static int64_t tfm__visible_keys(const tfm__attention *a, int64_t kv, int64_t t)
     return end;
 }
 
-/* The other masks: pads among the keys (they go with the key row), and the attention mask. */
-static int tfm__is_masked(const tfm__attention *a, int64_t b, int64_t kv, int64_t h, int64_t t,
-                          int64_t s) {
+/* The other masks: pads among the keys (they go with the key row), and the attention mask. What
+   they hide of a query's first n keys scores -inf. */
+static void tfm__apply_masks(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
+                             float *scores, int64_t n) {
     const tfm_masks *m = a->masks;
-    const tfm_tensor *am;
-    int64_t block;
-    if (m->key_padding.data &&
-        ((const unsigned char *)m->key_padding.data)[kv * m->key_padding.strides[0] + s])
-        return 1;
-    am = &m->attention;
-    if (!am->data) return 0;
-    if (am->rank == 2) return ((const unsigned char *)am->data)[t * am->strides[0] + s];
-    block = am->dims[0] == a->B ? b : b * a->H + h;
-    return ((const unsigned char *)am->data)[block * am->strides[0] + t * am->strides[1] + s];
+    const unsigned char *pads, *hidden;
+    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, s;
+    if (!m || (!m->key_padding.data && !m->attention.data)) return;
+    pads = (const unsigned char *)m->key_padding.data;
+    if (pads) pads += kv * m->key_padding.strides[0];
+    hidden = (const unsigned char *)m->attention.data;
+    if (hidden) {
+        const tfm_tensor *mask = &m->attention;
+        hidden += t * mask->strides[mask->rank - 2];
+        if (mask->rank == 3)
+            hidden += (mask->dims[0] == a->B ? b : b * a->H + h) * mask->strides[0];
+    }
+    for (s = 0; s < n; s++)
+        if ((pads && pads[s]) || (hidden && hidden[s])) scores[s] = -INFINITY;
 }
 
 /* From s on, keys and values lie in one row, *row, up to the position returned, at most n. */
@@ -4543,117 +5468,143 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
 static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
                               const float *scores, int64_t n) {
     float *w;
-    if (!a->weights) return;
-    w = a->weights + b * a->weight_strides[0] + h * a->weight_strides[1] + t * a->weight_strides[2];
+    if (!a->weights.data) return;
+    w = tfm__head_row(&a->weights, b, h, t);
     memcpy(w, scores, (size_t)n * sizeof(float));
     memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
 }
 
-/* Asks for n rows of K floats, which are wanted soon: a step reads each once. (A macro: GCC takes a
-   function that only prefetches for one that does nothing.) */
-#define TFM__PREFETCH_ROWS(rows, stride, n, K)                                                     \
+/* Asks for n rows of a head, from position s on, which are wanted soon: a step reads each once. (A
+   macro: GCC takes a function that only prefetches for one that does nothing.) */
+#define TFM__PREFETCH_ROWS(heads, b, h, s, n, width)                                               \
     do {                                                                                           \
+        const int64_t tfm__bytes = (width) * ((heads)->is_f16 ? 2 : 4);                            \
         int64_t tfm__s, tfm__k;                                                                    \
         for (tfm__s = 0; tfm__s < (n); tfm__s++)                                                   \
-            for (tfm__k = 0; tfm__k < (K); tfm__k += 16)                                           \
-                TFM__PREFETCH((rows) + tfm__s * (stride) + tfm__k);                                \
+            for (tfm__k = 0; tfm__k < tfm__bytes; tfm__k += 64)                                    \
+                TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
+
+/* sums[i] = q . row i of n, which begin at rows in a head */
+static void tfm__dot_keys(const tfm__kernels *kernels, float *sums, const float *q,
+                          const tfm__heads *k, const void *rows, int64_t n, int64_t K) {
+    if (k->is_f16) kernels->dots_f16(sums, q, (const uint16_t *)rows, k->t, n, K);
+    else tfm__dot_rows(kernels, sums, q, (const float *)rows, k->t, n, K);
+}
+
+/* y += sum_i p[i] * row i, likewise */
+static void tfm__add_values(const tfm__kernels *kernels, float *y, const float *p,
+                            const tfm__heads *v, const void *rows, int64_t n, int64_t W) {
+    if (v->is_f16) kernels->weighted_sum_f16(y, p, (const uint16_t *)rows, v->t, n, W);
+    else kernels->weighted_sum(y, p, (const float *)rows, v->t, n, W);
+}
 
 /* Head h of batch row b: all its queries. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                              int64_t h, float *scores) {
     const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
-    const float *k = a->k + h * a->k_strides[1], *v = a->v + h * a->v_strides[1];
+    const tfm__heads *k = &a->k, *v = &a->v;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, t, s, end;
-    int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
     for (t = 0; t < a->T; t++) {
-        const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
-        float *context = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
-                         t * a->context_strides[2];
+        float *context = tfm__head_row(&a->context, b, h, t);
         int64_t n = tfm__visible_keys(a, kv, t);
         /* scores, masks, softmax, weighted sum of the values: one query at a time */
         TFM_COUNT(2 * n * (a->K + a->W));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
-            if (a->T == 1)
-                TFM__PREFETCH_ROWS(v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
-                                   end - s, a->W);
-            tfm__dot_rows(kernels, scores + s, q, k + row * a->k_strides[0] + s * a->k_strides[2],
-                          a->k_strides[2], end - s, a->K);
+            if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
+            tfm__dot_keys(kernels, scores + s, tfm__head_row(&a->q, b, h, t), k,
+                          tfm__head_at(k, row, h, s), end - s, a->K);
         }
         kernels->scale(scores, a->scale, n);
-        for (s = 0; masked && s < n; s++)
-            if (tfm__is_masked(a, b, kv, h, t, s)) scores[s] = -INFINITY;
+        tfm__apply_masks(a, b, h, t, scores, n);
         tfm__softmax_row(kernels, scores, scores, n);
         memset(context, 0, (size_t)a->W * sizeof(float));
         for (s = 0; s < n; s = end) {
             end = tfm__next_run(path, s, n, &row);
-            if (a->T == 1 && h + 1 < a->H)
-                TFM__PREFETCH_ROWS(k + a->k_strides[1] + row * a->k_strides[0] +
-                                       s * a->k_strides[2],
-                                   a->k_strides[2], end - s, a->K);
-            kernels->weighted_sum(context, scores + s,
-                                  v + row * a->v_strides[0] + s * a->v_strides[2], a->v_strides[2],
-                                  end - s, a->W);
+            if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
+            tfm__add_values(kernels, context, scores + s, v, tfm__head_at(v, row, h, s), end - s,
+                            a->W);
         }
         tfm__keep_weights(a, b, h, t, scores, n);
     }
 }
 
 /* Queries whose scores are at hand at a time. */
-enum { TFM__QUERIES = 24 };
+enum { TFM__QUERIES = 24, TFM__QUERIES_BF16 = TFM__MOST_ROWS };
 
-/* What tfm__attend_tiles takes: scores of some queries, keys and values of a head as packed. */
-static int64_t tfm__tile_scratch(int64_t S, int64_t K, int64_t W) {
-    int64_t n;
+/* Floats that tfm__attend_tiles takes: scores of some queries, keys and values of a head as packed;
+   of bf16 also some rows as tiles take them, where packing has its rows before. */
+static int64_t tfm__tile_scratch(tfm_weight_type type, int64_t S, int64_t K, int64_t W) {
+    int64_t n, longest = tfm__max(S, tfm__max(K, W));
     /* too large for any arena, and for no integer */
-    if (!tfm__mul(S + TFM__PANEL, TFM__QUERIES + K + W + TFM__PANEL, &n) || n > INT64_MAX / 128)
+    if (!tfm__mul(S + TFM__PANEL, TFM__QUERIES_BF16 + K + W + TFM__PANEL, &n) ||
+        n > INT64_MAX / 128)
         return INT64_MAX / 128;
-    return n;
+    if (type == TFM_WEIGHTS_F32) return (S + TFM__PANEL) * (TFM__QUERIES + K + W + TFM__PANEL);
+    return TFM__QUERIES_BF16 * S + (tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S) +
+                                    TFM__QUERIES_BF16 * tfm__blocks(2 * longest) * TFM__X_STRIDE) /
+                                       4;
+}
+
+/* Keys or values as weights of a product, which are packed next, to *at, which moves on. */
+static tfm__linear tfm__packed_map(tfm_weight_type type, int64_t rows, int64_t columns,
+                                   float **at) {
+    tfm__linear map;
+    memset(&map, 0, sizeof map);
+    map.w.type = type;
+    map.w.rows = rows;
+    map.w.columns = columns;
+    map.w.data = (unsigned char *)*at;
+    *at += tfm__packed_bytes(type, rows, columns) / 4;
+    return map;
+}
+
+/* One product of a head. taken: room for x as tiles take it, if they do not take floats. */
+static void tfm__multiply_head(const tfm__kernels *kernels, const tfm__rows *y, const tfm__rows *x,
+                               const tfm__linear *w, float *taken) {
+    tfm__product p = tfm__product_of(y, x, w);
+    if (w->w.type == TFM_WEIGHTS_BF16) {
+        p.taken = (unsigned char *)taken;
+        p.taken_block = TFM__QUERIES_BF16 * (int64_t)TFM__X_STRIDE;
+        tfm__take_x(kernels, &p, 0, x->L);
+    }
+    tfm__multiply_packed(kernels, &p);
 }
 
 /* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
    weighted sums as products with tiles. (Steps never do it so; a decoder's pass has their bits.) */
 static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
                               int64_t h, float *scratch) {
-    const float *k = a->k + b * a->k_strides[0] + h * a->k_strides[1];
-    const float *v = a->v + b * a->v_strides[0] + h * a->v_strides[1];
-    int64_t n = tfm__visible_keys(a, b, 0), t, s, i;
-    int64_t key_floats = tfm__packed_bytes(TFM_WEIGHTS_F32, n, a->K) / 4;
-    float *keys = scratch + TFM__QUERIES * n, factors[TFM__QUERIES];
-    int masked = a->masks && (a->masks->key_padding.data || a->masks->attention.data);
-    tfm__linear key_map, value_map;
-    memset(&key_map, 0, sizeof key_map);
-    memset(&value_map, 0, sizeof value_map);
-    key_map.w.rows = n, key_map.w.columns = a->K;
-    value_map.w.rows = a->W, value_map.w.columns = n;
-    tfm__pack_rows(&key_map.w, k, a->k_strides[2], keys);
-    kernels->scale(keys, a->scale, key_floats);
-    tfm__pack_transposed(&value_map.w, v, a->v_strides[2], keys + key_floats);
-    for (t = 0; t < a->T; t += TFM__QUERIES) {
-        int64_t M = tfm__min(TFM__QUERIES, a->T - t);
-        tfm__rows scores = tfm__rows_make(scratch, 1, M, n), q = scores, context = scores;
-        tfm__product p;
-        q.data = (float *)(uintptr_t)a->q + b * a->q_strides[0] + h * a->q_strides[1] +
-                 t * a->q_strides[2];
-        q.D = a->K, q.sl = a->q_strides[2];
-        context.data = a->context + b * a->context_strides[0] + h * a->context_strides[1] +
-                       t * a->context_strides[2];
-        context.D = a->W, context.sl = a->context_strides[2];
-        p = tfm__product_of(&scores, &q, &key_map);
-        tfm__multiply_packed(kernels, &p);
+    int64_t n = tfm__visible_keys(a, b, 0), t, i;
+    int64_t most = a->tiles == TFM_WEIGHTS_BF16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
+    float *taken = scratch + most * n, factors[TFM__QUERIES_BF16];
+    tfm__linear key_map = tfm__packed_map(a->tiles, n, a->K, &taken);
+    tfm__linear value_map = tfm__packed_map(a->tiles, a->W, n, &taken);
+    const float *k = tfm__head_row(&a->k, b, h, 0), *v = tfm__head_row(&a->v, b, h, 0);
+    if (a->tiles == TFM_WEIGHTS_BF16) {
+        tfm__pack_rows_bf16(&key_map.w, k, a->k.t, a->scale, kernels, taken);
+        tfm__pack_transposed_bf16(&value_map.w, v, a->v.t, kernels, (uint16_t *)(void *)taken);
+    } else {
+        tfm__pack_rows(&key_map.w, k, a->k.t, a->scale, kernels);
+        tfm__pack_transposed(&value_map.w, v, a->v.t);
+    }
+    for (t = 0; t < a->T; t += most) {
+        int64_t M = tfm__min(most, a->T - t);
+        tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M, a->K);
+        tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
+        tfm__rows scores = tfm__rows_make(scratch, 1, M, n);
+        tfm__multiply_head(kernels, &scores, &q, &key_map, taken);
         for (i = 0; i < M; i++) {
             float *row = tfm__row(&scores, 0, i);
-            for (s = 0; masked && s < n; s++)
-                if (tfm__is_masked(a, b, b, h, t + i, s)) row[s] = -INFINITY;
+            tfm__apply_masks(a, b, h, t + i, row, n);
             factors[i] = tfm__exp_row(kernels, row, row, n);
         }
-        p = tfm__product_of(&context, &scores, &value_map);
-        tfm__multiply_packed(kernels, &p);
+        tfm__multiply_head(kernels, &context, &scores, &value_map, taken);
         /* the sums become 1 where there is least to multiply */
         for (i = 0; i < M; i++) {
             kernels->scale(tfm__row(&context, 0, i), factors[i], a->W);
-            if (!a->weights) continue;
+            if (!a->weights.data) continue;
             kernels->scale(tfm__row(&scores, 0, i), factors[i], n);
             tfm__keep_weights(a, b, h, t + i, tfm__row(&scores, 0, i), n);
         }
@@ -4677,7 +5628,7 @@ static void tfm__attend_part(void *context, int32_t part) {
     for (; i < (part + 1) * heads / job->parts; i++) {
         int64_t b = i / a->H, h = i % a->H;
         float *scratch = job->scratch + part * job->size;
-        if (a->in_tiles && !causal && tfm__visible_keys(a, b, 0) > 0)
+        if (a->tiles && !causal && tfm__visible_keys(a, b, 0) > 0)
             tfm__attend_tiles(a, job->kernels, b, h, scratch);
         else tfm__attend_head(a, job->kernels, b, h, scratch);
     }
@@ -4685,10 +5636,9 @@ static void tfm__attend_part(void *context, int32_t part) {
 
 /* scratch: room for S floats, or for tiles, times the team. */
 static void tfm__attend(const tfm__team *team, const tfm__attention *a, float *scratch) {
-    tfm__attention_job job;
-    job.kernels = team->kernels, job.a = a, job.scratch = scratch, job.parts = 1;
-    job.size = a->in_tiles ? tfm__tile_scratch(a->S, a->K, a->W) : a->S;
-    if (a->B * a->H * a->T * a->S * (a->K + a->W) >= TFM__WORTH_SHARING / 2)
+    tfm__attention_job job = {team->kernels, a, scratch, 1, a->S};
+    if (a->tiles) job.size = tfm__tile_scratch(a->tiles, a->S, a->K, a->W);
+    if (tfm__shares(team, 2 * a->B * a->H * a->T * a->S * (a->K + a->W)))
         job.parts = tfm__min(team->n, a->B * a->H);
     tfm__parallel_for(team, tfm__attend_part, &job, (int32_t)job.parts);
 }
@@ -4698,13 +5648,6 @@ static float tfm__scale(double scale, int64_t K) {
     return (float)(scale != 0 ? scale : 1 / sqrt((double)K));
 }
 
-/* A [B, L, .] or [B, H, L, .] tensor's strides of batch row, head and position. */
-static void tfm__head_strides(const tfm_tensor *t, int64_t strides[3]) {
-    strides[0] = t->strides[0];
-    strides[1] = t->rank == 4 ? t->strides[1] : 0;
-    strides[2] = t->strides[t->rank - 2];
-}
-
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
                                                     const tfm_tensor *query, const tfm_tensor *key,
                                                     const tfm_tensor *value, double scale,
@@ -4712,7 +5655,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     tfm_error *err) {
     tfm__team team = tfm__alone();
     tfm__attention a;
-    tfm_tensor expected;
+    tfm_tensor expected, shape;
     tfm_arena all;
     float *scores;
     int r;
@@ -4721,10 +5664,12 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, r, r, err));
-    a.B = query->dims[0], a.H = r == 4 ? query->dims[1] : 1;
-    a.T = query->dims[r - 2], a.S = key->dims[r - 2], a.K = query->dims[r - 1];
+    a.B = query->dims[0];
+    a.H = r == 4 ? query->dims[1] : 1;
+    a.T = query->dims[r - 2];
+    a.K = query->dims[r - 1];
     expected = *query;
-    expected.dims[r - 2] = a.S;
+    a.S = expected.dims[r - 2] = key->dims[r - 2];
     TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
     TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, r, r, err));
     a.W = expected.dims[r - 1] = value->dims[r - 1];
@@ -4732,23 +5677,23 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     expected.dims[r - 2] = a.T;
     TFM__TRY(tfm__check_shape(context, "context", TFM_F32, &expected, err));
     expected.dims[r - 1] = a.S;
-    if (weights && weights->data)
+    if (weights && weights->data) {
         TFM__TRY(tfm__check_shape(weights, "weights", TFM_F32, &expected, err));
-    TFM__TRY(tfm__check_masks(masks, a.B, a.H, a.T, a.S, err));
+        a.weights = tfm__heads_of_tensor(weights);
+    }
+    shape = tfm_tensor_4d(NULL, TFM_F32, a.B, a.H, a.T, a.S);
+    TFM__TRY(tfm__check_masks(masks, &shape, err));
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, a.S, 1, &scores, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) {
-        a.q = (const float *)query->data, tfm__head_strides(query, a.q_strides);
-        a.k = (const float *)key->data, tfm__head_strides(key, a.k_strides);
-        a.v = (const float *)value->data, tfm__head_strides(value, a.v_strides);
-        a.context = (float *)context->data, tfm__head_strides(context, a.context_strides);
-        if (weights && weights->data)
-            a.weights = (float *)weights->data, tfm__head_strides(weights, a.weight_strides);
-        a.scale = tfm__scale(scale, a.K);
-        a.masks = masks;
-        tfm__attend(&team, &a, scores);
-    }
+    if (scratch->measuring) return TFM_OK;
+    a.q = tfm__heads_of_tensor(query);
+    a.k = tfm__heads_of_tensor(key);
+    a.v = tfm__heads_of_tensor(value);
+    a.context = tfm__heads_of_tensor(context);
+    a.scale = tfm__scale(scale, a.K);
+    a.masks = masks;
+    tfm__attend(&team, &a, scores);
     return TFM_OK;
 }
 
@@ -4766,7 +5711,9 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
                          "in_proj_weight is %t: %i rows are not three equal parts", in_proj_weight,
                          in_proj_weight->dims[0]);
     if (in_proj_bias) TFM__TRY(tfm__check_vector(in_proj_bias, "in_proj_bias", 3 * E, err));
-    parts[0] = &weights->query, parts[1] = &weights->key, parts[2] = &weights->value;
+    parts[0] = &weights->query;
+    parts[1] = &weights->key;
+    parts[2] = &weights->value;
     for (i = 0; i < 3; i++) {
         parts[i]->weight = *in_proj_weight;
         parts[i]->weight.dims[0] = E;
@@ -4789,20 +5736,11 @@ typedef struct tfm__projections {
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    float *k, *v;     /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
+    void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
     int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order */
+    int is_f16;       /* elements are F16, by heads; else floats */
     int64_t capacity; /* positions that a row has room for */
-    /* as in tfm__attention, for the pass that is on; ancestry: [B, capacity] */
-    const int32_t *rows, *ancestry;
 } tfm__kv;
-
-/* The same from cache row b on. */
-static tfm__kv tfm__kv_from_row(const tfm__kv *kv, const tfm__projections *w, int64_t b) {
-    tfm__kv rest = *kv;
-    rest.k += b * kv->capacity * w->key.w.rows;
-    rest.v += b * kv->capacity * w->value.w.rows;
-    return rest;
-}
 
 /* Scratch of one layer, taken once and used by all layers in turn. M: B*L rows of the residual
    stream. */
@@ -4811,38 +5749,41 @@ typedef struct tfm__work {
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
     float *scores;         /* [team, S], or for tiles [team, tfm__tile_scratch] */
-    int in_tiles;          /* an encoder's */
+    tfm_weight_type tiles; /* of an encoder, as in tfm__attention */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
     float *hidden;         /* [M, F] */
     const tfm__team *team; /* who computes */
 } tfm__work;
 
+/* The cache's keys or values as heads of that width. */
+static tfm__heads tfm__heads_of_cache(const tfm__kv *kv, void *data, int64_t H, int64_t width) {
+    tfm__heads by_rows = {data, kv->capacity * H * width, width, H * width, 0};
+    tfm__heads by_heads = {data, kv->capacity * H * width, kv->capacity * width, width, kv->is_f16};
+    return kv->by_heads ? by_heads : by_rows;
+}
+
 /* out = projection of softmax(...) for queries, projected to work->q, over cached positions. The
-   caller has set S, first, masks, and weights with their strides, of a; all else is zero. */
+   caller has set S, first, masks, weights, kv_rows and ancestry, of a; all else is zero. */
 static void tfm__attend_cached(const tfm__rows *out, const tfm__projections *w, const tfm__kv *kv,
                                tfm__attention *a, const tfm__work *work) {
-    /* a head is a slice of K (or W) columns of its row: no rearrangement, strides do it */
-    tfm__rows q, context;
-    int64_t HK = w->query.w.rows, HW = w->value.w.rows;
+    tfm__rows q = tfm__rows_make(work->q, out->B, out->L, w->query.w.rows);
+    tfm__rows context = tfm__rows_make(work->context, out->B, out->L, w->value.w.rows);
     TFM_PART(ATTENTION);
-    a->B = out->B, a->H = w->n_heads, a->T = out->L;
-    a->K = w->K, a->W = w->W;
-    q = tfm__rows_make(work->q, a->B, a->T, HK);
     /* without an output projection the contexts are the output */
-    context = w->has_out ? tfm__rows_make(work->context, a->B, a->T, HW) : *out;
-    a->q = q.data, a->q_strides[0] = q.sb, a->q_strides[1] = a->K, a->q_strides[2] = q.sl;
-    a->k = kv->k, a->k_strides[0] = kv->capacity * HK, a->k_strides[1] = a->K, a->k_strides[2] = HK;
-    a->v = kv->v, a->v_strides[0] = kv->capacity * HW, a->v_strides[1] = a->W, a->v_strides[2] = HW;
-    if (kv->by_heads) {
-        a->k_strides[1] = kv->capacity * a->K, a->k_strides[2] = a->K;
-        a->v_strides[1] = kv->capacity * a->W, a->v_strides[2] = a->W;
-    }
-    a->context = context.data, a->context_strides[0] = context.sb;
-    a->context_strides[1] = a->W, a->context_strides[2] = context.sl;
+    if (!w->has_out) context = *out;
+    a->B = out->B;
+    a->H = w->n_heads;
+    a->T = out->L;
+    a->K = w->K;
+    a->W = w->W;
+    a->q = tfm__heads_of_rows(&q, a->K);
+    a->k = tfm__heads_of_cache(kv, kv->k, a->H, a->K);
+    a->v = tfm__heads_of_cache(kv, kv->v, a->H, a->W);
+    a->context = tfm__heads_of_rows(&context, a->W);
     a->scale = tfm__scale(w->scale, a->K);
-    a->kv_rows = kv->rows, a->ancestry = kv->ancestry, a->ancestry_stride = kv->capacity;
-    a->in_tiles = work->in_tiles;
+    a->ancestry_stride = kv->capacity;
+    a->tiles = work->tiles;
     tfm__attend(work->team, a, work->scores);
     TFM_PART(PROJECTIONS);
     if (w->has_out) tfm__linear_run(work->team, out, &context, &w->out);
@@ -4853,7 +5794,7 @@ static tfm_status tfm__view_attention(const tfm_attention_weights *w, const char
                                       int64_t q_in, int64_t k_in, int64_t v_in,
                                       tfm__projections *view, tfm_error *err) {
     char part[64];
-    int64_t HK, HK2, HW;
+    int64_t HK, HW;
     memset(view, 0, sizeof *view);
     if (w->n_heads < 1)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
@@ -4864,15 +5805,18 @@ static tfm_status tfm__view_attention(const tfm_attention_weights *w, const char
     TFM__TRY(tfm__view_linear(&w->key, part, k_in, &view->key, err));
     tfm__format(part, sizeof part, "%s value", name);
     TFM__TRY(tfm__view_linear(&w->value, part, v_in, &view->value, err));
-    HK = view->query.w.rows, HK2 = view->key.w.rows, HW = view->value.w.rows;
-    if (HK != HK2)
+    HK = view->query.w.rows;
+    HW = view->value.w.rows;
+    if (view->key.w.rows != HK)
         return tfm__fail(err, TFM_E_SHAPE, "%s: query projects to %i columns, key to %i", name, HK,
-                         HK2);
+                         view->key.w.rows);
     if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
         return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
                          name, HK, HW, (int64_t)w->n_heads);
-    view->n_heads = w->n_heads, view->scale = w->scale;
-    view->K = HK / w->n_heads, view->W = HW / w->n_heads;
+    view->n_heads = w->n_heads;
+    view->scale = w->scale;
+    view->K = HK / w->n_heads;
+    view->W = HW / w->n_heads;
     view->has_out = w->out.weight.data != NULL;
     tfm__format(part, sizeof part, "%s out", name);
     return view->has_out ? tfm__view_linear(&w->out, part, HW, &view->out, err) : TFM_OK;
@@ -4883,16 +5827,21 @@ static int64_t tfm__attention_width(const tfm__projections *w) {
     return w->has_out ? w->out.w.rows : w->value.w.rows;
 }
 
-/* The attention tensor, NULL or [layers, B, H, T, S], contiguous. */
+/* n tensors of a shape, in one with a dimension before it. */
+static tfm_tensor tfm__stacked(const tfm_tensor *one, int64_t n) {
+    int64_t dims[TFM_MAX_RANK];
+    dims[0] = n;
+    memcpy(dims + 1, one->dims, (TFM_MAX_RANK - 1) * sizeof *dims);
+    return tfm_tensor_make(one->data, one->dtype, one->rank + 1, dims);
+}
+
+/* The attention weights of all layers: NULL, or [layers, B, H, T, S], contiguous. shape: one
+   layer's. */
 static tfm_status tfm__check_attention_out(const tfm_tensor *t, const char *name, int64_t layers,
-                                           int64_t B, int64_t H, int64_t T, int64_t S,
-                                           tfm_error *err) {
-    int64_t dims[5];
-    tfm_tensor expected;
+                                           const tfm_tensor *shape, tfm_error *err) {
+    tfm_tensor expected = tfm__stacked(shape, layers);
     int i;
     if (!t || !t->data) return TFM_OK;
-    dims[0] = layers, dims[1] = B, dims[2] = H, dims[3] = T, dims[4] = S;
-    expected = tfm_tensor_make(NULL, TFM_F32, 5, dims);
     TFM__TRY(tfm__check_shape(t, name, TFM_F32, &expected, err));
     for (i = 0; i < t->rank; i++)
         if (t->dims[i] > 1 && t->strides[i] != expected.strides[i])
@@ -4908,54 +5857,52 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     tfm__team team = tfm__alone();
     tfm__projections w;
     tfm__attention a;
-    tfm__rows q, k, v, y;
+    tfm__rows q, k, v, y, queries, keys, values;
     tfm_tensor expected;
     tfm__work work;
     tfm__kv kv;
-    int64_t B, T, S, HK, HW;
     tfm_arena all;
+    memset(&a, 0, sizeof a);
+    memset(&work, 0, sizeof work);
+    memset(&kv, 0, sizeof kv);
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
-    B = q.B, T = q.L, S = k.L;
-    expected = tfm_tensor_3d(NULL, TFM_F32, B, S, k.D);
+    expected = tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D);
     TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
     TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, 3, 3, err));
     expected.dims[2] = value->dims[2];
     TFM__TRY(tfm__view_like(value, "value", &expected, &v, err));
     TFM__TRY(tfm__view_attention(weights, "attention", q.D, k.D, v.D, &w, err));
-    expected = tfm_tensor_3d(NULL, TFM_F32, B, T, tfm__attention_width(&w));
+    expected = tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, tfm__attention_width(&w));
     TFM__TRY(tfm__view_like(out, "out", &expected, &y, err));
-    TFM__TRY(tfm__check_masks(masks, B, weights->n_heads, T, S, err));
-    expected = tfm_tensor_4d(NULL, TFM_F32, B, weights->n_heads, T, S);
-    memset(&a, 0, sizeof a);
+    expected = tfm_tensor_4d(NULL, TFM_F32, q.B, weights->n_heads, q.L, k.L);
+    TFM__TRY(tfm__check_masks(masks, &expected, err));
     if (attention && attention->data) {
         TFM__TRY(tfm__check_shape(attention, "attention", TFM_F32, &expected, err));
-        a.weights = (float *)attention->data;
-        tfm__head_strides(attention, a.weight_strides);
+        a.weights = tfm__heads_of_tensor(attention);
     }
-    HK = w.query.w.rows, HW = w.value.w.rows;
+    queries = tfm__rows_make(NULL, q.B, q.L, w.query.w.rows);
+    keys = tfm__rows_make(NULL, q.B, k.L, w.key.w.rows);
+    values = tfm__rows_make(NULL, q.B, k.L, w.value.w.rows);
     all = tfm__scratch_begin(scratch);
-    memset(&work, 0, sizeof work);
-    memset(&kv, 0, sizeof kv);
-    TFM__TRY(TFM__TAKE(&all, B * T, HK, &work.q, err));
-    TFM__TRY(TFM__TAKE(&all, B * T, HW, &work.context, err));
-    TFM__TRY(TFM__TAKE(&all, B * S, HK, &work.k, err));
-    TFM__TRY(TFM__TAKE(&all, B * S, HW, &work.v, err));
-    TFM__TRY(TFM__TAKE(&all, S, 1, &work.scores, err));
+    TFM__TRY(TFM__TAKE(&all, q.B * q.L, queries.D, &queries.data, err));
+    TFM__TRY(TFM__TAKE(&all, q.B * q.L, values.D, &work.context, err));
+    TFM__TRY(TFM__TAKE(&all, q.B * k.L, keys.D, &keys.data, err));
+    TFM__TRY(TFM__TAKE(&all, q.B * k.L, values.D, &values.data, err));
+    TFM__TRY(TFM__TAKE(&all, k.L, 1, &work.scores, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) {
-        tfm__rows keys = tfm__rows_make(work.k, B, S, HK),
-                  values = tfm__rows_make(work.v, B, S, HW);
-        tfm__rows queries = tfm__rows_make(work.q, B, T, HK);
-        tfm__linear_run(&team, &queries, &q, &w.query);
-        tfm__linear_run(&team, &keys, &k, &w.key);
-        tfm__linear_run(&team, &values, &v, &w.value);
-        kv.k = work.k, kv.v = work.v, kv.capacity = S;
-        work.team = &team;
-        a.S = S, a.masks = masks;
-        tfm__attend_cached(&y, &w, &kv, &a, &work);
-    }
+    if (scratch->measuring) return TFM_OK;
+    tfm__linear_run(&team, &queries, &q, &w.query);
+    tfm__linear_run(&team, &keys, &k, &w.key);
+    tfm__linear_run(&team, &values, &v, &w.value);
+    work.q = queries.data;
+    work.team = &team;
+    kv.k = keys.data;
+    kv.v = values.data;
+    kv.capacity = a.S = k.L;
+    a.masks = masks;
+    tfm__attend_cached(&y, &w, &kv, &a, &work);
     return TFM_OK;
 }
 
@@ -4971,13 +5918,13 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 
 /* What the layers of one pass share. */
 typedef struct tfm__pass {
-    int64_t B, L, D; /* the residual stream */
-    int64_t first;   /* position of its first row in the cache */
+    tfm__rows x;   /* the residual stream [B, L, D], row-major */
+    int64_t first; /* position of its first row in the cache */
     const tfm_masks *self_masks, *cross_masks;
     int64_t S; /* memory positions for cross-attention */
-    /* a step's hypotheses, else NULL: the cache row of each, its ancestry, and the
-       sentence whose memory it attends to */
-    const int32_t *self_rows, *ancestry, *cross_rows;
+    /* the cache rows of each batch row's own keys and of the memory's, NULL: its number; of a step's
+       hypotheses the ancestries, else NULL */
+    const int32_t *self_rows, *cross_rows, *ancestry;
     int64_t only_layer; /* the one whose cross-attention is wanted, from 1; 0: all */
     tfm__work work;
 } tfm__pass;
@@ -5010,115 +5957,106 @@ typedef struct tfm__layer {
     tfm_norm_order order;
 } tfm__layer;
 
+/* Rows of D columns, one for each of the stream's, at data. */
+static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
+    return tfm__rows_make(data, p->x.B, p->x.L, D);
+}
+
 /* The input of a sub-layer: the stream itself, or its norm. */
-static tfm__rows tfm__sublayer_in(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
+static tfm__rows tfm__sublayer_in(const tfm__pass *p, const tfm_norm_weights *norm,
                                   tfm_norm_order order) {
-    tfm__rows from = tfm__rows_make(x, p->B, p->L, p->D), to = from;
-    if (order == TFM_POST_NORM) return from;
-    to.data = p->work.n;
-    tfm__norm(p->work.team->kernels, &to, &from, norm);
+    tfm__rows to = tfm__rows_beside(p, p->work.n, p->x.D);
+    if (order == TFM_POST_NORM) return p->x;
+    tfm__norm(p->work.team->kernels, &to, &p->x, norm);
     return to;
 }
 
 /* Adds work.y to the stream, and normalizes it where the norm comes after. */
-static void tfm__sublayer_out(const tfm__pass *p, float *x, const tfm_norm_weights *norm,
+static void tfm__sublayer_out(const tfm__pass *p, const tfm_norm_weights *norm,
                               tfm_norm_order order) {
-    tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
     TFM_PART(NORM);
-    p->work.team->kernels->add(x, p->work.y, p->B * p->L * p->D);
-    if (order == TFM_POST_NORM) tfm__norm(p->work.team->kernels, &rows, &rows, norm);
+    p->work.team->kernels->add(p->x.data, p->work.y, p->x.B * p->x.L * p->x.D);
+    if (order == TFM_POST_NORM) tfm__norm(p->work.team->kernels, &p->x, &p->x, norm);
 }
 
-/* Where the projections of x [B, L, D] to keys and values go: to positions first.. of their cache
-   rows, or, where these lie by heads, to scratch. */
-static void tfm__aim_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                        const tfm__kv *kv, int64_t first, tfm__product products[2]) {
-    int64_t HK = w->key.w.rows, HW = w->value.w.rows;
-    tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, HK);
-    tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, HW);
+/* A row of a head into the cache. */
+static void tfm__store_row(const tfm__kernels *kernels, const tfm__heads *to, int64_t b, int64_t h,
+                           int64_t t, const float *row, int64_t width) {
+    void *at = tfm__head_at(to, b, h, t);
+    if (to->is_f16) kernels->narrow_f16((uint16_t *)at, row, width);
+    else memcpy(at, row, (size_t)width * sizeof *row);
+}
+
+/* Keys and values of x [B, L, D] at positions first.. of their cache rows, by way of scratch where
+   these lie by heads. query: a product to be made along with them, or NULL. */
+static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv, int64_t first, const tfm__product *query) {
+    const tfm__kernels *kernels = p->work.team->kernels;
+    tfm__heads to_k = tfm__heads_of_cache(kv, kv->k, w->n_heads, w->K);
+    tfm__heads to_v = tfm__heads_of_cache(kv, kv->v, w->n_heads, w->W);
+    tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, w->key.w.rows);
+    tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, w->value.w.rows);
+    tfm__product products[3];
+    int64_t b, h, l;
     if (!kv->by_heads) {
-        k.data = kv->k + first * HK;
-        k.sb = kv->capacity * HK;
-        v.data = kv->v + first * HW;
-        v.sb = kv->capacity * HW;
+        k.data = tfm__head_row(&to_k, 0, 0, first);
+        k.sb = to_k.b;
+        v.data = tfm__head_row(&to_v, 0, 0, first);
+        v.sb = to_v.b;
     }
     products[0] = tfm__product_of(&k, x, &w->key);
     products[1] = tfm__product_of(&v, x, &w->value);
-}
-
-/* From scratch to positions first.. of cache rows that lie by heads. */
-static void tfm__store_kv(const tfm__product products[2], const tfm__projections *w,
-                          const tfm__kv *kv, int64_t first) {
-    const tfm__rows *k = &products[0].y, *v = &products[1].y;
-    int64_t b, h, l, K = w->K, W = w->W;
-    for (b = 0; kv->by_heads && b < k->B; b++)
-        for (h = 0; h < w->n_heads; h++)
-            for (l = 0; l < k->L; l++) {
-                int64_t row = kv->rows ? kv->rows[b] : b;
-                int64_t at = (row * w->n_heads + h) * kv->capacity + first + l;
-                memcpy(kv->k + at * K, tfm__row(k, b, l) + h * K, (size_t)K * sizeof(float));
-                memcpy(kv->v + at * W, tfm__row(v, b, l) + h * W, (size_t)W * sizeof(float));
-            }
-}
-
-/* Keys and values of x at positions first.. */
-static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                           const tfm__kv *kv, int64_t first) {
-    tfm__product products[2];
+    if (query) products[2] = *query;
     TFM_PART(PROJECTIONS);
-    tfm__aim_kv(p, x, w, kv, first, products);
-    tfm__multiply(p->work.team, products, 2);
-    tfm__store_kv(products, w, kv, first);
+    tfm__multiply(p->work.team, products, query ? 3 : 2);
+    for (b = 0; kv->by_heads && b < x->B; b++)
+        for (h = 0; h < w->n_heads; h++)
+            for (l = 0; l < x->L; l++) {
+                int64_t row = p->self_rows ? p->self_rows[b] : b;
+                tfm__store_row(kernels, &to_k, row, h, first + l, tfm__row(&k, b, l) + h * w->K,
+                               w->K);
+                tfm__store_row(kernels, &to_v, row, h, first + l, tfm__row(&v, b, l) + h * w->W,
+                               w->W);
+            }
 }
 
 /* Self-attention: appends the keys and values of x to kv, then attends to all positions so far.
    Cross-attention: kv holds those of the memory already. attention: [B, H, L, S] or NULL. */
-static void tfm__attention_sublayer(const tfm__pass *p, float *x, const tfm__layer *l, int is_self,
+static void tfm__attention_sublayer(const tfm__pass *p, const tfm__layer *l, int is_self,
                                     const tfm__kv *kv, float *attention) {
     const tfm__projections *w = is_self ? &l->self : &l->cross;
     const tfm_norm_weights *norm = is_self ? &l->self_norm : &l->cross_norm;
-    tfm__rows in = tfm__sublayer_in(p, x, norm, l->order);
-    tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__rows q = tfm__rows_make(p->work.q, p->B, p->L, w->query.w.rows);
-    tfm__product products[3];
+    tfm__rows in = tfm__sublayer_in(p, norm, l->order);
+    tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
+    tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
+    tfm__product query = tfm__product_of(&q, &in, &w->query);
     tfm__attention a;
-    TFM_PART(PROJECTIONS);
     memset(&a, 0, sizeof a);
-    products[2] = tfm__product_of(&q, &in, &w->query);
-    if (is_self) {
-        tfm__aim_kv(p, &in, w, kv, p->first, products);
-        tfm__multiply(p->work.team, products, 3);
-        tfm__store_kv(products, w, kv, p->first);
-        a.S = p->first + p->L;
-        a.first = p->first;
-        a.masks = p->self_masks;
-    } else {
-        tfm__multiply(p->work.team, products + 2, 1);
-        a.S = p->S;
-        a.masks = p->cross_masks;
-    }
-    a.weights = attention;
-    a.weight_strides[2] = a.S;
-    a.weight_strides[1] = p->L * a.S;
-    a.weight_strides[0] = w->n_heads * p->L * a.S;
+    TFM_PART(PROJECTIONS);
+    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, &query);
+    else tfm__multiply(p->work.team, &query, 1);
+    a.S = is_self ? p->first + p->x.L : p->S;
+    a.first = is_self ? p->first : 0;
+    a.masks = is_self ? p->self_masks : p->cross_masks;
+    a.kv_rows = is_self ? p->self_rows : p->cross_rows;
+    a.ancestry = is_self ? p->ancestry : NULL;
+    a.weights.data = attention;
+    a.weights.t = a.S;
+    a.weights.h = p->x.L * a.S;
+    a.weights.b = w->n_heads * p->x.L * a.S;
     tfm__attend_cached(&out, w, kv, &a, &p->work);
-    tfm__sublayer_out(p, x, norm, l->order);
-}
-
-/* x = x + ffn(x), normalized before or after. */
-static void tfm__ffn_sublayer(const tfm__pass *p, float *x, const tfm__layer *l) {
-    tfm__rows in = tfm__sublayer_in(p, x, &l->ffn_norm, l->order);
-    tfm__rows out = tfm__rows_make(p->work.y, p->B, p->L, p->D);
-    tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
-    tfm__sublayer_out(p, x, &l->ffn_norm, l->order);
+    tfm__sublayer_out(p, norm, l->order);
 }
 
 /* self: the cache to append to; cross: the memory's keys and values, NULL: an encoder's layer. */
-static void tfm__run_layer(const tfm__pass *p, float *x, const tfm__layer *l, const tfm__kv *self,
+static void tfm__run_layer(const tfm__pass *p, const tfm__layer *l, const tfm__kv *self,
                            const tfm__kv *cross, float *self_attention, float *cross_attention) {
-    tfm__attention_sublayer(p, x, l, 1, self, self_attention);
-    if (cross) tfm__attention_sublayer(p, x, l, 0, cross, cross_attention);
-    tfm__ffn_sublayer(p, x, l);
+    tfm__rows in, out = tfm__rows_beside(p, p->work.y, p->x.D);
+    tfm__attention_sublayer(p, l, 1, self, self_attention);
+    if (cross) tfm__attention_sublayer(p, l, 0, cross, cross_attention);
+    in = tfm__sublayer_in(p, &l->ffn_norm, l->order);
+    tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
+    tfm__sublayer_out(p, &l->ffn_norm, l->order);
 }
 
 /* Keys and values of a pass that needs none later. */
@@ -5127,14 +6065,8 @@ static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
     memset(&kv, 0, sizeof kv);
     kv.k = p->work.k;
     kv.v = p->work.v;
-    kv.capacity = p->L;
+    kv.capacity = p->x.L;
     return kv;
-}
-
-/* After the last layer; norm NULL: none. */
-static void tfm__final_norm(const tfm__pass *p, float *x, const tfm_norm_weights *norm) {
-    tfm__rows rows = tfm__rows_make(x, p->B, p->L, p->D);
-    if (norm) tfm__norm(p->work.team->kernels, &rows, &rows, norm);
 }
 
 /* An attention whose output is added to a stream of width D. memory: width of what keys and values
@@ -5158,12 +6090,10 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
     z->F = tfm__max(z->F, l->ffn.linear1.w.rows);
 }
 
-/* What tfm_encoder and tfm_decoder are called with: one of encoder and decoder is NULL. */
+/* What tfm_encoder and tfm_decoder are called with, in this order: one of them has no weights. */
 typedef struct tfm__stack_call {
     const tfm_encoder_weights *encoder;
     const tfm_decoder_weights *decoder;
-    int32_t n;
-    const tfm_norm_weights *norm;
     tfm_tensor *out, *self_attention, *cross_attention;
     const tfm_tensor *x, *memory;
     const tfm_masks *self_masks, *cross_masks;
@@ -5189,7 +6119,7 @@ static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D
     TFM__TRY(tfm__check_norm(&l->cross_norm, "norm2", D, err));
     if (d) TFM__TRY(tfm__check_norm(&l->ffn_norm, "norm3", D, err));
     if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %i, no order", (int64_t)(int)l->order);
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, no order", (int32_t)l->order);
     return TFM_OK;
 }
 
@@ -5197,118 +6127,86 @@ static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D
    decoder's layer projects the encoder's output before it runs: keys and values are needed in this
    layer only, so one buffer serves all. */
 static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
+    const tfm_encoder_weights *e = c->encoder;
+    const tfm_decoder_weights *d = c->decoder;
+    const tfm_norm_weights *norm;
     tfm__team team = tfm__alone();
-    tfm__rows from, to, mem, stream;
+    tfm__rows from, to, mem;
     tfm__layer layer;
     tfm__sizes z;
     tfm__pass p;
     tfm__kv self, cross;
-    tfm_tensor expected;
+    tfm_tensor shape;
     tfm_arena all;
     float *data, *sa = c->self_attention ? (float *)c->self_attention->data : NULL;
     float *ca = c->cross_attention ? (float *)c->cross_attention->data : NULL;
-    int32_t i;
+    int32_t i, n;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     memset(&mem, 0, sizeof mem);
     memset(&cross, 0, sizeof cross);
+    if ((!e && !d) || !c->scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    n = e ? e->n_layers : d->n_layers;
+    norm = e ? e->norm : d->norm;
+    if (n > 0 && (e ? !e->layers : !d->layers))
+        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
     TFM__TRY(tfm__view(c->x, "x", 3, 3, &from, err));
-    if (c->decoder) TFM__TRY(tfm__check_tensor(c->memory, "memory", TFM_F32, 3, 3, err));
+    if (d) {
+        TFM__TRY(tfm__view(c->memory, "memory", 3, 3, &mem, err));
+        shape = tfm_tensor_3d(NULL, TFM_F32, from.B, mem.L, mem.D);
+        TFM__TRY(tfm__check_shape(c->memory, "memory", TFM_F32, &shape, err));
+    }
     TFM__TRY(tfm__view_like(c->out, "out", c->x, &to, err));
-    if (c->decoder) {
-        expected = *c->memory;
-        expected.dims[0] = from.B;
-        TFM__TRY(tfm__view_like(c->memory, "memory", &expected, &mem, err));
-    }
-    for (i = 0; i < c->n; i++) {
-        int64_t H, C;
+    for (i = 0; i < n; i++) {
         TFM__TRY(tfm__view_layer(c, i, from.D, mem.D, &layer, err));
-        H = layer.self.n_heads, C = layer.cross.n_heads;
         tfm__grow_sizes(&z, &layer);
-        TFM__TRY(tfm__check_masks(c->self_masks, from.B, H, from.L, from.L, err));
-        TFM__TRY(tfm__check_masks(c->cross_masks, from.B, C, from.L, mem.L, err));
-        TFM__TRY(tfm__check_attention_out(c->self_attention,
-                                          c->decoder ? "self_attention" : "attention", c->n, from.B,
-                                          H, from.L, from.L, err));
-        TFM__TRY(tfm__check_attention_out(c->cross_attention, "cross_attention", c->n, from.B, C,
-                                          from.L, mem.L, err));
+        shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.self.n_heads, from.L, from.L);
+        TFM__TRY(tfm__check_masks(c->self_masks, &shape, err));
+        TFM__TRY(tfm__check_attention_out(c->self_attention, d ? "self_attention" : "attention", n,
+                                          &shape, err));
+        shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.cross.n_heads, from.L, mem.L);
+        TFM__TRY(tfm__check_masks(c->cross_masks, &shape, err));
+        TFM__TRY(tfm__check_attention_out(c->cross_attention, "cross_attention", n, &shape, err));
     }
-    if (c->norm) TFM__TRY(tfm__check_norm(c->norm, "norm", from.D, err));
-    p.B = from.B;
-    p.L = from.L;
-    p.D = z.D = from.D;
-    p.S = cross.capacity = mem.L;
-    p.self_masks = c->self_masks;
-    p.cross_masks = c->cross_masks;
+    if (norm) TFM__TRY(tfm__check_norm(norm, "norm", from.D, err));
+    z.D = from.D;
     z.M = z.key_rows = from.B * from.L;
-    z.scores = c->decoder ? tfm__max(from.L, mem.L) : tfm__tile_scratch(from.L, z.K, z.W);
+    z.scores = d ? tfm__max(from.L, mem.L) : tfm__tile_scratch(TFM_WEIGHTS_F32, from.L, z.K, z.W);
     all = tfm__scratch_begin(c->scratch);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
-    if (c->decoder) {
-        TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HK, &cross.k, err));
-        TFM__TRY(TFM__TAKE(&all, mem.B * mem.L, z.HW, &cross.v, err));
+    if (d) {
+        TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HK, sizeof(float), &cross.k, err));
+        TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HW, sizeof(float), &cross.v, err));
     }
     TFM__TRY(tfm__scratch_end(c->scratch, &all, err));
     if (c->scratch->measuring) return TFM_OK;
+    p.x = tfm__rows_make(data, from.B, from.L, from.D);
+    p.S = cross.capacity = mem.L;
+    p.self_masks = c->self_masks;
+    p.cross_masks = c->cross_masks;
     p.work.team = &team;
-    p.work.in_tiles = !c->decoder;
+    p.work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
     self = tfm__kv_of_work(&p);
-    stream = tfm__rows_make(data, p.B, p.L, p.D);
-    tfm__copy_rows(&stream, &from);
-    for (i = 0; i < c->n; i++) {
+    tfm__copy_rows(&p.x, &from);
+    for (i = 0; i < n; i++) {
         (void)tfm__view_layer(c, i, from.D, mem.D, &layer, NULL);
-        if (c->decoder) tfm__append_kv(&p, &mem, &layer.cross, &cross, 0);
-        tfm__run_layer(&p, data, &layer, &self, c->decoder ? &cross : NULL, sa, ca);
+        if (d) tfm__append_kv(&p, &mem, &layer.cross, &cross, 0, NULL);
+        tfm__run_layer(&p, &layer, &self, d ? &cross : NULL, sa, ca);
         if (sa) sa += c->self_attention->strides[0];
         if (ca) ca += c->cross_attention->strides[0];
     }
-    tfm__final_norm(&p, data, c->norm);
-    tfm__copy_rows(&to, &stream);
+    if (norm) tfm__norm(team.kernels, &p.x, &p.x, norm);
+    tfm__copy_rows(&to, &p.x);
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
-    tfm__stack_call c;
-    memset(&c, 0, sizeof c);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    if (!weights->layers && weights->n_layers > 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    c.encoder = weights;
-    c.n = weights->n_layers;
-    c.norm = weights->norm;
-    c.out = out;
-    c.self_attention = attention;
-    c.x = x;
-    c.self_masks = masks;
-    c.scratch = scratch;
+    tfm__stack_call c = {weights, NULL, out, attention, NULL, x, NULL, masks, NULL, scratch};
     return tfm__run_stack(&c, err);
-}
-
-/* A stack's attention tensor for one layer: the same memory with a dimension before it. */
-static tfm_tensor *tfm__as_stack(const tfm_tensor *one, tfm_tensor *stack) {
-    int64_t dims[TFM_MAX_RANK];
-    if (!one || one->rank != 4) return (tfm_tensor *)one;
-    dims[0] = 1;
-    memcpy(dims + 1, one->dims, 4 * sizeof *dims);
-    *stack = tfm_tensor_make(one->data, one->dtype, 5, dims);
-    memcpy(stack->strides + 1, one->strides, 4 * sizeof *dims);
-    return stack;
-}
-
-/* A layer is a stack of one. */
-TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
-                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
-                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
-    tfm_encoder_weights one;
-    tfm_tensor stack;
-    one.layers = weights;
-    one.n_layers = 1;
-    one.norm = NULL;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
@@ -5316,23 +6214,27 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                const tfm_tensor *x, const tfm_tensor *memory,
                                const tfm_masks *self_masks, const tfm_masks *cross_masks,
                                tfm_arena *scratch, tfm_error *err) {
-    tfm__stack_call c;
-    memset(&c, 0, sizeof c);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    if (!weights->layers && weights->n_layers > 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    c.decoder = weights;
-    c.n = weights->n_layers;
-    c.norm = weights->norm;
-    c.out = out;
-    c.self_attention = self_attention;
-    c.cross_attention = cross_attention;
-    c.x = x;
-    c.memory = memory;
-    c.self_masks = self_masks;
-    c.cross_masks = cross_masks;
-    c.scratch = scratch;
+    tfm__stack_call c = {NULL, weights, out,        self_attention, cross_attention,
+                         x,    memory,  self_masks, cross_masks,    scratch};
     return tfm__run_stack(&c, err);
+}
+
+/* A stack's attention tensor for one layer: the same memory with a dimension before it. */
+static tfm_tensor *tfm__as_stack(const tfm_tensor *one, tfm_tensor *stack) {
+    if (!one || one->rank != 4) return (tfm_tensor *)one;
+    *stack = tfm__stacked(one, 1);
+    memcpy(stack->strides + 1, one->strides, 4 * sizeof *one->strides);
+    return stack;
+}
+
+/* A layer is a stack of one. */
+TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
+                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_encoder_weights one = {weights, 1, NULL};
+    tfm_tensor stack;
+    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
+    return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
@@ -5341,11 +6243,8 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                                      const tfm_tensor *memory, const tfm_masks *self_masks,
                                      const tfm_masks *cross_masks, tfm_arena *scratch,
                                      tfm_error *err) {
-    tfm_decoder_weights one;
+    tfm_decoder_weights one = {weights, 1, NULL};
     tfm_tensor self_stack, cross_stack;
-    one.layers = weights;
-    one.n_layers = 1;
-    one.norm = NULL;
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     return tfm_decoder(out, tfm__as_stack(self_attention, &self_stack),
                        tfm__as_stack(cross_attention, &cross_stack), &one, x, memory, self_masks,
@@ -5401,15 +6300,10 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
 
 /* Writes the 1 to 4 bytes of c, and returns where the next goes. */
 static char *tfm__utf8_put(char *out, uint32_t c) {
-    if (c < 0x80) {
-        *out++ = (char)c;
-    } else {
-        if (c >= 0x10000) *out++ = (char)(0xF0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3F));
-        else if (c >= 0x800) *out++ = (char)(0xE0 | c >> 12);
-        if (c >= 0x800) *out++ = (char)(0x80 | (c >> 6 & 0x3F));
-        else *out++ = (char)(0xC0 | c >> 6);
-        *out++ = (char)(0x80 | (c & 0x3F));
-    }
+    static const unsigned char lead[4] = {0, 0xC0, 0xE0, 0xF0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3; /* bytes behind the first */
+    *out++ = (char)(lead[more] | c >> 6 * more);
+    while (more--) *out++ = (char)(0x80 | (c >> 6 * more & 0x3F));
     return out;
 }
 
@@ -6079,7 +6973,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
     X(tgt_language, 4, "none|forced")                                                              \
     X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece")
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -6374,8 +7268,8 @@ typedef struct tfm__loader {
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
     tfm__wanted *wanted;  /* copies to make when all is checked, a list */
-    struct tfm__spm_reader *readers; /* of SentencePiece models to build then, a list */
     tfm_model_options options;
+    int packed;  /* matrices may be panels; the config has the sizes */
     int is_ours; /* the file's bytes: panels may take the place of rows */
     tfm_error *err;
 } tfm__loader;
@@ -6391,8 +7285,30 @@ static int64_t tfm__claim(tfm__loader *l, const char *name) {
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
+/* Panels [panels, groups, 16, k_group] of a matrix [rows, columns]; what is padded is not read. */
+static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
+                                    int64_t rows, int64_t columns) {
+    const tfm__type *type = &tfm__types[tfm__weights_of(t->dtype)];
+    int64_t k_group = t->dims[3];
+    tfm_tensor expected = *t;
+    /* scales cannot be kept where int8 is rearranged, floats can */
+    if (type->has_scales || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
+        k_group = type->k_group;
+    if (rows < 0 || columns < 0)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank 2", name, t);
+    expected.dims[0] = tfm__panels(rows);
+    expected.dims[1] = (columns + k_group - 1) / k_group;
+    expected.dims[2] = TFM__PANEL;
+    expected.dims[3] = k_group;
+    if (memcmp(expected.dims, t->dims, 4 * sizeof *t->dims) != 0 || rows > INT32_MAX)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, t,
+                         &expected);
+    return TFM_OK;
+}
+
 /* The tensor of that name, its parts put together, as the file has it: of dims [d0, d1], or [d0]
-   where d1 is 0; -1 takes any size. A missing one is an error if TFM__REQUIRED, else its data is
+   where d1 is 0; -1 takes any size. A matrix of a packed file may be panels, which have rank 4. A
+   missing one is an error if TFM__REQUIRED, else its data is
    NULL. */
 static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
@@ -6410,9 +7326,13 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const cha
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
                          name, tfm_dtype_name(t.dtype), int8_too ? "," : " or",
                          int8_too ? " or I8" : "");
+    if (int8_too && l->packed && t.rank == 4) {
+        *out = t;
+        return tfm__check_panels(l, name, &t, d0, d1);
+    }
     if (t.rank != rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %i", name, &t,
-                         (int64_t)rank);
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %d", name, &t,
+                         rank);
     expected = t;
     for (r = 0; r < rank; r++) {
         if (wanted[r] >= 0) expected.dims[r] = wanted[r];
@@ -6470,12 +7390,31 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const cha
     return tfm__want_floats(l, &t, 0, t.dims[0] * t.strides[0], &out->data);
 }
 
-/* A matrix as the file has it, in rows. */
+/* A matrix as the file has it. */
 typedef struct tfm__found {
-    tfm__matrix w;     /* without scales; missing: no data */
-    tfm_tensor scales; /* of int8 */
+    tfm__matrix w;           /* without scales; missing: no data */
+    tfm_tensor scales, sums; /* of int8; sums: of its panels */
 } tfm__found;
 
+/* NAME_sums of int8 panels: what a zero point of 128 adds. */
+static tfm_status tfm__find_sums(tfm__loader *l, const char *prefix, const char *suffix,
+                                 tfm__found *found) {
+    int64_t dims[2] = {tfm__blocks(found->w.columns), tfm__padded_rows(found->w.rows)};
+    char name[TFM__NAME];
+    tfm_tensor expected = tfm_tensor_make(NULL, TFM_I32, 2, dims);
+    int64_t i;
+    tfm__format(name, sizeof name, "%s%s_sums", prefix, suffix);
+    i = tfm__claim(l, name);
+    if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
+    found->sums = tfm_safetensors_tensor(l->file, i);
+    if (found->sums.dtype != TFM_I32 || found->sums.rank != 2 ||
+        memcmp(found->sums.dims, dims, sizeof dims) != 0)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected I32 %t", name,
+                         tfm_dtype_name(found->sums.dtype), &found->sums, &expected);
+    return TFM_OK;
+}
+
+/* rows, columns: -1 takes any; in a packed file the caller knows them. */
 static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t rows, int64_t columns, tfm__found *found) {
     char scales[TFM__NAME];
@@ -6485,21 +7424,28 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const cha
     if (!t.data) return TFM_OK;
     found->w.dtype = t.dtype;
     found->w.data = (unsigned char *)t.data;
-    found->w.rows = t.dims[0];
-    found->w.columns = t.dims[1];
+    found->w.k_group = t.rank == 4 ? (int)t.dims[3] : 0;
+    found->w.rows = t.rank == 4 ? rows : t.dims[0];
+    found->w.columns = t.rank == 4 ? columns : t.dims[1];
     if (t.dtype != TFM_I8) return TFM_OK;
+    if (found->w.k_group) TFM__TRY(tfm__find_sums(l, prefix, suffix, found));
+    rows = found->w.k_group ? tfm__padded_rows(rows) : t.dims[0];
     tfm__format(scales, sizeof scales, "%s_scale", suffix);
-    return tfm__find_weight(l, prefix, scales, TFM__REQUIRED, t.dims[0], 0, &found->scales);
+    return tfm__find_weight(l, prefix, scales, TFM__REQUIRED, rows, 0, &found->scales);
 }
 
-/* Rows begin .. begin + n of what was found. */
+/* Rows begin .. begin + n of what was found, or all panels. */
 static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t begin, int64_t n,
                                 tfm__matrix *w) {
+    tfm_tensor sums = found->sums;
     *w = found->w;
     w->rows = n;
     w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
     if (!found->scales.data) return TFM_OK;
-    return tfm__want_floats(l, &found->scales, begin, n, &w->scales);
+    if (!w->k_group) return tfm__want_floats(l, &found->scales, begin, n, &w->scales);
+    sums.dtype = TFM_F32; /* so many bits, which stay as they are */
+    TFM__TRY(tfm__want_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &w->block_sums));
+    return tfm__want_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
 }
 
 /* A linear map by those rows, which are packed when all is checked; bias: of all rows, or without
@@ -6548,11 +7494,15 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     char name[TFM__NAME];
     tfm__found all;
     tfm_tensor bias;
-    int64_t D = c->d_model, HK, HW;
+    int64_t D = c->d_model, HK = -1, HW = -1;
+    if (l->packed) {
+        HK = (int64_t)c->n_heads * c->d_key;
+        HW = (int64_t)c->n_heads * c->d_value;
+    }
     a->n_heads = c->n_heads;
     a->scale = c->attention_scale;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, D, -1, &a->out));
+    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, D, HW, &a->out));
     a->has_out = a->out.w.data != NULL;
     TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
     if (all.w.data) {
@@ -6571,10 +7521,10 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         TFM__TRY(tfm__use_matrix(l, &all, &bias, HK, HK, &a->key));
         TFM__TRY(tfm__use_matrix(l, &all, &bias, 2 * HK, HW, &a->value));
     } else {
-        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, -1, D, &a->query));
+        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, HK, D, &a->query));
         HK = a->query.w.rows;
         TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, HK, D, &a->key));
-        HW = a->has_out ? a->out.w.columns : -1;
+        if (a->has_out) HW = a->out.w.columns;
         TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, D, &a->value));
         HW = a->value.w.rows;
     }
@@ -6586,16 +7536,16 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
             D);
     if (HK % c->n_heads || HW % c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, which do not divide into %i heads",
-                         name, HK, HW, (int64_t)c->n_heads);
+                         "'%s' projects to %i and %i columns, which do not divide into %d heads",
+                         name, HK, HW, c->n_heads);
     if (!c->d_key) { /* the first attention says how wide heads are */
         c->d_key = (int32_t)(HK / c->n_heads);
         c->d_value = (int32_t)(HW / c->n_heads);
     }
     if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, expected %i heads of %i and %i", name,
-                         HK, HW, (int64_t)c->n_heads, (int64_t)c->d_key, (int64_t)c->d_value);
+                         "'%s' projects to %i and %i columns, expected %d heads of %d and %d", name,
+                         HK, HW, c->n_heads, c->d_key, c->d_value);
     a->K = c->d_key;
     a->W = c->d_value;
     return TFM_OK;
@@ -6625,7 +7575,7 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     char prefix[TFM__NAME];
     int32_t n;
     for (n = 0;; n++) { /* a file's header has room for some millions */
-        tfm__format(prefix, sizeof prefix, "%s.layers.%i.", stack, (int64_t)n);
+        tfm__format(prefix, sizeof prefix, "%s.layers.%d.", stack, n);
         if (!tfm__has_prefix(l->file, prefix)) return n;
     }
 }
@@ -6661,7 +7611,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
         memset(layer, 0, sizeof *layer);
         stack->layers[i] = layer;
-        tfm__format(prefix, sizeof prefix, "%s.layers.%i", name, (int64_t)i);
+        tfm__format(prefix, sizeof prefix, "%s.layers.%d", name, i);
         TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, layer));
     }
     return tfm__load_norm(l, name, ".norm", &stack->norm);
@@ -6675,9 +7625,12 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm__found source, target;
     tfm_tensor bias;
     int shared, tied = tfm_safetensors_find(l->file, "generator.weight") < 0;
-    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", TFM__REQUIRED, -1, -1, &source));
+    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", TFM__REQUIRED,
+                              l->packed ? c->src_vocab_size : -1, l->packed ? c->d_model : -1,
+                              &source));
     c->d_model = (int32_t)source.w.columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding", ".weight", 0, -1, c->d_model, &target));
+    TFM__TRY(tfm__find_matrix(l, "tgt_embedding", ".weight", 0, l->packed ? c->tgt_vocab_size : -1,
+                              c->d_model, &target));
     shared = !target.w.data; /* by both sides */
     if (shared) target = source;
     c->src_vocab_size = (int32_t)source.w.rows;
@@ -6694,8 +7647,8 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
         if (c->max_positions < 1)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'src_positions.weight' is %t, but "
-                             "position_offset is %i",
-                             &m->source.positions, (int64_t)c->position_offset);
+                             "position_offset is %d",
+                             &m->source.positions, c->position_offset);
     }
     TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
@@ -6726,6 +7679,7 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
         int32_t actual;
     } sizes[] = {{tfm__field_d_model, c->d_model},
                  {tfm__field_d_ff, c->d_ff},
+                 {tfm__field_d_ff_decoder, c->d_ff_decoder},
                  {tfm__field_d_key, c->d_key},
                  {tfm__field_d_value, c->d_value},
                  {tfm__field_n_encoder_layers, c->n_encoder_layers},
@@ -6734,33 +7688,61 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
                  {tfm__field_tgt_vocab_size, c->tgt_vocab_size}};
     int i;
     int32_t s;
-    for (i = 0; i < 8; i++)
+    for (i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++)
         if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' is %i, the tensors say %i",
-                             tfm__fields[sizes[i].field].name, (int64_t)v[sizes[i].field].integer,
-                             (int64_t)sizes[i].actual);
+            return tfm__fail(
+                l->err, TFM_E_CONFIG, "transformer.config: '%s' is %d, the tensors say %d",
+                tfm__fields[sizes[i].field].name, v[sizes[i].field].integer, sizes[i].actual);
     for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
         int is_source = i == tfm__field_src_pad || i == tfm__field_src_unk ||
                         i == tfm__field_src_start || i == tfm__field_src_end;
         int32_t n = is_source ? c->src_vocab_size : c->tgt_vocab_size;
         if (v[i].seen && v[i].integer >= n)
             return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' is %i, the vocabulary has %i tokens",
-                             tfm__fields[i].name, (int64_t)v[i].integer, (int64_t)n);
+                             "transformer.config: '%s' is %d, the vocabulary has %d tokens",
+                             tfm__fields[i].name, v[i].integer, n);
     }
     for (s = 0; s < c->n_suppressed; s++)
         if (c->suppressed[s] >= c->tgt_vocab_size)
             return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'suppressed' has %i, the vocabulary %i tokens",
-                             (int64_t)c->suppressed[s], (int64_t)c->tgt_vocab_size);
+                             "transformer.config: 'suppressed' has %d, the vocabulary %d tokens",
+                             c->suppressed[s], c->tgt_vocab_size);
     for (s = 0; s < c->n_languages; s++)
         if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
             return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'languages' has %i for %s, the vocabulary fewer "
+                             "transformer.config: 'languages' has %d for %s, the vocabulary fewer "
                              "tokens",
-                             (int64_t)c->languages[s].id, c->languages[s].code);
+                             c->languages[s].id, c->languages[s].code);
+    return TFM_OK;
+}
+
+/* Panels are padded, so that shapes do not tell the sizes of what a packed file has: the config has
+   to, and shapes must agree. */
+static tfm_status tfm__stated_sizes(tfm__loader *l, const tfm__value *v) {
+    static const int fields[] = {tfm__field_d_model,        tfm__field_d_ff,
+                                 tfm__field_d_key,          tfm__field_d_value,
+                                 tfm__field_src_vocab_size, tfm__field_tgt_vocab_size};
+    tfm_config *c = &l->model->config;
+    const tfm__value *decoder = &v[tfm__field_d_ff_decoder];
+    int i;
+    if (!v[tfm__field_packed].seen) return TFM_OK;
+    if (v[tfm__field_packed].integer != 1)
+        return tfm__config_fault("packed", "is not 1, the layout that this library knows", "",
+                                 l->err);
+    for (i = 0; i < (int)(sizeof fields / sizeof *fields); i++)
+        if (v[fields[i]].integer < 1)
+            return tfm__config_fault(tfm__fields[fields[i]].name,
+                                     "is missing or 0, and the file is packed", "", l->err);
+    l->packed = 1;
+    c->d_model = v[tfm__field_d_model].integer;
+    c->d_ff = v[tfm__field_d_ff].integer;
+    c->d_ff_decoder = decoder->seen ? decoder->integer : c->d_ff;
+    if (c->d_ff_decoder < 1) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
+    c->d_key = v[tfm__field_d_key].integer;
+    c->d_value = v[tfm__field_d_value].integer;
+    c->src_vocab_size = v[tfm__field_src_vocab_size].integer;
+    c->tgt_vocab_size = v[tfm__field_tgt_vocab_size].integer;
     return TFM_OK;
 }
 
@@ -6805,6 +7787,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     }
     /* the config before the tensors: it says how many heads, which positions */
     TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
+    TFM__TRY(tfm__stated_sizes(l, values));
     m->source.name = "src";
     m->source.pad = c->src_pad;
     m->target.name = "tgt";
@@ -6873,8 +7856,8 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
 
 static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %i, no type of weights",
-                         (int64_t)(int)o->weights);
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %d, no type of weights",
+                         (int32_t)o->weights);
     return TFM_OK;
 }
 
@@ -6888,6 +7871,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
     return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
 }
 
+#ifndef TRANSFORMER_NO_STDIO
 #ifdef TRANSFORMER_MMAP
 /* The model goes on using the mapping; where loading fails it goes. */
 static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
@@ -6903,13 +7887,16 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
     close(file);
     if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "%s: cannot be mapped", path);
     status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
-    if (status != TFM_OK) munmap(data, (size_t)about.st_size);
-    else (*model)->mapping = data, (*model)->mapped = (size_t)about.st_size;
-    return status;
+    if (status != TFM_OK) {
+        munmap(data, (size_t)about.st_size);
+        return status;
+    }
+    (*model)->mapping = data;
+    (*model)->mapped = (size_t)about.st_size;
+    return TFM_OK;
 }
 #endif
 
-#ifndef TRANSFORMER_NO_STDIO
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
     tfm__pool pool;
@@ -7018,12 +8005,15 @@ struct tfm_session {
     int32_t max_rows; /* max_batch * max_beam */
     int32_t n_step;   /* hypotheses in the last step */
 
-    float *positions; /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
-    float *memory;    /* [B, S, D] of the last encode */
-    float *x;         /* [group, D]: the residual stream of a decoder pass */
-    float *logits;    /* [hypotheses that ran, V] of the last step */
+    float *positions;    /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
+    int64_t n_positions; /* rows of them that are computed */
+    float *memory;       /* [B, S, D] of the last encode */
+    float *x;            /* [group, D]: the residual stream of a decoder pass */
+    float *logits;       /* [hypotheses that ran, V] of the last step */
     tfm__work work;
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
+    int cache_is_f16;
+    tfm_weight_type encoder_tiles; /* of its attention: F32 or BF16 */
 
     /* the source of the last encode */
     tfm__id_rows src;                   /* B 0: none */
@@ -7036,9 +8026,8 @@ struct tfm_session {
     int decoding; /* tfm_start was called */
     tfm_decode_options decode;
     int32_t beam, n_best;
-    int32_t position; /* of the next step */
-    int32_t n_running;
-    int32_t *running;                /* [n_running]: sentences, in order */
+    int32_t position;                /* of the next step */
+    int32_t n_running;               /* sentences */
     int32_t *slots;                  /* [B]: the sentence's first place in logits, or -1 */
     tfm__sentence *sentences;        /* [B] */
     tfm__hypothesis *live, *kept;    /* [B, max_beam] */
@@ -7068,6 +8057,7 @@ struct tfm_session {
 /* Keys and values of every decoder layer: of the target so far, and of the memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
+    size_t size = s->cache_is_f16 ? sizeof(uint16_t) : sizeof(float);
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
     int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
     tfm__kv none, *self, *cross;
@@ -7083,10 +8073,11 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         self->capacity = s->max_target;
         cross->capacity = s->max_source;
         self->by_heads = cross->by_heads = 1;
-        TFM__TRY(TFM__TAKE(arena, self_rows, a->key.w.rows, &self->k, err));
-        TFM__TRY(TFM__TAKE(arena, self_rows, a->value.w.rows, &self->v, err));
-        TFM__TRY(TFM__TAKE(arena, cross_rows, c->key.w.rows, &cross->k, err));
-        TFM__TRY(TFM__TAKE(arena, cross_rows, c->value.w.rows, &cross->v, err));
+        self->is_f16 = cross->is_f16 = s->cache_is_f16;
+        TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self->k, err));
+        TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self->v, err));
+        TFM__TRY(tfm__take(arena, cross_rows, c->key.w.rows, size, &cross->k, err));
+        TFM__TRY(tfm__take(arena, cross_rows, c->value.w.rows, size, &cross->v, err));
     }
     return TFM_OK;
 }
@@ -7100,11 +8091,19 @@ static int64_t tfm__group_rows(const tfm_session *s) {
 /* Sizes of a session's arrays; of what it does without they are 0. sources: positions of a batch;
    steps, heads: rows of kept attention, and of one step's */
 /* clang-format off */
+#define TFM__SIZES(X)                                                                              \
+    X(one, 1) X(batch, s->max_batch) X(beam, s->max_beam) X(rows, s->max_rows)                     \
+    X(source, s->max_source) X(sources, (int64_t)s->max_batch * s->max_source)                     \
+    X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__group_rows(s))   \
+    X(waves, computed ? tfm__max(s->max_source, s->max_target) : 0) X(model, c->d_model)           \
+    X(vocabulary, c->tgt_vocab_size)                                                               \
+    X(candidates, tfm__max(2 * (int64_t)s->max_beam, c->tgt_vocab_size))                           \
+    X(steps, kept * s->max_target) X(heads, kept * c->n_heads) X(shortlist, listed)                \
+    X(listed, listed ? c->tgt_vocab_size : 0) X(biases, s->model->generator.bias ? listed : 0)
 enum {
-    tfm__n_one, tfm__n_batch, tfm__n_beam, tfm__n_rows, tfm__n_source, tfm__n_sources,
-    tfm__n_target, tfm__n_history, tfm__n_group, tfm__n_waves, tfm__n_model, tfm__n_vocabulary,
-    tfm__n_candidates, tfm__n_steps, tfm__n_heads, tfm__n_shortlist, tfm__n_listed, tfm__n_biases,
-    tfm__n_sizes
+#define TFM_X(name, size) tfm__n_##name,
+    TFM__SIZES(TFM_X)
+#undef TFM_X
 };
 
 /* The arrays that are rows * columns of something; a cache is none. */
@@ -7122,7 +8121,7 @@ static const struct {
     TFM__ARRAY(src.ids, batch, source), TFM__ARRAY(src.lengths, batch, one),
     TFM__ARRAY(src.pads, batch, source), TFM__ARRAY(tgt.ids, batch, target),
     TFM__ARRAY(tgt.lengths, batch, one), TFM__ARRAY(tgt.pads, batch, target),
-    TFM__ARRAY(running, batch, one), TFM__ARRAY(slots, batch, one),
+    TFM__ARRAY(slots, batch, one),
     TFM__ARRAY(sentences, batch, one), TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
     TFM__ARRAY(next, beam, one), TFM__ARRAY(tokens, target, rows),
     TFM__ARRAY(back_pointers, target, rows), TFM__ARRAY(step_rows, rows, one),
@@ -7142,28 +8141,12 @@ static const struct {
 static tfm_status tfm__layout_arrays(tfm_session *s, int attention, tfm_arena *arena,
                                      tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int64_t B = s->max_batch, T = s->max_target, V = c->tgt_vocab_size, n[tfm__n_sizes];
-    int64_t rows = attention ? s->max_rows : 0;
-    int sinusoids = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+    int64_t kept = attention ? s->max_rows : 0, listed = s->shortlist.most;
+    int computed = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
+#define TFM_X(name, size) size,
+    const int64_t n[] = {TFM__SIZES(TFM_X)};
+#undef TFM_X
     size_t i;
-    n[tfm__n_one] = 1;
-    n[tfm__n_batch] = B;
-    n[tfm__n_beam] = s->max_beam;
-    n[tfm__n_rows] = s->max_rows;
-    n[tfm__n_source] = s->max_source;
-    n[tfm__n_sources] = B * s->max_source;
-    n[tfm__n_target] = T;
-    n[tfm__n_history] = T + 1;
-    n[tfm__n_group] = tfm__group_rows(s);
-    n[tfm__n_waves] = sinusoids ? tfm__max(s->max_source, T) : 0;
-    n[tfm__n_model] = c->d_model;
-    n[tfm__n_vocabulary] = V;
-    n[tfm__n_candidates] = tfm__max(2 * (int64_t)s->max_beam, V);
-    n[tfm__n_steps] = T * rows;
-    n[tfm__n_heads] = rows * c->n_heads;
-    n[tfm__n_shortlist] = s->shortlist.most;
-    n[tfm__n_listed] = s->shortlist.most ? V : 0;
-    n[tfm__n_biases] = s->model->generator.bias ? s->shortlist.most : 0;
     for (i = 0; i < sizeof tfm__arrays / sizeof *tfm__arrays; i++) {
         int64_t columns = n[tfm__arrays[i].columns];
         if (!n[tfm__arrays[i].rows] || !columns) continue;
@@ -7180,8 +8163,10 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
+    const tfm__linear *w;
     tfm__shortlist *l = &s->shortlist;
     tfm__sizes z;
+    int64_t taken = 0;
     int32_t i;
     memset(&z, 0, sizeof z);
     for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, m->encoder.layers[i]);
@@ -7189,8 +8174,12 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     z.M = z.key_rows = tfm__group_rows(s);
     z.D = m->config.d_model;
     z.scores = s->team.n * tfm__max(tfm__max(s->max_source, s->max_target),
-                                    tfm__tile_scratch(s->max_source, z.K, z.W));
+                                    tfm__tile_scratch(s->encoder_tiles, s->max_source, z.K, z.W));
     TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
+    for (w = m->linears; w; w = w->next)
+        taken = tfm__max(taken, tfm__taken_bytes(m->kernels, &w->w));
+    TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, taken, &s->team.taken, err));
+    TFM__TRY(TFM__TAKE(arena, taken ? z.M : 0, 1, &s->team.scales, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
     TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
     if (l->most) TFM__TRY(tfm__take_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
@@ -7215,16 +8204,15 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
         o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_batch %i, max_beam %i, max_source %i, max_target %i: a limit is out "
+                         "max_batch %d, max_beam %d, max_source %d, max_target %d: a limit is out "
                          "of range",
-                         (int64_t)o.max_batch, (int64_t)o.max_beam, (int64_t)o.max_source,
-                         (int64_t)o.max_target);
+                         o.max_batch, o.max_beam, o.max_source, o.max_target);
     s->max_rows = s->max_batch * s->max_beam;
     s->team.kernels = model->kernels;
     s->team.n = o.threads ? o.threads : 1;
     if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
-        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %i, expected 0 to 64%s",
-                         (int64_t)o.threads, o.parallel ? ", or parallel has no run" : "");
+        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to 64%s", o.threads,
+                         o.parallel ? ", or parallel has no run" : "");
     if (o.parallel) s->team.parallel = *o.parallel;
 #ifndef TFM__THREADS
     else s->team.n = 1; /* this build has none of its own */
@@ -7233,13 +8221,21 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
     if (o.max_source > most || o.max_target > most)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "max_source %i and max_target %i, but the model has "
-                         "positions for %i",
-                         (int64_t)o.max_source, (int64_t)o.max_target, (int64_t)most);
+                         "max_source %d and max_target %d, but the model has positions for %d",
+                         o.max_source, o.max_target, most);
     if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_shortlist is %i, expected 0 to the target vocabulary's %i tokens",
-                         (int64_t)o.max_shortlist, (int64_t)model->config.tgt_vocab_size);
+                         "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
+                         o.max_shortlist, model->config.tgt_vocab_size);
+    if (o.cache != TFM_F32 && o.cache != TFM_F16)
+        return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
+                         tfm_dtype_name(o.cache));
+    s->cache_is_f16 = o.cache == TFM_F16;
+    if (o.encoder_attention != TFM_F32 && o.encoder_attention != TFM_BF16)
+        return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
+                         tfm_dtype_name(o.encoder_attention));
+    s->encoder_tiles = o.encoder_attention == TFM_BF16 && model->kernels->narrow ? TFM_WEIGHTS_BF16
+                                                                                 : TFM_WEIGHTS_F32;
     s->shortlist.most = o.max_shortlist;
     s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
     s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
@@ -7301,15 +8297,9 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
             return status;
         }
         s->team.parallel.run = tfm__run_parts;
-        s->team.parallel.user = &s->workers;
+        s->team.parallel.user = s->team.workers = &s->workers;
     }
 #endif
-    if (s->positions) {
-        tfm__rows rows = tfm__rows_make(s->positions, 1, tfm__max(s->max_source, s->max_target),
-                                        model->config.d_model);
-        tfm_position_options o = tfm__position_options(&model->config);
-        tfm__position_rows(&rows, &o, NULL);
-    }
     *session = s;
     return TFM_OK;
 }
@@ -7343,10 +8333,10 @@ static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, c
         if (ids[i] >= 0 && ids[i] < vocab) continue;
         if (row >= 0)
             return tfm__fail(err, TFM_E_TOKEN,
-                             "%s: row %i, position %i: id %i, the vocabulary has %i tokens", name,
-                             (int64_t)row, (int64_t)i, (int64_t)ids[i], (int64_t)vocab);
-        return tfm__fail(err, TFM_E_TOKEN, "%s: id %i, the vocabulary has %i tokens", name,
-                         (int64_t)ids[i], (int64_t)vocab);
+                             "%s: row %d, position %d: id %d, the vocabulary has %d tokens", name,
+                             row, i, ids[i], vocab);
+        return tfm__fail(err, TFM_E_TOKEN, "%s: id %d, the vocabulary has %d tokens", name, ids[i],
+                         vocab);
     }
     return TFM_OK;
 }
@@ -7356,17 +8346,16 @@ static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, i
                                      int32_t least, int32_t vocab, tfm_error *err) {
     int32_t r;
     if (batch->width < 0 || batch->rows < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %i rows of %i ids", name, (int64_t)batch->rows,
-                         (int64_t)batch->width);
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids", name, batch->rows,
+                         batch->width);
     if (rows >= 0 && batch->rows != rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i rows, src has %i", name,
-                         (int64_t)batch->rows, (int64_t)rows);
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %d rows, src has %d", name, batch->rows,
+                         rows);
     for (r = 0; r < batch->rows; r++) {
         int32_t length = tfm__row_length(batch, r);
         if (length < least || length > batch->width)
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i has length %i, expected %i to %i",
-                             name, (int64_t)r, (int64_t)length, (int64_t)least,
-                             (int64_t)batch->width);
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
+                             name, r, length, least, batch->width);
         TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
                                 vocab, name, r, err));
     }
@@ -7389,12 +8378,12 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     if (batch->rows < 1 || batch->rows > s->max_batch)
         return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %i rows, the session takes 1 to %i", name, (int64_t)batch->rows,
-                         (int64_t)s->max_batch);
+                         "%s has %d rows, the session takes 1 to %d", name, batch->rows,
+                         s->max_batch);
     if (batch->width < 1 || batch->width > max_length)
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %i tokens a row, the session takes 1 to %i", name,
-                         (int64_t)batch->width, (int64_t)max_length);
+                         "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
+                         max_length);
     TFM__TRY(tfm__check_id_rows(batch, name, -1, 1, (int32_t)side->embedding->rows, err));
     for (b = 0; b < batch->rows; b++)
         if (!tfm__unpadded_length(batch, b, side->pad))
@@ -7416,31 +8405,52 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
     return TFM_OK;
 }
 
-/* x[b, l] = scale * E[id] + position first + l, normalized where the model says so. */
-static void tfm__embed(const tfm_session *s, float *x, const tfm__side *side,
-                       const tfm__id_rows *in, int64_t first) {
+/* Computes the sinusoids of the first n positions, by some at a time: most sentences need few. */
+static void tfm__need_positions(tfm_session *s, int64_t n) {
+    const int64_t D = s->model->config.d_model, most = tfm__max(s->max_source, s->max_target);
+    tfm_position_options o = tfm__position_options(&s->model->config);
+    tfm__rows rows;
+    if (!s->positions || n <= s->n_positions) return;
+    n = tfm__min(most, n + (32 - n % 32) % 32);
+    rows = tfm__rows_make(s->positions + s->n_positions * D, 1, n - s->n_positions, D);
+    o.first += s->n_positions;
+    tfm__position_rows(&rows, &o, NULL);
+    s->n_positions = n;
+}
+
+/* A pass over these ids at positions first.., its stream in s->x:
+   x[b, l] = scale * E[id] + position first + l, normalized where the model says so. */
+static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
+                                 int64_t first) {
     const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = s->team.kernels;
     const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
     int has_norm = tfm__has_norm(&side->norm);
+    tfm__pass p;
+    memset(&p, 0, sizeof p);
+    p.x = tfm__rows_make(s->x, in->B, in->L, D);
+    p.first = first;
+    p.work = s->work;
     TFM_PART(EMBEDDING);
+    tfm__need_positions(s, first + in->L);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
-            int64_t at = b * in->L + l, p = first + l;
-            const float *position = NULL;
-            float *row = x + at * D;
-            if (side->zero_start && p == 0) memset(row, 0, (size_t)D * sizeof *row);
+            int64_t at = b * in->L + l, position = first + l;
+            const float *added = NULL;
+            float *row = tfm__row(&p.x, b, l);
+            if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
             else tfm__unpack_row(side->embedding, in->ids[at], row);
             if (scale != 1) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED)
-                position = (const float *)P->data + (p + c->position_offset) * P->strides[0];
-            else if (s->positions) position = s->positions + p * D;
-            if (position && !(in->pads && in->pads[at] && c->pad_position_zero))
-                kernels->add(row, position, D);
-            if (has_norm) kernels->norm(row, row, D, &side->norm);
+                added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
+            else if (s->positions) added = s->positions + position * D;
+            if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
+                kernels->add(row, added, D);
+            if (has_norm) kernels->norm(row, D, row, D, 1, D, &side->norm);
         }
+    return p;
 }
 
 /* Rows b0 .. b0 + B - 1. */
@@ -7503,44 +8513,34 @@ static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64
    wanted, whose rows are the caller's.) */
 static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
-    int64_t first, B, L, b, D = m->config.d_model;
+    int64_t first, L, b, D = m->config.d_model;
     int wanted = attention && attention->data;
+    tfm__id_rows group;
     int32_t i;
     tfm__order_rows(s);
     for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
-    for (first = 0; first < s->src.B; first += B) {
-        tfm__id_rows group;
-        tfm_masks masks;
-        tfm__rows rows;
-        tfm__pass p;
+    for (first = 0; first < s->src.B; first += group.B) {
         float *weights = tfm__attention_at(attention, first);
+        tfm_masks masks;
+        tfm__pass p;
         L = wanted ? s->src.L : s->src.lengths[s->order[first]];
         group = tfm__gather_group(s, first, L);
-        B = group.B;
         masks = tfm__pad_masks(&group);
-        rows = tfm__rows_make(s->x, B, L, D);
-        memset(&p, 0, sizeof p);
-        p.B = B;
-        p.L = L;
-        p.D = D;
+        p = tfm__begin_pass(s, &m->source, &group, 0);
         p.self_masks = &masks;
-        p.work = s->work;
-        tfm__embed(s, s->x, &s->model->source, &group, 0);
-        p.work.in_tiles = 1;
+        p.work.tiles = s->encoder_tiles;
         for (i = 0; i < m->encoder.n; i++) {
             tfm__kv self = tfm__kv_of_work(&p);
-            tfm__run_layer(&p, s->x, m->encoder.layers[i], &self, NULL, weights, NULL);
+            tfm__run_layer(&p, m->encoder.layers[i], &self, NULL, weights, NULL);
             if (weights) weights += attention->strides[0];
         }
-        tfm__final_norm(&p, s->x, tfm__has_norm(&m->encoder.norm) ? &m->encoder.norm : NULL);
-        for (i = 0; for_decoding && i < m->decoder.n; i++) {
-            tfm__kv kv = s->cross[i];
-            kv.rows = s->order + first;
-            tfm__append_kv(&p, &rows, &m->decoder.layers[i]->cross, &kv, 0);
-        }
-        for (b = 0; b < B; b++) {
+        if (tfm__has_norm(&m->encoder.norm)) tfm__norm(m->kernels, &p.x, &p.x, &m->encoder.norm);
+        p.self_rows = s->order + first;
+        for (i = 0; for_decoding && i < m->decoder.n; i++)
+            tfm__append_kv(&p, &p.x, &m->decoder.layers[i]->cross, &s->cross[i], 0, NULL);
+        for (b = 0; b < group.B; b++) {
             float *row = s->memory + s->order[first + b] * s->src.L * D;
-            memcpy(row, tfm__row(&rows, b, 0), (size_t)(L * D) * sizeof *row);
+            memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
             memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
         }
     }
@@ -7565,45 +8565,38 @@ TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
                          session->src.L, session->model->config.d_model);
 }
 
-/* Runs x [p->B * p->L, D] through the decoder over the session's caches, in place. b0: cache row of
-   batch row 0 where the pass lists no rows. */
-static void tfm__run_decoder(tfm_session *s, tfm__pass *p, float *x, int64_t b0,
+/* Runs the pass through the decoder over the session's caches. b0: which row of the attention
+   tensors is the first of the batch. */
+static void tfm__run_decoder(tfm_session *s, const tfm__pass *p, int64_t b0,
                              const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
     const tfm__stack *w = &s->model->decoder;
     float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
     int32_t i;
     for (i = 0; i < w->n; i++) {
-        const tfm__layer *l = w->layers[i];
-        tfm__kv self = tfm__kv_from_row(&s->self[i], &l->self, b0);
-        tfm__kv cross = tfm__kv_from_row(&s->cross[i], &l->cross, b0);
         int wanted = !p->only_layer || p->only_layer == i + 1;
-        self.rows = p->self_rows;
-        self.ancestry = p->ancestry;
-        cross.rows = p->cross_rows;
-        tfm__run_layer(p, x, l, &self, &cross, sa, wanted ? ca : NULL);
+        tfm__run_layer(p, w->layers[i], &s->self[i], &s->cross[i], sa, wanted ? ca : NULL);
         if (sa) sa += self_attention->strides[0];
         if (ca) ca += cross_attention->strides[0];
     }
-    tfm__final_norm(p, x, tfm__has_norm(&w->norm) ? &w->norm : NULL);
+    if (tfm__has_norm(&w->norm)) tfm__norm(s->team.kernels, &p->x, &p->x, &w->norm);
 }
 
-/* The teacher-forced decoder on targets whose sources are rows b0 onwards, to s->x. */
-static void tfm__decode_group(tfm_session *s, int64_t b0, const tfm__id_rows *tgt,
-                              const tfm_masks *self, const tfm_tensor *self_attention,
-                              const tfm_tensor *cross_attention) {
-    tfm__id_rows src = tfm__slice_rows(&s->src, b0, tgt->B);
-    tfm_masks cross = tfm__pad_masks(&src);
-    tfm__pass p;
-    memset(&p, 0, sizeof p);
-    p.B = tgt->B;
-    p.L = tgt->L;
-    p.D = s->model->config.d_model;
-    p.S = src.L;
-    p.self_masks = self;
+/* The teacher-forced decoder on targets b0 onwards, as many as a pass takes; its output. */
+static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
+                                   const tfm_tensor *self_attention,
+                                   const tfm_tensor *cross_attention) {
+    int64_t B = tfm__min(s->src.B - b0, tfm__max(1, tfm__group_rows(s) / s->tgt.L)), b;
+    tfm__id_rows group = tfm__slice_rows(&s->tgt, b0, B);
+    tfm_masks self = tfm__pad_masks(&s->tgt), cross = tfm__pad_masks(&s->src);
+    tfm__pass p = tfm__begin_pass(s, &s->model->target, &group, 0);
+    for (b = 0; b < B; b++) s->step_rows[b] = (int32_t)(b0 + b);
+    self.causal = causal;
+    p.S = s->src.L;
+    p.self_masks = &self;
     p.cross_masks = &cross;
-    p.work = s->work;
-    tfm__embed(s, s->x, &s->model->target, tgt, 0);
-    tfm__run_decoder(s, &p, s->x, b0, self_attention, cross_attention);
+    p.self_rows = p.cross_rows = s->step_rows;
+    tfm__run_decoder(s, &p, b0, self_attention, cross_attention);
+    return p.x;
 }
 
 /* Checks everything first; then encodes, and decodes group by group straight into logits. */
@@ -7615,42 +8608,37 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     const tfm_config *c;
     tfm_forward_options o;
     tfm_tensor expected;
-    tfm__rows out;
-    int64_t b0, per, T, D;
+    tfm__rows x, out;
+    int64_t b0, T;
     if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt is NULL");
     m = s->model;
     c = &m->config;
-    D = c->d_model;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (tgt->rows != src->rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src has %i rows, tgt %i", (int64_t)src->rows,
-                         (int64_t)tgt->rows);
+        return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
     /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
     T = tgt->width;
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
+    expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
     TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention",
-                                      c->n_encoder_layers, src->rows, c->n_heads, src->width,
-                                      src->width, err));
+                                      c->n_encoder_layers, &expected, err));
+    expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, T, T);
     TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention",
-                                      c->n_decoder_layers, src->rows, c->n_heads, T, T, err));
+                                      c->n_decoder_layers, &expected, err));
+    expected.dims[3] = src->width;
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
-                                      src->rows, c->n_heads, T, src->width, err));
+                                      &expected, err));
     TFM__TRY(tfm__read_batch(s, &m->target, s->max_target, tgt, &s->tgt, err));
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, &o.encoder_attention);
-    per = tfm__max(1, tfm__group_rows(s) / T);
-    for (b0 = 0; b0 < s->src.B; b0 += per) {
-        int64_t B = tfm__min(per, s->src.B - b0);
-        tfm__id_rows group = tfm__slice_rows(&s->tgt, b0, B);
-        tfm_masks self = tfm__pad_masks(&group);
-        tfm__rows x = tfm__rows_make(s->x, B, T, D), y = out;
-        self.causal = !o.not_causal;
-        tfm__decode_group(s, b0, &group, &self, &o.decoder_attention, &o.cross_attention);
+    for (b0 = 0; b0 < s->src.B; b0 += x.B) {
+        tfm__rows y = out;
+        x = tfm__decode_group(s, b0, !o.not_causal, &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0);
-        y.B = B;
+        y.B = x.B;
         TFM_PART(OUTPUT);
         tfm__linear_run(&s->team, &y, &x, &m->generator);
     }
@@ -7845,6 +8833,10 @@ static int tfm__compare_candidates(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static const tfm__candidate *tfm__candidate_at(const tfm__candidates *c, int64_t i) {
+    return (const tfm__candidate *)c->items[i];
+}
+
 /* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
 static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
     tfm__candidate offered;
@@ -7874,7 +8866,7 @@ static double tfm__log_p(float logit, double log_sum) {
 static float tfm__offer_floor(const tfm__candidates *c, double offset) {
     double floor;
     if (c->n < c->capacity) return -INFINITY;
-    floor = ((const tfm__candidate *)c->items[0])->total - offset;
+    floor = tfm__candidate_at(c, 0)->total - offset;
     return (float)(floor - 1e-6 * (fabs(floor) + 1));
 }
 
@@ -7937,13 +8929,23 @@ static double tfm__weight(const tfm_session *s, double logit, double max) {
     return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
+/* How many candidates, best first, have weights that add up to wanted, or all; their sum. */
+static int64_t tfm__reach(const tfm_session *s, double max, double wanted, double *sum) {
+    const tfm__candidates *c = &s->candidates;
+    int64_t i;
+    *sum = 0;
+    for (i = 0; i < c->n && *sum < wanted; i++)
+        *sum += tfm__weight(s, tfm__candidate_at(c, i)->total, max);
+    return i;
+}
+
 /* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
 static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed, double max,
                           double total) {
     tfm__candidates *c = &s->candidates;
     const tfm_decode_options *o = &s->decode;
-    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed, i;
-    double wanted, sum;
+    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed;
+    double sum;
     if (o->top_k > 0) most = tfm__min(most, o->top_k);
     /* a nucleus is small as a rule: grow until it fits */
     for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
@@ -7957,49 +8959,38 @@ static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed
         }
         tfm__sort(c->items, c->n, tfm__compare_candidates);
         if (!(o->top_p > 0 && o->top_p < 1)) return;
-        for (i = 0, sum = 0; o->top_k > 0 && i < c->n; i++)
-            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-        wanted = o->top_p * (o->top_k > 0 ? sum : total);
-        for (i = 0, sum = 0; i < c->n; i++) {
-            sum += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-            if (sum >= wanted) {
-                c->n = i + 1;
-                return;
-            }
-        }
-        if (c->capacity == most) return;
+        if (o->top_k > 0) (void)tfm__reach(s, max, INFINITY, &total);
+        c->n = tfm__reach(s, max, o->top_p * total, &sum);
+        if (sum >= o->top_p * total || c->capacity == most) return;
     }
 }
 
 /* An id drawn with the weights of the logits that are not marked, or -1. */
 static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
     const tfm_decode_options *o = &s->decode;
-    tfm__candidates *c = &s->candidates;
+    const tfm__candidates *c = &s->candidates;
     int64_t v, i, V = s->model->config.tgt_vocab_size, n = 0;
+    int from_top = o->top_k > 0 || (o->top_p > 0 && o->top_p < 1);
     int32_t last = -1;
     double max = -INFINITY, total = 0;
     for (v = 0; v < V; v++)
         if (!s->marks[v] && (double)logits[v] > max) max = (double)logits[v];
     if (!(fabs(max) < INFINITY)) return -1;
-    for (v = 0; v < V; v++)
-        if (!s->marks[v] && logits[v] > -INFINITY)
-            total += tfm__weight(s, (double)logits[v], max), n++;
-    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1)) {
-        tfm__take_top(s, logits, n, max, total);
-        for (i = 0, total = 0; i < c->n; i++)
-            total += tfm__weight(s, ((tfm__candidate *)c->items[i])->total, max);
-        for (i = 0, total *= uniform; i < c->n; i++) {
-            last = ((tfm__candidate *)c->items[i])->id;
-            total -= tfm__weight(s, (double)logits[last], max);
-            if (total < 0) break;
-        }
-        return last;
-    }
-    for (v = 0, total *= uniform; v < V; v++) {
+    for (v = 0; v < V; v++) {
         if (s->marks[v] || !(logits[v] > -INFINITY)) continue;
-        last = (int32_t)v;
-        total -= tfm__weight(s, (double)logits[v], max);
-        if (total < 0) break;
+        total += tfm__weight(s, (double)logits[v], max);
+        n++;
+    }
+    if (from_top) {
+        tfm__take_top(s, logits, n, max, total);
+        (void)tfm__reach(s, max, INFINITY, &total);
+    }
+    total *= uniform;
+    for (i = 0; i < (from_top ? c->n : V) && total >= 0; i++) {
+        int32_t id = from_top ? tfm__candidate_at(c, i)->id : (int32_t)i;
+        if (s->marks[id] || !(logits[id] > -INFINITY)) continue;
+        total -= tfm__weight(s, (double)logits[id], max);
+        last = id;
     }
     return last;
 }
@@ -8052,7 +9043,7 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     tfm__sort(c->items, c->n, tfm__compare_candidates);
     wanted = tfm__wanted_id(s, b, &forced);
     for (i = 0; i < c->n; i++) {
-        const tfm__candidate *candidate = (const tfm__candidate *)c->items[i];
+        const tfm__candidate *candidate = tfm__candidate_at(c, i);
         const tfm__hypothesis *from = &live[candidate->from];
         int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
         tfm__hypothesis h = *from;
@@ -8076,9 +9067,12 @@ static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__hypothe
                         int32_t id, double sum) {
     tfm__sentence *sentence = &s->sentences[b];
     tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam + k, h = *from;
-    if (id >= 0 && tfm__is_end(s, id)) h.sum = sum, h.finish = TFM_ENDED;
-    else if (id < 0) h.finish = TFM_STUCK;
-    else {
+    if (id < 0) {
+        h.finish = TFM_STUCK;
+    } else if (tfm__is_end(s, id)) {
+        h.sum = sum;
+        h.finish = TFM_ENDED;
+    } else {
         h = tfm__extended(s, from, b * s->max_beam + k, id, sum);
         if (h.length == sentence->cap) h.finish = TFM_HIT_LENGTH;
     }
@@ -8087,47 +9081,45 @@ static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__hypothe
     *kept = h;
 }
 
-/* Draws the next token of samples first .. first + n - 1, which all stand at h. */
-static void tfm__sample_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                             const tfm__hypothesis *h, float *logits) {
+/* The next tokens of hypotheses first .. first + n - 1, which all stand at h: samples draw theirs,
+   alternatives take the n best, one each. How many there are. */
+static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                           const tfm__hypothesis *h, float *logits) {
     const tfm_decode_options *o = &s->decode;
-    uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-    int32_t k, id, kept = s->n_marked;
-    double log_sum, sum = 0;
-    tfm__prepare_choice(s, h, logits);
-    log_sum = tfm__log_sum(s->team.kernels, logits, s->model->config.tgt_vocab_size);
-    for (k = first; k < first + n; k++) {
-        id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-        if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
-        tfm__extend(s, b, k, h, id, sum);
-    }
-    tfm__unmark(s, kept);
-}
-
-/* The n best next tokens of h, one each for alternatives first onwards; how many there are. */
-static int32_t tfm__alternative_step(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                                     const tfm__hypothesis *h, float *logits) {
     tfm__candidates *c = &s->candidates;
-    int32_t k;
+    int32_t k, id, kept = s->n_marked;
+    if (o->samples) {
+        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+        double log_sum, sum = 0;
+        tfm__prepare_choice(s, h, logits);
+        log_sum = tfm__log_sum(s->team.kernels, logits, s->model->config.tgt_vocab_size);
+        for (k = first; k < first + n; k++) {
+            id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+            if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
+            tfm__extend(s, b, k, h, id, sum);
+        }
+        tfm__unmark(s, kept);
+        return n;
+    }
     c->n = 0;
     c->capacity = n;
     tfm__offer_tokens(s, b, 0, h, logits);
     tfm__sort(c->items, c->n, tfm__compare_candidates);
+    for (k = 0; k < c->n; k++)
+        tfm__extend(s, b, first + k, h, tfm__candidate_at(c, k)->id,
+                    tfm__candidate_at(c, k)->total);
     if (!c->n) tfm__extend(s, b, first, h, -1, 0);
-    for (k = 0; k < c->n; k++) {
-        const tfm__candidate *candidate = (const tfm__candidate *)c->items[k];
-        tfm__extend(s, b, first + k, h, candidate->id, candidate->total);
-    }
     return (int32_t)tfm__max(1, c->n);
 }
 
 /* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
    becomes as many as are wanted, and each goes its own way. */
 static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
+    const tfm_decode_options *o = &s->decode;
     tfm__sentence *sentence = &s->sentences[b];
     tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
     int64_t V = s->model->config.tgt_vocab_size;
-    int32_t i, n = sentence->n_live, id, wanted = s->decode.samples;
+    int32_t i, n = sentence->n_live, id, n_wanted = o->samples ? o->samples : o->alternatives;
     int forced;
     id = tfm__wanted_id(s, b, &forced);
     if (id >= 0) { /* below the cap: tfm_start made sure */
@@ -8135,18 +9127,10 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
         return;
     }
     sentence->n_live = 0;
-    if (!sentence->n_kept && wanted) {
-        sentence->n_kept = wanted;
-        tfm__sample_step(s, b, 0, wanted, &live[0], logits);
-    } else if (!sentence->n_kept) {
-        sentence->n_kept = tfm__alternative_step(s, b, 0, s->decode.alternatives, &live[0], logits);
-    } else {
-        for (i = 0; i < n; i++) {
-            int32_t k = live[i].row - b * s->max_beam;
-            if (wanted) tfm__sample_step(s, b, k, 1, &live[i], logits + i * V);
-            else tfm__alternative_step(s, b, k, 1, &live[i], logits + i * V);
-        }
-    }
+    if (!sentence->n_kept) sentence->n_kept = tfm__branch(s, b, 0, n_wanted, &live[0], logits);
+    else
+        for (i = 0; i < n; i++)
+            (void)tfm__branch(s, b, live[i].row - b * s->max_beam, 1, &live[i], logits + i * V);
     memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
 }
 
@@ -8206,8 +9190,8 @@ static const struct {
 static tfm_status tfm__check_range(const char *name, double value, int32_t least, int32_t most,
                                    tfm_error *err) {
     if (value >= least && value <= most) return TFM_OK; /* NaN is not */
-    return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %i to %i", name,
-                     (int64_t)least, (int64_t)most);
+    return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %d to %d", name, least,
+                     most);
 }
 
 /* Ids of a shortlist: each in the vocabulary, and once. */
@@ -8218,18 +9202,18 @@ static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_op
     TFM__TRY(tfm__check_list(o->shortlist, o->n_shortlist, "shortlist", err));
     if (o->n_shortlist > l->most)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "shortlist has %i ids, the session's max_shortlist is %i",
-                         (int64_t)o->n_shortlist, (int64_t)l->most);
+                         "shortlist has %d ids, the session's max_shortlist is %d", o->n_shortlist,
+                         l->most);
     if (o->n_shortlist) memset(l->listed, 0, (size_t)V);
     for (i = 0; i < o->n_shortlist; i++) {
         int32_t id = o->shortlist[i];
         if (id < 0 || id >= V)
             return tfm__fail(err, TFM_E_TOKEN,
-                             "shortlist: position %i: id %i, the vocabulary has %i tokens",
-                             (int64_t)i, (int64_t)id, (int64_t)V);
+                             "shortlist: position %d: id %d, the vocabulary has %d tokens", i, id,
+                             V);
         if (l->listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %i: id %i is there already",
-                             (int64_t)i, (int64_t)id);
+            return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %d: id %d is there already", i,
+                             id);
         l->listed[id] = 1;
     }
     return TFM_OK;
@@ -8257,26 +9241,25 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
     TFM__TRY(tfm__check_range("n_best", o->n_best, 0, o->beam > 1 ? o->beam : 1, err));
     TFM__TRY(tfm__check_range("attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
     if (o->attention_head < 0 || o->attention_head > c->n_heads)
-        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %i, the model has %i",
-                         (int64_t)o->attention_head, (int64_t)c->n_heads);
+        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %d, the model has %d",
+                         o->attention_head, c->n_heads);
     if ((o->beam > 1) + (o->samples > 0) + (o->alternatives > 0) > 1)
         return tfm__fail(err, TFM_E_ARGUMENT, "beam, samples, alternatives: choose one");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
     if (tfm__max(o->beam, tfm__max(o->samples, o->alternatives)) > s->max_beam)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %i",
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %d",
                          o->samples        ? "samples"
                          : o->alternatives ? "alternatives"
                                            : "beam",
-                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)),
-                         (int64_t)s->max_beam);
+                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)), s->max_beam);
     if (tfm__max(o->max_length, o->min_length) > s->max_target)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %i",
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %d",
                          o->max_length > s->max_target ? "max_length" : "min_length",
-                         tfm__max(o->max_length, o->min_length), (int64_t)s->max_target);
+                         tfm__max(o->max_length, o->min_length), s->max_target);
     if (o->max_length && o->min_length >= o->max_length)
-        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %i, max_length %i",
-                         (int64_t)o->min_length, (int64_t)o->max_length);
+        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %d, max_length %d", o->min_length,
+                         o->max_length);
     if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
@@ -8299,8 +9282,8 @@ static tfm_status tfm__check_forced(const tfm_session *s, const tfm_decode_optio
         int32_t id = sentence->first;
         if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
         if (id >= 0 && !s->shortlist.listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "row %i: %s %i is not in the shortlist", (int64_t)b,
-                             i < 0 ? "the first token" : "the prefix's token", (int64_t)id);
+            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist", b,
+                             i < 0 ? "the first token" : "the prefix's token", id);
     }
     return TFM_OK;
 }
@@ -8320,8 +9303,8 @@ static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_opti
         s->max_target);
     if (o->max_length) sentence->cap = o->max_length;
     if (forced > 0 && forced >= sentence->cap)
-        return tfm__fail(err, TFM_E_TOO_LONG, "row %i: %i tokens are forced, but max_length is %i",
-                         (int64_t)b, forced, (int64_t)sentence->cap);
+        return tfm__fail(err, TFM_E_TOO_LONG, "row %d: %i tokens are forced, but max_length is %d",
+                         b, forced, sentence->cap);
     return TFM_OK;
 }
 
@@ -8341,8 +9324,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
-                         "transformer.config: 'start' is missing, so nothing can be "
-                         "decoded");
+                         "transformer.config: 'start' is missing, so nothing can be decoded");
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
     for (b = 0; b < src->rows; b++) {
         /* a source of any length: the shortest cap is the strictest */
@@ -8371,19 +9353,17 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         memset(h, 0, sizeof *h);
         h->row = b * s->max_beam;
         h->on_prefix = 1;
-        s->running[b] = b;
         s->slots[b] = -1;
     }
     return TFM_OK;
 }
 
 /* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
-static void tfm__list_hypotheses(tfm_session *s) {
+static int32_t tfm__list_hypotheses(tfm_session *s) {
     const tfm_config *c = &s->model->config;
-    int32_t i, k, n = 0;
-    for (i = 0; i < s->n_running; i++) {
-        int32_t b = s->running[i];
-        s->slots[b] = n;
+    int32_t b, k, n = 0;
+    for (b = 0; b < s->src.B; b++) {
+        s->slots[b] = s->sentences[b].n_live ? n : -1;
         for (k = 0; k < s->sentences[b].n_live; k++, n++) {
             const tfm__hypothesis *h = &s->live[(int64_t)b * s->max_beam + k];
             s->step_rows[n] = h->row;
@@ -8394,12 +9374,13 @@ static void tfm__list_hypotheses(tfm_session *s) {
         }
     }
     s->n_step = n;
+    return n;
 }
 
 /* One head's weights, or the mean over heads in their order, into the store. */
 static void tfm__store_attention(tfm_session *s) {
-    int64_t i, h, H = s->model->config.n_heads, x, first = 0, n = H;
-    if (s->decode.attention_head) first = s->decode.attention_head - 1, n = 1;
+    int64_t i, h, x, H = s->model->config.n_heads, one = s->decode.attention_head;
+    int64_t first = one ? one - 1 : 0, n = one ? 1 : H;
     for (i = 0; i < s->n_step; i++) {
         const float *heads = s->step_attention + i * H * s->src.L;
         float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
@@ -8418,55 +9399,39 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
     if (s->n_running) {
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
-        int64_t D = c->d_model, V = c->tgt_vocab_size, dims[5];
+        int64_t V = c->tgt_vocab_size;
         tfm_masks cross = tfm__pad_masks(&s->src);
-        tfm__id_rows last; /* the hypotheses' last tokens */
+        tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0}; /* tokens of the hypotheses */
         tfm_tensor attention;
-        tfm__rows x, logits;
+        tfm__rows logits;
         tfm__pass p;
-        int32_t i, b, kept = 0;
-        for (b = 0; b < s->src.B; b++) s->slots[b] = -1;
-        tfm__list_hypotheses(s);
-        x = tfm__rows_make(s->x, s->n_step, 1, D);
-        logits = tfm__rows_make(s->logits, s->n_step, 1, V);
-        memset(&p, 0, sizeof p);
-        p.B = s->n_step;
-        p.L = 1;
-        p.D = D;
+        int32_t b;
+        last.B = tfm__list_hypotheses(s);
+        p = tfm__begin_pass(s, &m->target, &last, s->position);
         p.S = s->src.L;
-        p.first = s->position;
         p.self_rows = s->step_rows;
         p.ancestry = s->ancestry;
         p.cross_rows = s->step_sentences;
         p.cross_masks = &cross;
-        p.work = s->work;
-        dims[0] = c->n_decoder_layers;
-        dims[1] = p.B;
-        dims[2] = c->n_heads;
-        dims[3] = 1;
-        dims[4] = s->src.L;
-        attention = tfm_tensor_make(s->step_attention, TFM_F32, 5, dims);
+        attention = tfm_tensor_4d(s->step_attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
+        attention = tfm__stacked(&attention, c->n_decoder_layers);
         attention.strides[0] = 0; /* one layer's weights are wanted */
-        p.only_layer = s->decode.attention_layer ? s->decode.attention_layer : dims[0];
-        memset(&last, 0, sizeof last);
-        last.ids = s->step_ids;
-        last.B = s->n_step;
-        last.L = 1;
-        tfm__embed(s, s->x, &m->target, &last, s->position);
-        tfm__run_decoder(s, &p, s->x, 0, NULL, s->attention ? &attention : NULL);
+        p.only_layer = s->decode.attention_layer;
+        if (!p.only_layer) p.only_layer = c->n_decoder_layers;
+        tfm__run_decoder(s, &p, 0, NULL, s->attention ? &attention : NULL);
+        logits = tfm__rows_make(s->logits, last.B, 1, V);
         TFM_PART(OUTPUT);
-        if (s->shortlist.n) tfm__shortlist_logits(s, &x);
-        else tfm__linear_run(&s->team, &logits, &x, &m->generator);
+        if (s->shortlist.n) tfm__shortlist_logits(s, &p.x);
+        else tfm__linear_run(&s->team, &logits, &p.x, &m->generator);
         TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
-        for (i = 0; i < s->n_running; i++) {
-            b = s->running[i];
+        for (b = 0; b < s->src.B; b++) {
+            if (s->slots[b] < 0) continue;
             if (s->decode.samples || s->decode.alternatives)
                 tfm__independent_step(s, b, s->logits + s->slots[b] * V);
             else tfm__search_step(s, b, s->logits + s->slots[b] * V);
-            if (s->sentences[b].n_live) s->running[kept++] = b;
+            s->n_running -= !s->sentences[b].n_live;
         }
-        s->n_running = kept;
         s->position++;
     }
     TFM_PART(OTHER);
@@ -8502,11 +9467,9 @@ static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
     if (row < 0 || row >= s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %i of a batch of %i", (int64_t)row,
-                         (int64_t)s->src.B);
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
     if (rank < 0 || rank >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %i: hypothesis %i of %i", (int64_t)row,
-                         (int64_t)rank, (int64_t)n);
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", row, rank, n);
     sentence = &s->sentences[row];
     first = (int64_t)row * s->max_beam;
     /* independent hypotheses keep their last state in kept, those of a beam only when they end */
@@ -8587,23 +9550,23 @@ TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
     return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
 }
 
-/* Log-probabilities of the targets of rows b0 .. b0 + B - 1, whose L positions are in s->x. */
-static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, int64_t B,
+/* Log-probabilities of the targets of rows b0 onwards, for whose positions the decoder gave x. */
+static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
                              double *out) {
     const tfm_config *c = &s->model->config;
-    int64_t L = (int64_t)tgt->width + 1, V = c->tgt_vocab_size, at, i;
-    for (at = 0; at < B * L; at += s->max_rows) { /* as many positions as logits have room for */
-        int64_t n = tfm__min(s->max_rows, B * L - at);
-        tfm__rows x = tfm__rows_make(s->x + at * c->d_model, n, 1, c->d_model);
-        tfm__rows logits = tfm__rows_make(s->logits, n, 1, V);
+    int64_t n, V = c->tgt_vocab_size, at, i;
+    for (at = 0; at < x->B * x->L; at += n) { /* as many positions as logits have room for */
+        tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
+        n = some.B = tfm__min(s->max_rows, x->B * x->L - at);
+        logits = tfm__rows_make(s->logits, n, 1, V);
         TFM_PART(OUTPUT);
-        tfm__linear_run(&s->team, &logits, &x, &s->model->generator);
+        tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
         for (i = 0; i < n; i++) {
-            int64_t b = b0 + (at + i) / L, l = (at + i) % L;
+            int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
             const float *row = s->logits + i * V;
             int32_t length = tfm__row_length(tgt, b);
             int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
-            double *to = out + b * L + l;
+            double *to = out + b * x->L + l;
             if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
             else *to = tfm__log_p(row[id], tfm__log_sum(s->team.kernels, row, V));
         }
@@ -8616,7 +9579,9 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
                              double *out, tfm_error *err) {
     tfm_session *s = session;
     const tfm_config *c;
-    int64_t b0, b, i, per, L;
+    tfm__rows x;
+    int64_t b0;
+    int32_t b, i;
     if (!s || !src || !tgt || !out)
         return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out is NULL");
     c = &s->model->config;
@@ -8626,30 +9591,24 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
     if (tgt->width >= s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "tgt has %i tokens a row and an end token, the session takes %i",
-                         (int64_t)tgt->width, (int64_t)s->max_target);
+                         "tgt has %d tokens a row and an end token, the session takes %d",
+                         tgt->width, s->max_target);
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, NULL);
-    L = (int64_t)tgt->width + 1;
-    per = tfm__max(1, tfm__group_rows(s) / L);
-    for (b0 = 0; b0 < s->src.B; b0 += per) {
-        int64_t B = tfm__min(per, s->src.B - b0);
-        tfm__id_rows group; /* each target behind the start token, any tokens behind */
-        tfm_masks self;
-        memset(&self, 0, sizeof self);
-        memset(&group, 0, sizeof group);
-        group.ids = s->tgt.ids;
-        group.B = (int32_t)B;
-        group.L = (int32_t)L;
-        self.causal = 1; /* hides what stands behind a short row, too */
-        for (b = 0; b < B; b++)
-            for (i = 0; i < L; i++) {
-                int32_t length = tfm__row_length(tgt, b0 + b), *id = &s->tgt.ids[b * L + i];
-                if (i == 0 || i > length) *id = c->start < 0 ? 0 : c->start;
-                else *id = tgt->ids[(b0 + b) * tgt->width + i - 1];
-            }
-        tfm__decode_group(s, b0, &group, &self, NULL, NULL);
-        tfm__score_group(s, tgt, b0, B, out);
+    /* each target behind the start token */
+    s->tgt.B = tgt->rows;
+    s->tgt.L = tgt->width + 1;
+    s->tgt.has_holes = 0;
+    for (b = 0; b < s->tgt.B; b++) {
+        int32_t *ids = s->tgt.ids + (int64_t)b * s->tgt.L;
+        s->tgt.lengths[b] = tfm__row_length(tgt, b) + 1;
+        for (i = 0; i < s->tgt.L; i++) ids[i] = c->start < 0 ? 0 : c->start;
+        for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = tgt->ids[(int64_t)b * tgt->width + i - 1];
+    }
+    memset(s->tgt.pads, 0, (size_t)s->tgt.B * (size_t)s->tgt.L);
+    for (b0 = 0; b0 < s->src.B; b0 += x.B) {
+        x = tfm__decode_group(s, b0, 1, NULL, NULL);
+        tfm__score_group(s, tgt, b0, &x, out);
     }
     return TFM_OK;
 }
@@ -8671,18 +9630,25 @@ static int tfm__compare_spellings(const void *a, const void *b) {
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* The id of a spelling, or -1. */
+/* Spelling i in that order. */
+static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
+    return (const tfm__spelling *)v->sorted[i];
+}
+
+/* The id of the spelling that is like key, or -1. */
+static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
+    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
+    return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
+}
 static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
     tfm__spelling wanted = {text, (int32_t)size, 0};
-    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, &wanted, tfm__compare_spellings);
-    if (i == v->n_spellings || tfm__compare_spellings(v->sorted[i], &wanted) != 0) return -1;
-    return ((const tfm__spelling *)v->sorted[i])->id;
+    return tfm__find_like(v, &wanted, tfm__compare_spellings);
 }
 
 /* The same order for spellings in the text, each up to its TAB or newline. */
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    while (*x == *y && *x != '\n' && *x != '\t') x++, y++;
+    for (; *x == *y && *x != '\n' && *x != '\t'; x++) y++;
     TFM_COUNT_TEXT(1 + (x - (const unsigned char *)a));
     if (*x == '\n' || *x == '\t') return *y == '\n' || *y == '\t' ? 0 : -1;
     return *y == '\n' || *y == '\t' || *x > *y ? 1 : -1;
@@ -8696,13 +9662,57 @@ static int64_t tfm__line_of(const char *text, const void *at) {
     return line;
 }
 
-/* Checks lines and spellings, and sorts them for look-up. name: the tensor's, for messages.
-   expected: rows of the embedding, which must be as many as lines. Until tfm__build_vocabulary a
-   spelling is its address alone: a file of single letters takes at most four times its size. */
-static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, const char *name,
-                                       const char *text, int64_t size, int32_t expected,
-                                       tfm_error *err) {
-    int64_t lines = 0, spellings = 0, i, begin, fault;
+/* Where the reader of a text's tensor is, for messages, and where it takes memory. */
+typedef struct tfm__text_reader {
+    const char *name;            /* of the tensor */
+    const unsigned char *begin;  /* SentencePiece: of its bytes */
+    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
+    tfm_tensor order, trie;      /* of a packed file; without data: to be made */
+    int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
+    int64_t piece;               /* that is being read */
+    tfm_error *err;
+} tfm__text_reader;
+
+/* Sorts n items; the order of a packed file, NAME_sorted, has their places, and is checked. *same:
+   of the first that is like the one before, or 0. */
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
+                                 tfm__compare compare, int64_t *same) {
+    const unsigned char *at = (const unsigned char *)r->order.data;
+    void **unsorted;
+    int64_t i;
+    if (!at) {
+        tfm__sort(items, n, compare);
+    } else if (r->order.dims[0] != n) {
+        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_sorted' is %t, expected [%i]", r->name,
+                         &r->order, n);
+    } else {
+        TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
+        memcpy(unsorted, items, (size_t)n * sizeof *items);
+        for (i = 0; i < n; i++) {
+            uint64_t place = tfm__little_endian(at + 4 * i, 4);
+            if (place >= (uint64_t)n)
+                return tfm__fail(r->err, TFM_E_TENSOR,
+                                 "tensor '%s_sorted': element %i is %i, of %i", r->name, i,
+                                 (int64_t)place, n);
+            items[i] = unsorted[place];
+        }
+    }
+    for (i = 1; i < n && compare(items[i - 1], items[i]) < 0;) i++;
+    *same = i < n ? i : 0;
+    if (*same && at)
+        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_sorted': element %i does not come next",
+                         r->name, i);
+    return TFM_OK;
+}
+
+/* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
+   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone: a file of
+   single letters takes at most four times its size. */
+static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
+                                       const char *text, int64_t size, int32_t expected) {
+    int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
+    const char *name = r->name;
+    tfm_error *err = r->err;
     void **sorted;
     if (size > INT32_MAX)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", name, size);
@@ -8722,21 +9732,20 @@ static tfm_status tfm__read_vocabulary(tfm__vocabulary *v, tfm__pool *pool, cons
     if (lines != expected)
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
                          (int64_t)expected);
-    TFM__TRY(TFM__NEW(pool, spellings, &v->sorted, err));
+    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, err));
     sorted = v->sorted;
     for (i = begin = 0; i < size; i++) {
         if (text[i] != '\n' && text[i] != '\t') continue;
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    sorted = v->sorted;
-    tfm__sort(sorted, spellings, tfm__compare_lines);
-    for (i = 1; i < spellings; i++)
-        if (tfm__compare_lines(sorted[i - 1], sorted[i]) == 0) {
-            int64_t a = tfm__line_of(text, sorted[i - 1]), b = tfm__line_of(text, sorted[i]);
-            return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
-                             tfm__min(a, b), tfm__max(a, b));
-        }
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, &same));
+    if (same) {
+        int64_t a = tfm__line_of(text, v->sorted[same - 1]),
+                b = tfm__line_of(text, v->sorted[same]);
+        return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
+                         tfm__min(a, b), tfm__max(a, b));
+    }
     v->text = text;
     v->size = size;
     v->n = (int32_t)lines;
@@ -8801,8 +9810,10 @@ typedef struct tfm__unit {
 } tfm__unit;
 
 typedef struct tfm__trie {
-    tfm__unit *units;
-    uint32_t root; /* base */
+    tfm__unit *units; /* [n_units] */
+    int64_t n_units;
+    uint32_t root;             /* base */
+    struct tfm__range *ranges; /* [pieces]: for building */
 } tfm__trie;
 
 /* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
@@ -8817,21 +9828,29 @@ struct tfm__sentencepiece {
     tfm__vocabulary vocabulary; /* the pieces by their spelling */
     unsigned char *types;       /* [pieces] */
     float *scores;              /* [pieces] */
-    tfm__trie trie;             /* of the pieces that text can become */
-    tfm__trie users;            /* of user-defined ones; units NULL: there are none */
+    tfm__trie trie;             /* of all pieces, with the ids of those that text can become */
     tfm__charsmap map, unmap;
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
-    int bpe, byte_fallback, has_unused;
+    int bpe, byte_fallback, has_unused, has_users;
     int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: whitespace goes behind */
-    int joins_before, joins_after;          /* some piece has a space behind, before other text */
+    int cuts[2]; /* no piece lies across the end of a space mark; the begin */
     int32_t unk, bytes[256];
     float unk_score;
     unsigned char plain[256]; /* bytes that stand for themselves: 1 always, 2 before ASCII */
 };
 
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 }; /* an id of the target is no piece; no text */
+
 static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
 enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
+
+static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+enum { TFM__REPLACEMENT = 3 };
+
+static int tfm__begins_with_mark(const char *text, int64_t size) {
+    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+}
 
 /* ---- protocol buffers: tag, value, tag, value ... ---- */
 
@@ -8890,7 +9909,8 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     if (w->at == w->end) return 0;
     do {
         if (!tfm__wire_varint(w, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return -1;
-        f->number = tag >> 3, f->type = (int)(tag & 7);
+        f->number = tag >> 3;
+        f->type = (int)(tag & 7);
         if (f->type == 3) {
             if (depth == TFM__WIRE_DEPTH) return -1;
             open[depth++] = f->number;
@@ -8903,78 +9923,78 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     return 1;
 }
 
-/* ---- the model file ---- */
-
-/* Where the reader is, for messages, and where it takes memory. */
-/* A trie that is checked and not yet built. */
-typedef struct tfm__trie_plan {
-    const tfm__spelling **keys; /* [n], sorted */
-    struct tfm__range *stack;   /* [n], scratch */
-    int64_t units;
-    int32_t n; /* 0: an empty trie */
-} tfm__trie_plan;
-
-typedef struct tfm__spm_reader {
-    const char *name;            /* of the tensor */
-    const unsigned char *begin;  /* of its bytes */
-    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
-    int64_t piece;               /* that is being read; -1: none */
-    tfm_error *err;
-    tfm__trie_plan pieces, users; /* of the model's tries */
-    tfm__sentencepiece *model;
-    struct tfm__spm_reader *next; /* of the loader's */
-} tfm__spm_reader;
-
-/* "src_sentencepiece, piece 17: what more". part: the message of the file, NULL: the pieces. */
-static tfm_status tfm__spm_fault(const tfm__spm_reader *r, const char *part, const char *what,
-                                 const char *more) {
-    if (part) return tfm__fail(r->err, TFM_E_TENSOR, "%s, %s: %s%s", r->name, part, what, more);
-    return tfm__fail(r->err, TFM_E_TENSOR, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+/* The message that a field of bytes is. */
+static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
+    tfm__wire w;
+    w.at = f->bytes;
+    w.end = f->bytes + f->value;
+    return w;
 }
 
-/* The fields that this library knows, of one message. */
-typedef struct tfm__spm_known {
-    const char *name;
+/* ---- the model file ---- */
+
+enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENORMALIZER = 5 };
+static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
+                                             "normalizer_spec", NULL,      "denormalizer_spec"};
+
+/* "src_sentencepiece, piece 17: what more" */
+static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
+    if (r->part == TFM__SPM_PIECE)
+        return tfm__fail(r->err, TFM_E_TENSOR, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+    return tfm__fail(r->err, TFM_E_TENSOR, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what,
+                     more);
+}
+
+/* The fields that this library knows; denormalizer_spec has those of normalizer_spec. */
+enum {
+    TFM__SPM_TEXT,
+    TFM__SPM_SCORE,
+    TFM__SPM_TYPE,
+    TFM__SPM_MODEL_TYPE,
+    TFM__SPM_SUFFIX,
+    TFM__SPM_BYTES,
+    TFM__SPM_UNK_SURFACE,
+    TFM__SPM_CHARSMAP,
+    TFM__SPM_DUMMY_PREFIX,
+    TFM__SPM_TRIM,
+    TFM__SPM_ESCAPE,
+    TFM__SPM_FIELDS
+};
+static const struct {
+    int part, type;
     uint64_t number;
-    int type;
-} tfm__spm_known;
+    const char *name;
+} tfm__spm_fields[TFM__SPM_FIELDS] = {
+    {TFM__SPM_PIECE, TFM__WIRE_BYTES, 1, "piece"},
+    {TFM__SPM_PIECE, TFM__WIRE_4, 2, "score"},
+    {TFM__SPM_PIECE, TFM__WIRE_VARINT, 3, "type"},
+    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 3, "model_type"},
+    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 24, "treat_whitespace_as_suffix"},
+    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 35, "byte_fallback"},
+    {TFM__SPM_TRAINER, TFM__WIRE_BYTES, 44, "unk_surface"},
+    {TFM__SPM_NORMALIZER, TFM__WIRE_BYTES, 2, "precompiled_charsmap"},
+    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 3, "add_dummy_prefix"},
+    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 4, "remove_extra_whitespaces"},
+    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 5, "escape_whitespaces"}};
 
-enum { tfm__piece_text, tfm__piece_score, tfm__piece_type_field };
-static const tfm__spm_known tfm__piece_fields[] = {
-    {"piece", 1, TFM__WIRE_BYTES}, {"score", 2, TFM__WIRE_4}, {"type", 3, TFM__WIRE_VARINT}};
-
-enum { tfm__trainer_model_type, tfm__trainer_suffix, tfm__trainer_bytes, tfm__trainer_unk };
-static const tfm__spm_known tfm__trainer_fields[] = {
-    {"model_type", 3, TFM__WIRE_VARINT},
-    {"treat_whitespace_as_suffix", 24, TFM__WIRE_VARINT},
-    {"byte_fallback", 35, TFM__WIRE_VARINT},
-    {"unk_surface", 44, TFM__WIRE_BYTES}};
-
-enum { tfm__normal_map, tfm__normal_dummy, tfm__normal_trim, tfm__normal_escape };
-static const tfm__spm_known tfm__normal_fields[] = {
-    {"precompiled_charsmap", 2, TFM__WIRE_BYTES},
-    {"add_dummy_prefix", 3, TFM__WIRE_VARINT},
-    {"remove_extra_whitespaces", 4, TFM__WIRE_VARINT},
-    {"escape_whitespaces", 5, TFM__WIRE_VARINT}};
-
-enum { TFM__SPM_FIELDS = 4 }; /* at most, of those tables */
-
-/* Reads a message's known fields, each at most once; fields[i].number 0: absent. Others are stepped
-   over. */
-static tfm_status tfm__spm_message(const tfm__spm_reader *r, const char *part, tfm__wire w,
-                                   const tfm__spm_known *known, int n, tfm__wire_field *fields) {
+/* Reads the known fields of a part of the file, each at most once; fields[i].number 0: absent.
+   Others are stepped over. */
+static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
+                                   tfm__wire_field *fields) {
+    int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
     tfm__wire_field f;
-    int i, got;
-    memset(fields, 0, (size_t)n * sizeof *fields);
+    memset(fields, 0, TFM__SPM_FIELDS * sizeof *fields);
+    r->part = part;
     while ((got = tfm__wire_next(&w, &f)) != 0) {
         if (got < 0)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field of %s", r->name,
-                             (int64_t)(w.at - r->begin), part ? part : "a piece");
-        for (i = 0; i < n && known[i].number != f.number;) i++;
-        if (i == n) continue;
-        if (fields[i].number) return tfm__spm_fault(r, part, "duplicate ", known[i].name);
-        if (f.type != known[i].type)
-            return tfm__spm_fault(r, part, known[i].name, " has the wrong wire type");
+                             (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
+        for (i = 0; i < TFM__SPM_FIELDS; i++)
+            if (tfm__spm_fields[i].part == rows && tfm__spm_fields[i].number == f.number) break;
+        if (i == TFM__SPM_FIELDS) continue;
+        if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
+        if (f.type != tfm__spm_fields[i].type)
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
         fields[i] = f;
     }
     return TFM_OK;
@@ -8999,8 +10019,8 @@ static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((u
 
 /* 4 bytes size of the trie, the trie, the strings. Afterwards a walk needs no checks: every unit
    that can be a node has its block of 256 children, and its string, inside. */
-static tfm_status tfm__spm_charsmap(const tfm__spm_reader *r, const char *part,
-                                    const tfm__wire_field *f, tfm__charsmap *m) {
+static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
+                                    tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
     int64_t at, length;
     uint64_t bytes;
@@ -9008,29 +10028,29 @@ static tfm_status tfm__spm_charsmap(const tfm__spm_reader *r, const char *part,
     if (f->value == 0) return TFM_OK;
     bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
     if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
-        return tfm__spm_fault(r, part, name, "its size does not fit its trie");
+        return tfm__spm_fault(r, name, "its size does not fit its trie");
     m->units = f->bytes + 4;
     m->n_units = (int64_t)bytes / 4;
     m->strings = (const char *)f->bytes + 4 + bytes;
     m->n_strings = (int64_t)(f->value - 4 - bytes);
     if (m->strings[m->n_strings - 1] != 0)
-        return tfm__spm_fault(r, part, name, "its last string has no end");
+        return tfm__spm_fault(r, name, "its last string has no end");
     if (tfm__utf8_fault(m->strings, (size_t)m->n_strings) >= 0)
-        return tfm__spm_fault(r, part, name, "its strings are not UTF-8");
+        return tfm__spm_fault(r, name, "its strings are not UTF-8");
     for (at = 0; at < m->n_strings; at += length + 1) {
         length = (int64_t)strlen(m->strings + at);
         if (length > TFM__LONGEST_RULE)
-            return tfm__spm_fault(r, part, name, "a string has over 1024 bytes");
+            return tfm__spm_fault(r, name, "a string has over 1024 bytes");
     }
     for (i = 0; i < m->n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
         if (unit >> 31 && i) continue; /* a value, not a node */
         if (unit >> 31 || child >= m->n_units)
-            return tfm__spm_fault(r, part, name, "its trie points outside");
+            return tfm__spm_fault(r, name, "its trie points outside");
         if (!(unit >> 8 & 1)) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
         if (leaf >= m->n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
-            return tfm__spm_fault(r, part, name, "its trie points outside its strings");
+            return tfm__spm_fault(r, name, "its trie points outside its strings");
     }
     return TFM_OK;
 }
@@ -9050,7 +10070,13 @@ static uint64_t tfm__permute(uint64_t bits, unsigned by) {
     return bits;
 }
 
-/* Spellings first to last - 1 share depth bytes; their node is unit slot. */
+/* Pieces that text can become; unused ones by BPE, on the way to longer ones. */
+static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
+    return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
+           (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
+}
+
+/* Sorted spellings first to last - 1 share depth bytes; their node is unit slot. */
 typedef struct tfm__range {
     int32_t first, last, depth;
     uint32_t slot;
@@ -9100,11 +10126,13 @@ static uint32_t tfm__trie_base(tfm__trie_blocks *blocks, const unsigned char *la
     return base;
 }
 
-/* Places all nodes, depth first; with units NULL it only counts. Returns how many units there are,
-   or 0 where they are too many. keys [n]: spellings in their order, no two alike; stack [n]: each
-   range on it has a spelling of its own. */
-static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, int32_t n,
-                               tfm__range *stack) {
+/* Places all nodes, depth first; with units NULL it only counts them. Returns how many units there
+   are, or 0 where they are too many. Each range on the stack has a piece of its own. */
+static int64_t tfm__trie_place(tfm__sentencepiece *p) {
+    tfm__trie *t = &p->trie;
+    tfm__range *stack = t->ranges;
+    const tfm__vocabulary *v = &p->vocabulary;
+    const tfm__spelling *s;
     tfm__trie_blocks blocks;
     unsigned char labels[256];
     tfm__range r, child;
@@ -9113,15 +10141,17 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
     int n_labels, k;
     memset(&blocks, 0, sizeof blocks);
     blocks.n = 1; /* the one without units */
-    stack[0].first = 0, stack[0].last = n, stack[0].depth = 0, stack[0].slot = 0;
+    memset(stack, 0, sizeof *stack);
+    stack[0].last = v->n;
     while (top) {
         r = stack[--top];
-        if (keys[r.first]->size == r.depth) { /* the shortest comes first, and ends here */
-            if (t->units) t->units[r.slot].id = keys[r.first]->id;
+        s = tfm__sorted(v, r.first);
+        if (s->size == r.depth) { /* the shortest comes first, and ends here */
+            if (t->units && tfm__is_text_piece(p, s->id)) t->units[r.slot].id = s->id;
             if (++r.first == r.last) continue;
         }
         for (n_labels = 0, i = r.first; i < r.last; i++) {
-            unsigned char c = (unsigned char)keys[i]->text[r.depth];
+            unsigned char c = (unsigned char)tfm__sorted(v, i)->text[r.depth];
             if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
         }
         TFM_COUNT_TEXT(r.last - r.first);
@@ -9130,8 +10160,10 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
         if (r.depth == 0) t->root = base;
         else if (t->units) t->units[r.slot].link |= base << 9;
         for (i = r.first, k = 0; k < n_labels; k++) {
-            child.first = i, child.depth = r.depth + 1, child.slot = base ^ labels[k];
-            while (i < r.last && (unsigned char)keys[i]->text[r.depth] == labels[k]) i++;
+            child.first = i;
+            child.depth = r.depth + 1;
+            child.slot = base ^ labels[k];
+            while (i < r.last && (unsigned char)tfm__sorted(v, i)->text[r.depth] == labels[k]) i++;
             child.last = i;
             if (t->units) t->units[child.slot].link = labels[k];
             stack[top++] = child;
@@ -9140,32 +10172,71 @@ static int64_t tfm__trie_place(tfm__trie *t, const tfm__spelling *const *keys, i
     return (int64_t)blocks.n * 256;
 }
 
-/* What a trie of the pieces whose type is one of types (bits) takes. */
-static tfm_status tfm__trie_measure(const tfm__spm_reader *r, const tfm__sentencepiece *p,
-                                    unsigned types, tfm__trie_plan *plan) {
+/* The trie of a packed file, used where it lies if that is aligned. Unit 0, which no node is, has
+   the root's base. Walking all sorted pieces shows that it is the trie of these pieces and of
+   nothing else: each step comes to a unit of its own, none is left, and a base belongs to the one
+   node that has children. So a walk along a text needs no check, and ends at the longest piece. */
+static tfm_status tfm__use_trie(const tfm__text_reader *r, tfm__sentencepiece *p) {
+    enum { SEEN = 1, PARENT = 2, BASE = 4 };
     const tfm__vocabulary *v = &p->vocabulary;
-    tfm__trie none;
-    int64_t i;
-    memset(plan, 0, sizeof *plan);
-    memset(&none, 0, sizeof none);
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &plan->keys, r->err));
-    for (i = 0; i < v->n; i++) {
-        const tfm__spelling *s = (const tfm__spelling *)v->sorted[i];
-        if (types >> p->types[s->id] & 1) plan->keys[plan->n++] = s;
+    tfm__trie *t = &p->trie;
+    unsigned char *marks; /* of a unit: it was come to, and has children; its number is a base */
+    uint32_t *path, unit, base;
+    int64_t i, n = r->trie.dims[0];
+    int32_t depth, longest = 0;
+    if (n < 512 || n % 256 || n / 256 > TFM__TRIE_BLOCKS || r->trie.dims[1] != 2)
+        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie' is %t, expected blocks of 256 x 2",
+                         r->name, &r->trie);
+    t->n_units = n;
+    t->units = (tfm__unit *)r->trie.data;
+    if (!tfm__are_floats(r->trie.data, TFM_F32)) {
+        const unsigned char *from = (const unsigned char *)r->trie.data;
+        TFM__TRY(TFM__NEW(r->pool, n, &t->units, r->err));
+        for (i = 0; i < n; i++, from += 8) {
+            uint32_t id = (uint32_t)tfm__little_endian(from + 4, 4);
+            t->units[i].link = (uint32_t)tfm__little_endian(from, 4);
+            memcpy(&t->units[i].id, &id, sizeof id);
+        }
     }
-    if (!plan->n) return TFM_OK;
-    TFM__TRY(TFM__NEW(r->temporary, plan->n, &plan->stack, r->err));
-    plan->units = tfm__trie_place(&none, plan->keys, plan->n, plan->stack);
-    if (!plan->units) return tfm__spm_fault(r, "pieces", "more than 8388608 nodes", "");
-    return TFM_OK;
-}
-static tfm_status tfm__trie_build(const tfm__spm_reader *r, const tfm__trie_plan *plan,
-                                  tfm__trie *t) {
-    int64_t i;
-    if (!plan->n) return TFM_OK;
-    TFM__TRY(TFM__NEW(r->pool, plan->units, &t->units, r->err));
-    for (i = 0; i < plan->units; i++) t->units[i].link = 256, t->units[i].id = -1;
-    (void)tfm__trie_place(t, plan->keys, plan->n, plan->stack);
+    for (i = 0; i < v->n; i++) longest = (int32_t)tfm__max(longest, v->spellings[i].size);
+    TFM__TRY(TFM__NEW(r->temporary, n, &marks, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, longest + 1, &path, r->err));
+    memset(marks, 0, (size_t)n);
+    t->root = t->units[0].link >> 9;
+    path[0] = 0; /* the root is unit 0 here */
+    marks[0] = SEEN;
+    for (i = 0; i < v->n; i++) {
+        const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
+        for (depth = 0; i && depth < last->size && s->text[depth] == last->text[depth];) depth++;
+        for (; depth < s->size; depth++) { /* the rest are new nodes */
+            int32_t id = depth + 1 == s->size && tfm__is_text_piece(p, s->id) ? s->id : -1;
+            base = t->units[path[depth]].link >> 9;
+            unit = base ^ (unsigned char)s->text[depth];
+            if (base < 256 || base >= (uint64_t)n) break;
+            if (!(marks[path[depth]] & PARENT)) {
+                if (marks[base] & BASE) break;
+                marks[base] |= BASE;
+                marks[path[depth]] |= PARENT;
+            }
+            if (marks[unit] & SEEN || t->units[unit].id != id ||
+                (t->units[unit].link & 511) != (unsigned char)s->text[depth])
+                break;
+            marks[unit] |= SEEN;
+            path[depth + 1] = unit;
+        }
+        TFM_COUNT_TEXT(s->size);
+        if (depth < s->size)
+            return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie' is not that of piece %i",
+                             r->name, (int64_t)s->id);
+    }
+    for (i = 0; i < n; i++) { /* units that are free, and leaves */
+        uint32_t link = t->units[i].link;
+        if (marks[i] & SEEN ? !(marks[i] & PARENT) && link >> 9 : (link & 511) != 256)
+            return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie': unit %i is of no piece",
+                             r->name, i);
+    }
+    if ((t->units[0].link & 511) != 256)
+        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie': unit 0 is no root", r->name);
     return TFM_OK;
 }
 
@@ -9182,235 +10253,230 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
 }
 
 /* Piece i, after trainer_spec: whether bytes are allowed is said there. */
-static tfm_status tfm__spm_piece(const tfm__spm_reader *r, tfm__sentencepiece *p, tfm__wire w) {
+static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     tfm__spelling *s = &p->vocabulary.spellings[r->piece];
     int32_t id = (int32_t)r->piece;
     uint64_t type;
     int byte;
-    TFM__TRY(tfm__spm_message(r, NULL, w, tfm__piece_fields, 3, f));
-    s->text = (const char *)f[tfm__piece_text].bytes;
-    if (f[tfm__piece_text].value >= 8000)
-        return tfm__spm_fault(r, NULL, "it has over 7999 bytes", "");
-    s->size = (int32_t)f[tfm__piece_text].value;
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
+    s->text = (const char *)f[TFM__SPM_TEXT].bytes;
+    if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
+    s->size = (int32_t)f[TFM__SPM_TEXT].value;
     s->id = id;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
-    type = tfm__spm_value(&f[tfm__piece_type_field], TFM__PIECE_NORMAL);
+    type = tfm__spm_value(&f[TFM__SPM_TYPE], TFM__PIECE_NORMAL);
     if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
-        return tfm__spm_fault(r, NULL, "its type is unknown", "");
-    p->scores[id] = tfm__float_from_bits((uint32_t)tfm__spm_value(&f[tfm__piece_score], 0));
+        return tfm__spm_fault(r, "its type is unknown", "");
+    p->scores[id] = tfm__float_from_bits((uint32_t)tfm__spm_value(&f[TFM__SPM_SCORE], 0));
     if (!(p->scores[id] - p->scores[id] == 0))
-        return tfm__spm_fault(r, NULL, "its score is not finite", "");
-    if (s->size == 0) return tfm__spm_fault(r, NULL, "it is empty", "");
+        return tfm__spm_fault(r, "its score is not finite", "");
+    if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
     if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
         return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
     if (memchr(s->text, 0, (size_t)s->size)) {
-        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, NULL, "it has a NUL", "");
+        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, "it has a NUL", "");
         type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
     }
     if (type == TFM__PIECE_UNKNOWN) {
-        if (p->unk >= 0) return tfm__spm_fault(r, NULL, "a second one of type unknown", "");
+        if (p->unk >= 0) return tfm__spm_fault(r, "a second one of type unknown", "");
         p->unk = id;
     } else if (type == TFM__PIECE_BYTE) {
         byte = tfm__byte_of_piece(s->text, s->size);
-        if (byte < 0) return tfm__spm_fault(r, NULL, "a byte that is not <0x00> to <0xFF>", "");
-        if (!p->byte_fallback)
-            return tfm__spm_fault(r, NULL, "a byte, and byte_fallback is false", "");
+        if (byte < 0) return tfm__spm_fault(r, "a byte that is not <0x00> to <0xFF>", "");
+        if (!p->byte_fallback) return tfm__spm_fault(r, "a byte, and byte_fallback is false", "");
         p->bytes[byte] = id;
     } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
         p->unk_score = p->scores[id];
     }
     if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
+    if (type == TFM__PIECE_USER) p->has_users = 1;
     p->types[id] = (unsigned char)type;
     return TFM_OK;
 }
 
-static tfm_status tfm__spm_trainer(const tfm__spm_reader *r, tfm__sentencepiece *p, tfm__wire w) {
-    static const char part[] = "trainer_spec";
+/* What the file says of the whole. An absent part is an empty one: all its fields are defaults. */
+static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
+                                 const tfm__wire *parts) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     uint64_t type;
-    TFM__TRY(tfm__spm_message(r, part, w, tfm__trainer_fields, 4, f));
-    type = tfm__spm_value(&f[tfm__trainer_model_type], 1);
+    int i;
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
+    type = tfm__spm_value(&f[TFM__SPM_MODEL_TYPE], 1);
     if (type != 1 && type != 2)
-        return tfm__spm_fault(r, part, "model_type is ",
+        return tfm__spm_fault(r, "model_type is ",
                               type == 3   ? "word, expected unigram or bpe"
                               : type == 4 ? "char, expected unigram or bpe"
                                           : "unknown, expected unigram or bpe");
     p->bpe = type == 2;
-    p->suffix = tfm__spm_value(&f[tfm__trainer_suffix], 0) != 0;
-    p->byte_fallback = tfm__spm_value(&f[tfm__trainer_bytes], 0) != 0;
-    if (f[tfm__trainer_unk].number) {
-        p->unk_surface = (const char *)f[tfm__trainer_unk].bytes;
-        p->unk_surface_size = (int64_t)f[tfm__trainer_unk].value;
+    p->suffix = tfm__spm_value(&f[TFM__SPM_SUFFIX], 0) != 0;
+    p->byte_fallback = tfm__spm_value(&f[TFM__SPM_BYTES], 0) != 0;
+    p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
+    p->unk_surface_size = 5;
+    if (f[TFM__SPM_UNK_SURFACE].number) {
+        p->unk_surface = (const char *)f[TFM__SPM_UNK_SURFACE].bytes;
+        p->unk_surface_size = (int64_t)f[TFM__SPM_UNK_SURFACE].value;
         if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
-            return tfm__fail(r->err, TFM_E_UTF8, "%s, %s: unk_surface is not UTF-8", r->name, part);
+            return tfm__fail(r->err, TFM_E_UTF8, "%s, trainer_spec: unk_surface is not UTF-8",
+                             r->name);
     }
-    return TFM_OK;
-}
-
-static tfm_status tfm__spm_normalizer(const tfm__spm_reader *r, tfm__sentencepiece *p,
-                                      tfm__wire w) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    TFM__TRY(tfm__spm_message(r, "normalizer_spec", w, tfm__normal_fields, 4, f));
-    p->dummy_prefix = tfm__spm_value(&f[tfm__normal_dummy], 1) != 0;
-    p->trim = tfm__spm_value(&f[tfm__normal_trim], 1) != 0;
-    p->escape = tfm__spm_value(&f[tfm__normal_escape], 1) != 0;
-    return tfm__spm_charsmap(r, "normalizer_spec", &f[tfm__normal_map], &p->map);
-}
-
-/* The way back: rules alone. The package's trainer writes no other; without rules it is no way. */
-static tfm_status tfm__spm_denormalizer(const tfm__spm_reader *r, tfm__sentencepiece *p,
-                                        tfm__wire w) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    int i;
-    TFM__TRY(tfm__spm_message(r, "denormalizer_spec", w, tfm__normal_fields, 4, f));
-    if (f[tfm__normal_map].value == 0) return TFM_OK;
-    for (i = tfm__normal_dummy; i <= tfm__normal_escape; i++)
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
+    p->dummy_prefix = tfm__spm_value(&f[TFM__SPM_DUMMY_PREFIX], 1) != 0;
+    p->trim = tfm__spm_value(&f[TFM__SPM_TRIM], 1) != 0;
+    p->escape = tfm__spm_value(&f[TFM__SPM_ESCAPE], 1) != 0;
+    TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
+    /* denormalization has rules alone: the package's trainer writes nothing else */
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
+    for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
         if (tfm__spm_value(&f[i], 1))
-            return tfm__spm_fault(r, "denormalizer_spec", tfm__normal_fields[i].name,
-                                  " is true, which is not supported");
-    return tfm__spm_charsmap(r, "denormalizer_spec", &f[tfm__normal_map], &p->unmap);
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
+    return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
 
-/* The child of a charsmap's root by c, or 0. */
-static uint32_t tfm__charsmap_child(const tfm__charsmap *m, uint32_t children, unsigned char c) {
-    uint32_t at = children ^ c;
-    return (tfm__charsmap_unit(m, at) & 0x800000FF) == c ? at : 0;
+/* From a node of a charsmap to its child by c; 0: there is none. */
+static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
+    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
+    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
+    *node = child;
+    return 1;
 }
 
 /* ASCII that no rule and no user-defined piece begins with, or only with more than ASCII behind
    (a letter and its accent), needs no look-up. */
 static void tfm__spm_plain(tfm__sentencepiece *p) {
     const tfm__charsmap *m = &p->map;
-    uint32_t root = m->units ? tfm__charsmap_offset(tfm__charsmap_unit(m, 0)) : 0;
-    unsigned c, d;
+    int32_t i;
+    int c, d;
     for (c = 1; c < 128; c++) {
-        uint32_t at = m->units ? tfm__charsmap_child(m, root, (unsigned char)c) : 0, unit, next;
+        uint32_t node = 0, next;
         if (c == ' ') continue;
-        if (p->users.units && (p->users.units[p->users.root ^ c].link & 511) == c) continue;
         p->plain[c] = 1;
-        if (!at) continue;
-        unit = tfm__charsmap_unit(m, at);
-        next = at ^ tfm__charsmap_offset(unit);
-        p->plain[c] = unit >> 8 & 1 ? 0 : 2;
-        for (d = 0; d < 128; d++)
-            if (tfm__charsmap_child(m, next, (unsigned char)d)) p->plain[c] = 0;
+        if (!m->units || !tfm__charsmap_step(m, &node, (char)c)) continue;
+        p->plain[c] = tfm__charsmap_unit(m, node) >> 8 & 1 ? 0 : 2;
+        for (d = 0; d < 128; d++) {
+            next = node;
+            if (tfm__charsmap_step(m, &next, (char)d)) p->plain[c] = 0;
+        }
     }
+    for (i = 0; i < p->vocabulary.n; i++)
+        if (p->types[i] == TFM__PIECE_USER)
+            p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Whether pieces have a space mark behind other text, or other text behind a space mark: where
-   they have not, BPE may cut the text. */
-static void tfm__spm_joins(tfm__sentencepiece *p) {
+/* Where BPE may cut the text: no piece has other text behind a space mark, or before one. */
+static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
+    p->cuts[0] = p->cuts[1] = !p->has_unused;
     for (i = 0; i < p->vocabulary.n; i++) {
         const tfm__spelling *s = &p->vocabulary.spellings[i];
         int64_t at;
-        int before = -1, here; /* was the last character a space mark */
+        int before = -1, here; /* whether the last character is a space mark */
         if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
-        for (at = 0; at < s->size; before = here) {
-            here = s->size - at >= TFM__SPACE_PIECE &&
-                   memcmp(s->text + at, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-            if (before == 0 && here) p->joins_before = 1;
-            if (before == 1 && !here) p->joins_after = 1;
-            at += here ? TFM__SPACE_PIECE : 1;
+        for (at = 0; at < s->size; at += here ? TFM__SPACE_PIECE : 1) {
+            here = tfm__begins_with_mark(s->text + at, s->size - at);
+            if (before >= 0 && here != before) p->cuts[here] = 0;
+            before = here;
         }
     }
 }
 
 /* What the parts must be together, once all are read. */
-static tfm_status tfm__spm_finish(tfm__spm_reader *r, tfm__sentencepiece *p) {
-    static const unsigned users = 1u << TFM__PIECE_USER;
-    unsigned types = users | 1u << TFM__PIECE_NORMAL;
+static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     tfm__vocabulary *v = &p->vocabulary;
     int64_t i;
-    if (p->unk < 0) return tfm__spm_fault(r, "pieces", "the unknown piece is missing", "");
+    int32_t first = 0;
+    if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, pieces: the piece of byte %i is missing",
                              r->name, i);
-    tfm__sort(v->sorted, v->n, tfm__compare_spellings);
-    for (i = 1; i < v->n; i++)
-        if (tfm__compare_spellings(v->sorted[i - 1], v->sorted[i]) == 0)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s: pieces %i and %i are the same", r->name,
-                             (int64_t)((const tfm__spelling *)v->sorted[i - 1])->id,
-                             (int64_t)((const tfm__spelling *)v->sorted[i])->id);
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, &i));
+    if (i)
+        return tfm__fail(r->err, TFM_E_TENSOR, "%s: pieces %i and %i are the same", r->name,
+                         (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
     p->unk_score -= 10.0f;
     for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
         if (!p->bpe && p->types[i] == TFM__PIECE_USER)
             p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
-    if (p->bpe) types |= 1u << TFM__PIECE_UNUSED; /* on the way to longer ones */
-    TFM__TRY(tfm__trie_measure(r, p, types, &r->pieces));
-    TFM__TRY(tfm__trie_measure(r, p, users, &r->users));
-    if (!r->pieces.n) return tfm__spm_fault(r, "pieces", "normal pieces are missing", "");
+    while (first < v->n && !tfm__is_text_piece(p, first)) first++;
+    if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
+    if (r->trie.data) return tfm__use_trie(r, p);
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.ranges, r->err));
+    p->trie.n_units = tfm__trie_place(p);
+    if (!p->trie.n_units) return tfm__spm_fault(r, "more than 8388608 nodes", "");
     return TFM_OK;
 }
 
 /* The tables of a file that is checked: a trie takes eight bytes for one of a piece. */
-static tfm_status tfm__spm_build(const tfm__spm_reader *r, tfm__sentencepiece *p) {
-    TFM__TRY(tfm__trie_build(r, &r->pieces, &p->trie));
-    TFM__TRY(tfm__trie_build(r, &r->users, &p->users));
+static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
+    int64_t i;
+    if (!p->trie.units) {
+        TFM__TRY(TFM__NEW(pool, p->trie.n_units, &p->trie.units, err));
+        for (i = 0; i < p->trie.n_units; i++) {
+            p->trie.units[i].link = 256;
+            p->trie.units[i].id = -1;
+        }
+        (void)tfm__trie_place(p);
+    }
     tfm__spm_plain(p);
-    tfm__spm_joins(p);
+    tfm__spm_cuts(p);
     return TFM_OK;
 }
 
 /* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
    The file stays where it is: spellings and rules are used there. */
-static tfm_status tfm__spm_read(tfm__spm_reader *r, tfm__sentencepiece *p,
+static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
                                 const unsigned char *bytes, int64_t size) {
-    static const char *const names[] = {
-        "", "", "trainer_spec", "normalizer_spec", "", "denormalizer_spec"};
     tfm__vocabulary *v = &p->vocabulary;
     tfm__wire file, parts[6], w;
     tfm__wire_field f;
     int64_t n = 0;
-    int got, i;
+    int got;
     if (size > INT32_MAX)
         return tfm__fail(r->err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", r->name,
                          size);
-    file.at = bytes, file.end = bytes + size;
+    file.at = bytes;
+    file.end = bytes + size;
     memset(parts, 0, sizeof parts);
-    r->begin = bytes, r->piece = -1;
+    r->begin = bytes;
     for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
         if (got < 0)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field", r->name,
                              (int64_t)(w.at - bytes));
-        if (f.number != 1 && f.number != 2 && f.number != 3 && f.number != 5) continue;
+        if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
+        r->part = (int)f.number;
+        r->piece = n;
         if (f.type != TFM__WIRE_BYTES)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
                              (int64_t)f.number);
-        if (f.number == 1) { /* tag, length and a byte: 5 in the file, where 16 are taken */
-            r->piece = n++;
-            if (f.value < 3) return tfm__spm_fault(r, NULL, "it is empty", "");
-            continue;
-        }
-        if (parts[f.number].at) return tfm__spm_fault(r, names[f.number], "duplicate field", "");
-        parts[f.number].at = f.bytes, parts[f.number].end = f.bytes + f.value;
+        n += r->part == TFM__SPM_PIECE;
+        /* tag, length and a byte: 5 in the file, where 16 are taken */
+        if (r->part == TFM__SPM_PIECE && f.value < 3) return tfm__spm_fault(r, "it is empty", "");
+        if (r->part == TFM__SPM_PIECE) continue;
+        if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
+        parts[r->part] = tfm__wire_inside(&f);
     }
-    if (n == 0) return tfm__spm_fault(r, "pieces", "missing", "");
-    r->piece = -1;
-    for (i = 0; i < 6; i++) /* an absent message is an empty one: all its fields are defaults */
-        if (!parts[i].at) parts[i].at = parts[i].end = bytes;
-    p->unk_surface = " \xE2\x81\x87 ", p->unk_surface_size = 5; /* U+2047 */
-    p->unk = -1, p->unk_score = 3.402823466e+38f;
-    for (i = 0; i < 256; i++) p->bytes[i] = -1;
-    TFM__TRY(tfm__spm_trainer(r, p, parts[2]));
-    TFM__TRY(tfm__spm_normalizer(r, p, parts[3]));
-    TFM__TRY(tfm__spm_denormalizer(r, p, parts[5]));
+    r->part = 0;
+    if (n == 0) return tfm__spm_fault(r, "missing", "");
+    TFM__TRY(tfm__spm_specs(r, p, parts));
     TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
     TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
     TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
     TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
     TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
+    p->unk = -1;
+    p->unk_score = 3.402823466e+38f;
+    memset(p->bytes, -1, sizeof p->bytes);
+    r->piece = 0;
     for (w = file; tfm__wire_next(&w, &f) > 0;) {
-        tfm__wire piece;
-        if (f.number != 1) continue;
-        piece.at = f.bytes, piece.end = f.bytes + f.value;
+        if (f.number != TFM__SPM_PIECE) continue;
+        TFM__TRY(tfm__spm_piece(r, p, tfm__wire_inside(&f)));
         r->piece++;
-        TFM__TRY(tfm__spm_piece(r, p, piece));
     }
-    v->n = (int32_t)n, v->n_spellings = n;
+    v->n = (int32_t)n;
+    v->n_spellings = n;
+    r->part = 0;
     return tfm__spm_finish(r, p);
 }
 
@@ -9422,57 +10488,81 @@ enum { TFM__MOST_RULES = 32, TFM__MOST_USERS = 64 }; /* matches of one place tha
    become. */
 static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
                                    const char **becomes) {
-    uint32_t unit, children, at;
+    uint32_t node = 0, unit, leaf;
     int64_t i, length = 0;
     int found = 0;
     if (!m->units) return 0;
-    children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0));
     for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
-        at = children ^ (unsigned char)text[i];
-        unit = tfm__charsmap_unit(m, at);
-        if ((unit & 0x800000FF) != (unsigned char)text[i]) break;
-        children = at ^ tfm__charsmap_offset(unit);
-        if (unit >> 8 & 1) {
-            length = i + 1, found++;
-            *becomes = m->strings + (tfm__charsmap_unit(m, children) & 0x7FFFFFFF);
-        }
+        if (!tfm__charsmap_step(m, &node, text[i])) break;
+        unit = tfm__charsmap_unit(m, node);
+        if (!(unit >> 8 & 1)) continue;
+        leaf = tfm__charsmap_unit(m, node ^ tfm__charsmap_offset(unit));
+        *becomes = m->strings + (leaf & 0x7FFFFFFF);
+        length = i + 1;
+        found++;
     }
     TFM_COUNT_TEXT(i + 1);
     return length;
+}
+
+/* From the node with that base to its child by c, whose base it sets; NULL: there is none. */
+static const tfm__unit *tfm__trie_step(const tfm__trie *t, uint32_t *base, char c) {
+    const tfm__unit *u = &t->units[*base ^ (unsigned char)c];
+    *base = u->link >> 9;
+    return (u->link & 511) == (unsigned char)c ? u : NULL;
+}
+/* The node that size bytes of text, at least one, lead to; NULL: there is none. */
+static const tfm__unit *tfm__trie_walk(const tfm__trie *t, uint32_t base, const char *text,
+                                       int32_t size) {
+    const tfm__unit *u = t->units;
+    int32_t i;
+    for (i = 0; i < size && u; i++) u = tfm__trie_step(t, &base, text[i]);
+    TFM_COUNT_TEXT(i);
+    return u;
 }
 
 /* The longest user-defined piece that text begins with, 0 for none. */
-static int64_t tfm__user_match(const tfm__trie *t, const char *text, int64_t size, int32_t *id) {
-    uint32_t base = t->root;
+static int64_t tfm__user_match(const tfm__sentencepiece *p, const char *text, int64_t size,
+                               int32_t *id) {
+    uint32_t base = p->trie.root;
     int64_t i, length = 0;
     int found = 0;
-    for (i = 0; t->units && i < size && found < TFM__MOST_USERS; i++) {
-        const tfm__unit *u = &t->units[base ^ (unsigned char)text[i]];
-        if ((u->link & 511) != (unsigned char)text[i]) break;
-        if (u->id >= 0) *id = u->id, length = i + 1, found++;
-        base = u->link >> 9;
+    if (!p->has_users) return 0;
+    for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
+        const tfm__unit *u = tfm__trie_step(&p->trie, &base, text[i]);
+        if (!u) break;
+        if (u->id < 0 || p->types[u->id] != TFM__PIECE_USER) continue;
+        *id = u->id;
+        length = i + 1;
+        found++;
     }
     TFM_COUNT_TEXT(i + 1);
     return length;
 }
 
-/* What text begins with, after normalization: sets [*out, *out + *n), returns the bytes taken. */
-static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+/* What text begins with, after rules: sets [*out, *out + *n), returns the bytes taken. */
+static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n) {
     uint32_t character;
-    int32_t id;
-    int64_t taken = tfm__user_match(&p->users, text, size, &id);
-    *out = text, *n = taken;
-    if (taken) return taken;
-    taken = tfm__charsmap_match(&p->map, text, size, out);
+    int64_t taken = tfm__charsmap_match(m, text, size, out);
     if (taken) {
         *n = (int64_t)strlen(*out);
         return taken;
     }
+    *out = text;
     *n = taken = tfm__utf8_next(text, (size_t)size, &character);
     if (taken) return taken;
-    *out = "\xEF\xBF\xBD", *n = 3; /* only after a rule that takes half a character */
+    *out = tfm__replacement; /* only after a rule that takes half a character */
+    *n = TFM__REPLACEMENT;
     return 1;
+}
+/* And after user-defined pieces. */
+static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+                                  const char **out, int64_t *n) {
+    int32_t id;
+    *out = text;
+    *n = tfm__user_match(p, text, size, &id);
+    return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
 /* Bytes of the character that begins with c, in valid UTF-8. */
@@ -9531,25 +10621,25 @@ static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text,
             if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
             else tfm__normal_put(o, text + i, 1, at);
             TFM_COUNT_TEXT(1);
-            i++, after_space = 0;
+            i++;
+            after_space = 0;
             continue;
         }
-        if (c >= 0xC2 && !p->users.units &&
+        if (c >= 0xC2 && !p->has_users &&
             !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
             n = tfm__utf8_size(c); /* a whole character, and most of them */
             tfm__normal_put(o, text + i, n, at);
-            i += n, after_space = 0;
+            i += n;
+            after_space = 0;
             continue;
         }
         i += tfm__normal_prefix(p, text + i, size - i, &part, &n);
-        while (after_space && n && *part == ' ') part++, n--;
+        for (; after_space && n && *part == ' '; n--) part++;
         if (n == 0) continue;
         after_space = p->trim && part[n - 1] == ' ';
-        while (n) { /* up to a space, and the space as its mark */
-            for (k = 0; k < n && part[k] != ' ';) k++;
-            if (k) tfm__normal_put(o, part, k, at);
-            if (k < n) tfm__normal_put(o, space, space_size, at), k++;
-            part += k, n -= k;
+        for (k = 0; k < n; k++) {
+            if (part[k] == ' ') tfm__normal_put(o, space, space_size, at);
+            else tfm__normal_put(o, part + k, 1, at);
         }
     }
     if (p->trim && o->n <= capacity)
@@ -9567,7 +10657,8 @@ static void tfm__spm_origins(const tfm__sentencepiece *p, const char *text, int6
     int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, body = n, i;
     tfm__normal o;
     memset(&o, 0, sizeof o);
-    o.cells = cells, o.n_cells = n + 1;
+    o.cells = cells;
+    o.n_cells = n + 1;
     if (p->dummy_prefix && p->suffix) body -= space_size;
     cells[body].prev = -1;
     if (tfm__spm_normalize(p, text, size, &o) == n) cells[body].prev = (int32_t)size;
@@ -9577,53 +10668,55 @@ static void tfm__spm_origins(const tfm__sentencepiece *p, const char *text, int6
 
 /* ---- normalized text to pieces ---- */
 
+/* A way to end whose last piece begins at start. Cells up to the frontier have been reached or
+   passed; prev is -1 where no way leads to. */
+static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
+                             int32_t id, float score) {
+    while (*frontier < end) cells[++*frontier].prev = -1;
+    if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
+    cells[end].score = score;
+    cells[end].prev = start;
+    cells[end].id = id;
+}
+
 /* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
    rounded to float after every addition, and taken down when they grow large, exactly as the
    package does it, or ties would fall otherwise. */
 static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t n,
                          tfm__cell *cells) {
-    const tfm__unit *units = p->trie.units;
     const float limit = 100000.0f;
-    int32_t start, size, frontier = 0, end, before, id, id_before;
-    cells[0].score = 0, cells[0].prev = -1, cells[0].id = -1;
+    int32_t start, size, end, id, frontier = 0;
+    memset(cells, 0, sizeof *cells);
     for (start = 0; start < n; start += size) {
-        float here = cells[start].score, candidate;
+        float here = cells[start].score;
         uint32_t base = p->trie.root;
-        int32_t i;
         int single = 0;
         if (here < -limit || here > limit) {
-            for (i = start; i <= frontier; i++)
-                if (i == start || cells[i].prev >= 0) cells[i].score -= here;
+            for (end = start; end <= frontier; end++)
+                if (end == start || cells[end].prev >= 0) cells[end].score -= here;
             here = 0;
             TFM_COUNT_TEXT(frontier - start);
         }
         size = tfm__utf8_size((unsigned char)text[start]);
-        for (i = start; i < n;) {
-            unsigned char c = (unsigned char)text[i];
-            const tfm__unit *u = &units[base ^ c];
-            if ((u->link & 511) != c) break;
-            base = u->link >> 9;
-            i++;
+        for (end = start; end < n;) {
+            const tfm__unit *u = tfm__trie_step(&p->trie, &base, text[end]);
+            if (!u) break;
+            end++;
             if (u->id < 0) continue;
-            while (frontier < i) cells[++frontier].prev = -1;
-            candidate = p->scores[u->id] + here;
-            if (cells[i].prev < 0 || candidate > cells[i].score)
-                cells[i].score = candidate, cells[i].prev = start, cells[i].id = u->id;
-            if (i - start == size) single = 1;
+            tfm__unigram_way(cells, &frontier, start, end, u->id, p->scores[u->id] + here);
+            if (end - start == size) single = 1;
         }
-        TFM_COUNT_TEXT(i - start + 1);
-        if (single) continue;
-        i = start + size;
-        while (frontier < i) cells[++frontier].prev = -1;
-        candidate = p->unk_score + here;
-        if (cells[i].prev < 0 || candidate > cells[i].score)
-            cells[i].score = candidate, cells[i].prev = start, cells[i].id = p->unk;
+        TFM_COUNT_TEXT(end - start + 1);
+        if (!single)
+            tfm__unigram_way(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
     }
-    /* from the end back to the front, turning the links round */
-    for (end = n, start = cells[n].prev, id = cells[n].id; start >= 0;
-         end = start, start = before) {
-        before = cells[start].prev, id_before = cells[start].id;
-        cells[start].next = end, cells[start].id = id;
+    id = cells[n].id;
+    for (end = n; end > 0; end = start) { /* back to the front, turning the links round */
+        int32_t id_before;
+        start = cells[end].prev;
+        id_before = cells[start].id;
+        cells[start].next = end;
+        cells[start].id = id;
         id = id_before;
     }
 }
@@ -9634,15 +10727,16 @@ typedef struct tfm__pair {
     int32_t left, size, unit;
 } tfm__pair;
 
-typedef struct tfm__bpe {
+/* Scratch for n bytes of normalized text. */
+typedef struct tfm__spm_work {
     const tfm__sentencepiece *p;
-    const char *text;
-    int32_t n;
-    tfm__cell *cells;
-    tfm__pair *heap; /* [2 n]: a merge takes one pair and makes two at most */
-    int32_t n_heap;
-    int32_t *splits; /* [pieces]: bytes of the left half of an unused piece when last met */
-} tfm__bpe;
+    char *text;
+    tfm__cell *cells; /* [n + 1] */
+    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
+    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
+    int32_t n, n_heap;
+    int32_t end; /* BPE: of the symbols that there are so far */
+} tfm__spm_work;
 
 static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
     return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
@@ -9656,30 +10750,29 @@ static int32_t tfm__float_rank(float score) {
 }
 
 /* Puts the symbol at left and its right neighbour into the heap if they make a piece. */
-static void tfm__bpe_pair(tfm__bpe *b, int32_t left) {
-    const tfm__unit *units = b->p->trie.units, *u;
+static void tfm__bpe_pair(tfm__spm_work *b, int32_t left) {
+    const tfm__trie *t = &b->p->trie;
+    const tfm__unit *u;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     int32_t right = left + l->next, i;
     tfm__pair pair;
-    if (right == b->n || l->id < 0 || r->id < -1) return;
-    u = &units[l->id];
-    for (i = right; i < right + r->next; i++) {
-        unsigned char c = (unsigned char)b->text[i];
-        u = &units[(u->link >> 9) ^ c];
-        TFM_COUNT_TEXT(1);
-        if ((u->link & 511) != c) return;
-    }
-    if (u->id < 0) return;
+    if (right == b->end || l->id < 0 || r->id < -1) return;
+    u = tfm__trie_walk(t, t->units[l->id].link >> 9, b->text + right, r->next);
+    if (!u || u->id < 0) return;
     if (b->p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
     pair.rank = tfm__float_rank(b->p->scores[u->id]);
-    pair.left = left, pair.size = l->next + r->next, pair.unit = (int32_t)(u - units);
-    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        b->heap[i] = b->heap[(i - 1) / 2], TFM_COUNT_TEXT(1);
+    pair.left = left;
+    pair.size = l->next + r->next;
+    pair.unit = (int32_t)(u - t->units);
+    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        b->heap[i] = b->heap[(i - 1) / 2];
+        TFM_COUNT_TEXT(1);
+    }
     b->heap[i] = pair;
 }
 
 /* Takes the first pair from the heap. */
-static tfm__pair tfm__bpe_pop(tfm__bpe *b) {
+static tfm__pair tfm__bpe_pop(tfm__spm_work *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
     for (; (child = 2 * i + 1) < b->n_heap; i = child) {
@@ -9693,126 +10786,83 @@ static tfm__pair tfm__bpe_pop(tfm__bpe *b) {
 }
 
 /* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__bpe *b) {
+static void tfm__bpe_merge(tfm__spm_work *b) {
     while (b->n_heap) {
         tfm__pair top = tfm__bpe_pop(b);
         tfm__cell *l = &b->cells[top.left], *r;
         int32_t right = top.left + l->next;
         /* one of them was merged with another since */
-        if (l->next == 0 || right >= b->n) continue;
+        if (l->next == 0 || right >= b->end) continue;
         r = &b->cells[right];
         if (l->next + r->next != top.size) continue;
-        l->next = top.size, l->id = top.unit;
+        l->next = top.size;
+        l->id = top.unit;
         r->next = 0;
-        if (top.left + top.size < b->n) b->cells[top.left + top.size].prev = top.left;
+        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
         if (l->prev >= 0) tfm__bpe_pair(b, l->prev);
         tfm__bpe_pair(b, top.left);
     }
 }
 
-/* The piece that is spelt so, or -1. */
-static int32_t tfm__trie_find(const tfm__trie *t, const char *text, int32_t size) {
-    uint32_t base = t->root;
-    int32_t id = -1, i;
-    for (i = 0; i < size; i++) {
-        const tfm__unit *u = &t->units[base ^ (unsigned char)text[i]];
-        TFM_COUNT_TEXT(1);
-        if ((u->link & 511) != (unsigned char)text[i]) return -1;
-        base = u->link >> 9, id = u->id;
-    }
-    return id;
-}
-
 enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apart */
 
 /* An unused piece is what it was merged of, halves first to last, deeper ones likewise. */
-static void tfm__bpe_split(tfm__bpe *b, int32_t at, int32_t size) {
-    struct {
-        int32_t at, size, depth;
-    } stack[TFM__BPE_DEPTH + 3], half; /* one right half waits at each depth */
-    int n = 1;
-    stack[0].at = at, stack[0].size = size, stack[0].depth = 0;
-    while (n) {
-        int32_t id, left;
-        TFM_COUNT_TEXT(1);
-        half = stack[--n];
-        id = tfm__trie_find(&b->p->trie, b->text + half.at, half.size);
-        left = half.depth <= TFM__BPE_DEPTH && id >= 0 && b->p->types[id] == TFM__PIECE_UNUSED
-                   ? b->splits[id]
-                   : -1;
-        if (left > 0) {
-            stack[n].at = half.at + left, stack[n].size = half.size - left;
-            stack[n].depth = half.depth + 1, n++;
-            stack[n].at = half.at, stack[n].size = left, stack[n].depth = half.depth + 1, n++;
-        } else {
-            b->cells[half.at].next = half.at + half.size;
-            /* one that nothing was merged to is not text; one too deep stays */
-            b->cells[half.at].id =
-                id < 0 || (half.depth <= TFM__BPE_DEPTH && b->p->types[id] == TFM__PIECE_UNUSED)
-                    ? b->p->unk
-                    : id;
-        }
+static void tfm__bpe_split(tfm__spm_work *b, int32_t at, int32_t size, int depth) {
+    const tfm__unit *u = tfm__trie_walk(&b->p->trie, b->p->trie.root, b->text + at, size);
+    int32_t id = u ? u->id : -1, left = -1;
+    if (id >= 0 && b->p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
+        left = b->splits[id];
+        if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
+    }
+    if (left > 0) {
+        tfm__bpe_split(b, at, left, depth + 1);
+        tfm__bpe_split(b, at + left, size - left, depth + 1);
+    } else {
+        b->cells[at].next = at + size;
+        b->cells[at].id = id < 0 ? b->p->unk : id;
     }
 }
 
 /* Byte-pair encoding: characters, then always the pair of the best score, leftmost first, becomes
    one symbol. Symbols are linked by their sizes and by prev. */
-static void tfm__bpe_encode(tfm__bpe *b) {
+static void tfm__bpe_encode(tfm__spm_work *b) {
     const tfm__sentencepiece *p = b->p;
     int32_t at, last = -1, size, id = 0;
-    int space, was_space = -1;
+    int space, was_space = 0;
+    for (at = 0; b->splits && at < p->vocabulary.n; at++) b->splits[at] = -1;
     for (at = 0; at < b->n; at += size) {
         tfm__cell *cell = &b->cells[at];
-        size = (int32_t)tfm__user_match(&p->users, b->text + at, b->n - at, &id);
+        size = (int32_t)tfm__user_match(p, b->text + at, b->n - at, &id);
         cell->id = -2 - id;
         if (!size) {
-            uint32_t base = p->trie.root;
-            int32_t i;
+            const tfm__unit *u;
             size = tfm__utf8_size((unsigned char)b->text[at]);
-            for (i = at, cell->id = 0; i < at + size && cell->id >= 0; i++) {
-                unsigned char c = (unsigned char)b->text[i];
-                uint32_t unit = base ^ c;
-                cell->id = (p->trie.units[unit].link & 511) == c ? (int32_t)unit : -1;
-                base = p->trie.units[unit].link >> 9;
-            }
+            u = tfm__trie_walk(&p->trie, p->trie.root, b->text + at, size);
+            cell->id = u ? (int32_t)(u - p->trie.units) : -1;
         }
-        cell->next = size, cell->prev = last;
         /* where no piece can lie across, all before is merged first: small heaps are fast */
-        space = size == TFM__SPACE_PIECE &&
-                memcmp(b->text + at, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-        if (last >= 0) {
-            int cut = !p->has_unused && ((was_space == 0 && space && !p->joins_before) ||
-                                         (was_space == 1 && !space && !p->joins_after));
-            if (cut) {
-                int32_t n = b->n;
-                b->n = at; /* the text ends here, for now */
-                tfm__bpe_merge(b);
-                b->n = n;
-                cell->prev = -1;
-            } else {
-                tfm__bpe_pair(b, last);
-            }
+        space = tfm__begins_with_mark(b->text + at, size);
+        if (space != was_space && p->cuts[space]) {
+            tfm__bpe_merge(b);
+            last = -1;
         }
-        last = at, was_space = space;
+        cell->next = size;
+        cell->prev = last;
+        b->end = at + size;
+        if (last >= 0) tfm__bpe_pair(b, last);
+        last = at;
+        was_space = space;
     }
     tfm__bpe_merge(b);
     for (at = 0; at < b->n; at += size) {
         tfm__cell *cell = &b->cells[at];
         size = cell->next;
         id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.units[cell->id].id;
-        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__bpe_split(b, at, size);
-        else cell->next = at + size, cell->id = id < 0 ? p->unk : id;
+        cell->next = at + size;
+        cell->id = id < 0 ? p->unk : id;
+        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__bpe_split(b, at, size, 0);
     }
 }
-
-/* Scratch for n bytes of normalized text. */
-typedef struct tfm__spm_work {
-    char *text;
-    tfm__cell *cells;
-    tfm__pair *heap;
-    int32_t *splits;
-    int32_t n;
-} tfm__spm_work;
 
 static tfm_status tfm__spm_take(const tfm__sentencepiece *p, int64_t n, tfm_arena *scratch,
                                 tfm__spm_work *work, tfm_error *err) {
@@ -9820,6 +10870,7 @@ static tfm_status tfm__spm_take(const tfm__sentencepiece *p, int64_t n, tfm_aren
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
     memset(work, 0, sizeof *work);
+    work->p = p;
     work->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &work->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &work->cells, err));
@@ -9839,199 +10890,22 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     char *out = NULL;
     tfm_arena all;
     tfm__normal o;
-    tfm__bpe b;
-    int32_t i;
     memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: what fits is in its place at once */
         out = (char *)scratch->data + scratch->used;
         room = (int64_t)((scratch->size - scratch->used) / each);
     }
-    o.text = out, o.capacity = room;
+    o.text = out;
+    o.capacity = room;
     n = tfm__spm_normalize(p, text, size, &o);
     all = tfm__scratch_begin(scratch);
     TFM__TRY(tfm__spm_take(p, n, &all, work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the scratch did not do */
-    if (!p->bpe) {
-        tfm__unigram(p, work->text, work->n, work->cells);
-        return TFM_OK;
-    }
-    b.p = p, b.text = work->text, b.n = work->n, b.n_heap = 0;
-    b.cells = work->cells, b.heap = work->heap, b.splits = work->splits;
-    for (i = 0; work->splits && i < p->vocabulary.n; i++) b.splits[i] = -1;
-    tfm__bpe_encode(&b);
+    if (p->bpe) tfm__bpe_encode(work);
+    else tfm__unigram(p, work->text, work->n, work->cells);
     return TFM_OK;
-}
-
-/* ---- ids to text ---- */
-
-enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
-
-/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
-   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
-static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
-
-/* Text as it comes out, a byte at a time, so that rules can look ahead on a copy. */
-typedef struct tfm__spm_decoder {
-    const tfm__sentencepiece *p;
-    const tfm__vocabulary *v; /* the spelling of an id that is no piece */
-    const int32_t *pieces;    /* [ids of the vocabulary]: piece, or TFM__ID_ */
-    const int32_t *ids;
-    int64_t n, i;         /* ids, and the next of them */
-    const char *at, *end; /* what is left of the token before it */
-    char bytes[4];        /* a character made of byte pieces */
-    int n_bytes, byte;
-    int spaces;  /* in at, a mark becomes a space */
-    int started; /* something was written, or the first mark dropped */
-    /* what is written for id i in place of itself, normalized; NULL, or 0 from it: nothing */
-    int (*replace)(const void *context, int64_t i, tfm_text *token);
-    const void *context;
-} tfm__spm_decoder;
-
-/* What is written of a token: all, but no mark before the first text. */
-static void tfm__spm_begin_token(tfm__spm_decoder *d, const char *text, int64_t size) {
-    const tfm__sentencepiece *p = d->p;
-    d->at = text, d->end = text + size;
-    d->spaces = 1;
-    if (!d->started && (p->dummy_prefix || p->trim) && size >= TFM__SPACE_PIECE &&
-        memcmp(d->at, tfm__space_piece, TFM__SPACE_PIECE) == 0) {
-        d->at += TFM__SPACE_PIECE;
-        d->started = !p->trim; /* one mark, or all that come before text */
-    }
-}
-
-/* Turns to the next id that gives text; 0 at the end. */
-static int tfm__spm_next_token(tfm__spm_decoder *d) {
-    const tfm__sentencepiece *p = d->p;
-    const tfm__spelling *s;
-    tfm_text replacement;
-    int32_t piece, k;
-    uint32_t character;
-    while (d->i < d->n) {
-        piece = d->pieces[d->ids[d->i++]];
-        TFM_COUNT_TEXT(1);
-        if (piece == TFM__ID_DROPPED || (piece >= 0 && p->types[piece] == TFM__PIECE_CONTROL))
-            continue;
-        if (piece >= 0 && p->types[piece] == TFM__PIECE_BYTE) {
-            /* as many as make a character; one that makes none is U+FFFD */
-            d->i--, d->byte = 0;
-            for (k = 0; k < 4 && d->i + k < d->n; k++) {
-                piece = d->pieces[d->ids[d->i + k]];
-                if (piece < 0 || p->types[piece] != TFM__PIECE_BYTE) break;
-                s = &p->vocabulary.spellings[piece];
-                d->bytes[k] = (char)tfm__byte_of_piece(s->text, s->size);
-            }
-            d->n_bytes = tfm__utf8_next(d->bytes, (size_t)k, &character);
-            d->i += d->n_bytes ? d->n_bytes : 1;
-            if (!d->n_bytes) d->n_bytes = (int)(tfm__utf8_put(d->bytes, 0xFFFD) - d->bytes);
-            return 1;
-        }
-        if (d->replace && d->replace(d->context, d->i - 1, &replacement)) {
-            tfm__spm_begin_token(d, replacement.data, (int64_t)replacement.size);
-        } else if (piece == p->unk) {
-            d->at = p->unk_surface, d->end = d->at + p->unk_surface_size;
-            d->spaces = 0;
-        } else {
-            s = piece >= 0 ? &p->vocabulary.spellings[piece]
-                           : &d->v->spellings[d->v->tokens[d->ids[d->i - 1]]];
-            tfm__spm_begin_token(d, s->text, s->size);
-        }
-        return 1;
-    }
-    return 0;
-}
-
-/* The next byte of the text, or -1. */
-static int tfm__spm_next(tfm__spm_decoder *d) {
-    for (;;) {
-        TFM_COUNT_TEXT(1);
-        if (d->byte < d->n_bytes) {
-            d->started = 1;
-            return (unsigned char)d->bytes[d->byte++];
-        }
-        if (d->at < d->end) {
-            d->started = 1;
-            if (d->spaces && d->end - d->at >= TFM__SPACE_PIECE &&
-                memcmp(d->at, tfm__space_piece, TFM__SPACE_PIECE) == 0) {
-                d->at += TFM__SPACE_PIECE;
-                return ' ';
-            }
-            return (unsigned char)*d->at++;
-        }
-        if (!tfm__spm_next_token(d)) return -1;
-    }
-}
-
-/* The longest rule of denormalization that the text goes on with: what it becomes, and the decoder
-   moves behind it; or NULL. */
-static const char *tfm__spm_unmap(tfm__spm_decoder *d) {
-    const tfm__charsmap *m = &d->p->unmap;
-    tfm__spm_decoder ahead = *d;
-    const char *becomes = NULL;
-    uint32_t children = tfm__charsmap_offset(tfm__charsmap_unit(m, 0)), at, unit;
-    int c, found = 0, i;
-    for (i = 0; i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
-        c = tfm__spm_next(&ahead);
-        if (c < 0) break;
-        at = children ^ (uint32_t)c;
-        unit = tfm__charsmap_unit(m, at);
-        if ((unit & 0x800000FF) != (uint32_t)c) break;
-        children = at ^ tfm__charsmap_offset(unit);
-        if (!(unit >> 8 & 1)) continue;
-        becomes = m->strings + (tfm__charsmap_unit(m, children) & 0x7FFFFFFF);
-        *d = ahead, found++;
-    }
-    return becomes;
-}
-
-/* Text as it goes out, or only its size where out is NULL. A rule may take a part of a character:
-   each byte that is left of it becomes U+FFFD. */
-typedef struct tfm__output {
-    char *out;
-    size_t size;
-    char held[4]; /* a character that is not complete yet */
-    int n_held;
-} tfm__output;
-
-/* Writes the characters that are held; at the end what is none, too. */
-static void tfm__output_settle(tfm__output *o, int at_end) {
-    uint32_t character;
-    while (o->n_held && (at_end || o->n_held >= tfm__utf8_size((unsigned char)o->held[0]))) {
-        int taken = tfm__utf8_next(o->held, (size_t)o->n_held, &character), n = taken;
-        const char *bytes = o->held;
-        if (!taken) taken = 1, bytes = "\xEF\xBF\xBD", n = 3;
-        if (o->out) memcpy(o->out + o->size, bytes, (size_t)n);
-        o->size = tfm__more(o->size, (size_t)n);
-        o->n_held -= taken;
-        memmove(o->held, o->held + taken, (size_t)o->n_held);
-    }
-}
-
-static void tfm__output_byte(tfm__output *o, int byte) {
-    o->held[o->n_held++] = (char)byte;
-    tfm__output_settle(o, 0);
-}
-
-/* All of the text to out, or only its size where out is NULL. */
-static size_t tfm__spm_decode(tfm__spm_decoder *d, char *out) {
-    tfm__output o;
-    int c, left = 0; /* bytes of a character that stay together */
-    memset(&o, 0, sizeof o);
-    o.out = out;
-    for (;;) {
-        const char *becomes = d->p->unmap.units && !left ? tfm__spm_unmap(d) : NULL;
-        if (becomes) {
-            for (; *becomes; becomes++) tfm__output_byte(&o, *becomes);
-            continue;
-        }
-        c = tfm__spm_next(d);
-        if (c < 0) break;
-        left = left ? left - 1 : c < 0xC0 ? 0 : tfm__utf8_size((unsigned char)c) - 1;
-        tfm__output_byte(&o, c);
-    }
-    tfm__output_settle(&o, 1);
-    return o.size;
 }
 
 /* >>text ==========================================================================================
@@ -10055,40 +10929,59 @@ static tfm_status tfm__load_bytes(tfm__loader *l, const char *name, tfm_tensor *
     return TFM_OK;
 }
 
-/* A vocabulary tensor; absent leaves v empty. */
-static tfm_status tfm__load_vocabulary(tfm__loader *l, const char *name, int32_t expected,
-                                       tfm__vocabulary *v) {
-    tfm_tensor t;
-    TFM__TRY(tfm__load_bytes(l, name, &t));
-    if (!t.data) return TFM_OK;
-    return tfm__read_vocabulary(v, &l->model->pool, name, (const char *)t.data, t.dims[0], expected,
-                                l->err);
+/* NAME_TABLE of a packed file, with dims[0] elements or pairs of 32 bits; absent leaves t->data
+   NULL. */
+static tfm_status tfm__load_table(tfm__loader *l, const char *name, const char *table,
+                                  tfm_dtype dtype, int rank, tfm_tensor *t) {
+    char whole[TFM__NAME];
+    int64_t i;
+    memset(t, 0, sizeof *t);
+    if (!l->packed) return TFM_OK;
+    tfm__format(whole, sizeof whole, "%s_%s", name, table);
+    i = tfm__claim(l, whole);
+    if (i < 0) return TFM_OK;
+    *t = tfm_safetensors_tensor(l->file, i);
+    if (t->dtype != dtype || t->rank != rank)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %i",
+                         whole, tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), (int64_t)rank);
+    return TFM_OK;
 }
 
-/* A SentencePiece tensor, which is there if and only if the config's field says so; a target may
-   share the source's. */
-static tfm_status tfm__load_sentencepiece(tfm__loader *l, const char *name, const char *field,
-                                          int wanted, tfm__sentencepiece *shared,
-                                          tfm__sentencepiece **p) {
-    tfm__spm_reader *r;
+/* A side's SentencePiece model, which is there if and only if its text is cut by one, and its
+   vocabulary of rows lines; absent leaves that empty. A target may share the source's model. */
+static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
+                                 tfm__sentencepiece *shared) {
+    int wanted = side->text == TFM_TEXT_SENTENCEPIECE;
+    char name[TFM__NAME];
+    tfm__text_reader r;
     tfm_tensor t;
+    memset(&r, 0, sizeof r);
+    r.name = name;
+    r.err = l->err;
+    r.pool = &l->model->pool;
+    r.temporary = l->temporary;
+    tfm__format(name, sizeof name, "%s_sentencepiece", side->name);
     TFM__TRY(tfm__load_bytes(l, name, &t));
     if (t.data && !wanted)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: '%s' is not sentencepiece, but tensor '%s' is there",
-                         field, name);
-    if (!wanted) return TFM_OK;
-    *p = shared;
-    if (!t.data && shared) return TFM_OK;
-    if (!t.data) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, p, l->err));
-    memset(*p, 0, sizeof **p);
-    TFM__TRY(TFM__NEW(l->temporary, 1, &r, l->err));
-    memset(r, 0, sizeof *r);
-    r->name = name, r->err = l->err;
-    r->pool = &l->model->pool, r->temporary = l->temporary;
-    r->model = *p, r->next = l->readers, l->readers = r;
-    return tfm__spm_read(r, *p, (const unsigned char *)t.data, t.dims[0]);
+        return tfm__fail(
+            l->err, TFM_E_CONFIG,
+            "transformer.config: '%s_text' is not sentencepiece, but tensor '%s' is there",
+            side->name, name);
+    if (!t.data && wanted && !shared)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
+    if (wanted) side->spm = shared;
+    if (t.data) {
+        TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->spm, l->err));
+        memset(side->spm, 0, sizeof *side->spm);
+        TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
+        TFM__TRY(tfm__load_table(l, name, "trie", TFM_U32, 2, &r.trie));
+        TFM__TRY(tfm__spm_read(&r, side->spm, (const unsigned char *)t.data, t.dims[0]));
+    }
+    tfm__format(name, sizeof name, "%s_vocabulary", side->name);
+    TFM__TRY(tfm__load_bytes(l, name, &t));
+    if (!t.data) return TFM_OK;
+    TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
+    return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0], rows);
 }
 
 /* From a side's pieces to ids, by spelling. */
@@ -10121,14 +11014,17 @@ static tfm_status tfm__map_target(tfm__loader *l) {
     const tfm_config *c = &m->config;
     const tfm__vocabulary *v = &m->target.vocabulary;
     int32_t i;
+    /* without a vocabulary, pieces are the tokens */
+    int are_pieces = m->target.spm && v->spellings == m->target.spm->vocabulary.spellings;
     TFM__TRY(TFM__NEW(&m->pool, c->tgt_vocab_size, &m->target.pieces, l->err));
     for (i = 0; i < c->tgt_vocab_size; i++) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         m->target.pieces[i] = TFM__ID_DROPPED;
         if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
             m->target.pieces[i] =
-                m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
-                              : TFM__ID_PLAIN;
+                are_pieces      ? i
+                : m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
+                                : TFM__ID_PLAIN;
     }
     for (i = 0; i < c->n_languages; i++)
         if (c->languages[i].id < c->tgt_vocab_size)
@@ -10142,17 +11038,16 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
     m->target.unk_piece = -1;
-    m->source.text = c->src_text, m->source.unk = c->src_unk;
-    m->source.start = c->src_start, m->source.end = c->src_end;
-    m->target.text = c->tgt_text, m->target.unk = c->tgt_unk;
-    m->target.start = c->start, m->target.end = c->end;
-    TFM__TRY(tfm__load_sentencepiece(l, "src_sentencepiece", "src_text",
-                                     c->src_text == TFM_TEXT_SENTENCEPIECE, NULL, &m->source.spm));
-    TFM__TRY(tfm__load_sentencepiece(l, "tgt_sentencepiece", "tgt_text",
-                                     c->tgt_text == TFM_TEXT_SENTENCEPIECE, m->source.spm,
-                                     &m->target.spm));
-    TFM__TRY(tfm__load_vocabulary(l, "src_vocabulary", c->src_vocab_size, &m->source.vocabulary));
-    TFM__TRY(tfm__load_vocabulary(l, "tgt_vocabulary", c->tgt_vocab_size, &m->target.vocabulary));
+    m->source.text = c->src_text;
+    m->source.unk = c->src_unk;
+    m->source.start = c->src_start;
+    m->source.end = c->src_end;
+    m->target.text = c->tgt_text;
+    m->target.unk = c->tgt_unk;
+    m->target.start = c->start;
+    m->target.end = c->end;
+    TFM__TRY(tfm__load_side(l, &m->source, c->src_vocab_size, NULL));
+    TFM__TRY(tfm__load_side(l, &m->target, c->tgt_vocab_size, m->source.spm));
     /* a vocabulary of words does not serve pieces */
     if (!m->target.vocabulary.n && m->source.vocabulary.n && (m->source.spm || !m->target.spm)) {
         if (c->src_vocab_size != c->tgt_vocab_size)
@@ -10176,9 +11071,10 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 /* The tables of text, when all of the file is checked. */
 static tfm_status tfm__build_text(tfm__loader *l) {
     tfm_model *m = l->model;
-    const tfm__spm_reader *r;
     int is_shared = m->target.vocabulary.text == m->source.vocabulary.text;
-    for (r = l->readers; r; r = r->next) TFM__TRY(tfm__spm_build(r, r->model));
+    if (m->source.spm) TFM__TRY(tfm__spm_build(m->source.spm, &m->pool, l->err));
+    if (m->target.spm && m->target.spm != m->source.spm)
+        TFM__TRY(tfm__spm_build(m->target.spm, &m->pool, l->err));
     if (m->source.vocabulary.text)
         TFM__TRY(tfm__build_vocabulary(&m->source.vocabulary, &m->pool, l->err));
     if (m->target.vocabulary.text && is_shared) m->target.vocabulary = m->source.vocabulary;
@@ -10210,101 +11106,95 @@ static int tfm__is_space(uint32_t c) {
            c == 0x205F || c == 0x3000;
 }
 
+/* Bytes from text's byte at on that are whitespace, or that are none. */
+static size_t tfm__run(const tfm_text *text, size_t at, int space) {
+    uint32_t c = 0;
+    size_t i = at;
+    int n;
+    for (; i < text->size; i += (size_t)n) {
+        n = tfm__utf8_next(text->data + i, text->size - i, &c);
+        if (tfm__is_space(c) != space) break;
+    }
+    TFM_COUNT_TEXT(i - at + 1);
+    return i - at;
+}
+
 /* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
 /* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
 static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
     const char *letter;
-    uint32_t c = 0;
-    int i, digit;
-    *out = *text, *n = 1;
+    uint32_t c;
+    tfm__json j;
+    *out = *text;
+    *n = 1;
     if (size < 2 || *text != '\\') return 1;
     letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
     if (letter) {
         *out = tfm__escaped[letter - tfm__escape_letters];
         return 2;
     }
-    if (size < 6 || text[1] != 'u') return 1;
-    for (i = 2; i < 6; i++) {
-        char d = text[i];
-        digit = d >= '0' && d <= '9'   ? d - '0'
-                : d >= 'a' && d <= 'f' ? d - 'a' + 10
-                : d >= 'A' && d <= 'F' ? d - 'A' + 10
-                                       : -1;
-        if (digit < 0) return 1;
-        c = c << 4 | (uint32_t)digit;
-    }
-    if (c >= 0xD800 && c < 0xE000) return 1;
+    j.begin = j.at = text + 2;
+    j.end = text + size;
+    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
     *n = (int)(tfm__utf8_put(out, c) - out);
     return 6;
 }
 
-/* The id of a token as it stands in a text of that form, or -1. */
-static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    int64_t low = 0, high = v->n_spellings, size = (int64_t)token->size;
-    if (form != TFM_FORM_ESCAPED || !memchr(token->data, '\\', token->size))
-        return tfm__find_token(v, token->data, size);
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2, at = 0, i = 0;
-        const tfm__spelling *s = (const tfm__spelling *)v->sorted[middle];
-        int order = 0, n;
-        char bytes[4];
-        for (; !order && at < size; i += n) {
-            at += tfm__unescape(token->data + at, size - at, bytes, &n);
-            order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
-            if (!order && s->size - i < n) order = -1;
-        }
-        if (!order && i == s->size) return s->id;
-        if (order < 0) low = middle + 1;
-        else high = middle;
+/* A spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
+static int tfm__compare_escaped(const void *a, const void *b) {
+    const tfm__spelling *s = (const tfm__spelling *)a;
+    const tfm_text *token = (const tfm_text *)b;
+    int64_t at = 0, i = 0, size = (int64_t)token->size;
+    int order = 0, n;
+    char bytes[4];
+    for (; !order && at < size; i += n) {
+        at += tfm__unescape(token->data + at, size - at, bytes, &n);
+        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
+        if (!order && s->size - i < n) order = -1;
     }
-    return -1;
+    return order ? order : i < s->size;
 }
 
-/* Insertions, deletions and exchanges of bytes from one code to another, both short. */
-static int tfm__distance(const char *from, const char *to) {
-    int row[TFM__CODE + 1], n = (int)strlen(to), i, k;
-    for (k = 0; k <= n; k++) row[k] = k;
-    for (i = 0; from[i]; i++) {
-        int corner = row[0];
-        row[0] = i + 1;
-        for (k = 1; k <= n; k++) {
-            int least = corner + (from[i] != to[k - 1]);
-            if (row[k] + 1 < least) least = row[k] + 1;
-            if (row[k - 1] + 1 < least) least = row[k - 1] + 1;
-            corner = row[k], row[k] = least;
-        }
-    }
-    return row[n];
+/* The id of a token as it stands in a text of that form, or -1. */
+static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
+    if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+        return tfm__find_like(v, token, tfm__compare_escaped);
+    return tfm__find_token(v, token->data, (int64_t)token->size);
+}
+
+/* With how many letters alike two codes begin. */
+static int tfm__alike(const char *a, const char *b) {
+    int n = 0;
+    while (a[n] && a[n] == b[n]) n++;
+    return n;
 }
 
 /* The id of a language's code of size bytes; one that the model has not is an error with the three
-   that are nearest. */
+   that begin most alike. */
 static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
                                      int32_t *id, tfm_error *err) {
     const char *nearest[3] = {"", "", ""};
-    int distances[3] = {1000, 1000, 1000}, place;
     char wanted[TFM__CODE];
     int32_t i;
+    int n_nearest = 0, alike;
     tfm__writer w;
-    w.at = wanted, w.end = wanted + sizeof wanted - 1;
-    for (i = 0; (size_t)i < size && w.at < w.end; i++) tfm__write_char(&w, code[i]);
-    *w.at = 0;
-    for (i = 0; i < c->n_languages; i++) {
-        const char *other = c->languages[i].code;
-        int distance = tfm__distance(wanted, other);
-        if (size == strlen(other) && memcmp(code, other, size) == 0) {
+    for (i = 0; i < c->n_languages; i++)
+        if (size == strlen(c->languages[i].code) && !memcmp(code, c->languages[i].code, size)) {
             *id = c->languages[i].id;
             return TFM_OK;
         }
-        for (place = 3; place && distance < distances[place - 1]; place--)
-            if (place < 3)
-                nearest[place] = nearest[place - 1], distances[place] = distances[place - 1];
-        if (place < 3) nearest[place] = other, distances[place] = distance;
-    }
+    w.at = wanted;
+    w.end = wanted + sizeof wanted - 1;
+    for (i = 0; (size_t)i < size && w.at < w.end; i++) tfm__write_char(&w, code[i]);
+    *w.at = 0;
     if (!c->n_languages)
         return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+    for (alike = TFM__CODE; alike >= 0; alike--)
+        for (i = 0; i < c->n_languages && n_nearest < 3; i++)
+            if (tfm__alike(wanted, c->languages[i].code) == alike)
+                nearest[n_nearest++] = c->languages[i].code;
     return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
                      nearest[0], nearest[1], nearest[2]);
 }
@@ -10333,25 +11223,28 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     return TFM_OK;
 }
 
+static tfm_text tfm__text(const char *data, size_t size) {
+    tfm_text text;
+    text.data = data;
+    text.size = size;
+    return text;
+}
+
 /* Steps over ">>code<<" before a text, where the model's sources begin with the language to
    translate into. *id stays as it is where there is none. */
 static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
                                      tfm_error *err) {
     const char *at = text->data, *end, *code;
-    uint32_t character = 0;
-    int n;
     if (c->src_language != TFM_LANGUAGE_TARGET || !text->size) return TFM_OK; /* may be NULL */
     end = at + text->size;
-    while (at < end &&
-           (n = tfm__utf8_next(at, (size_t)(end - at), &character), tfm__is_space(character)))
-        at += n;
+    at += tfm__run(text, 0, 1);
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
     TFM_COUNT_TEXT(at - text->data);
     if (end - at < 2) return TFM_OK;
     TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    text->data = at + 2, text->size = (size_t)(end - at - 2);
+    *text = tfm__text(at + 2, (size_t)(end - at - 2));
     return TFM_OK;
 }
 
@@ -10374,12 +11267,6 @@ static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_er
 
 /* ---- text to tokens ---- */
 
-static tfm_text tfm__text(const char *data, size_t size) {
-    tfm_text text;
-    text.data = data, text.size = size;
-    return text;
-}
-
 /* A text that is cut into tokens, one after the other. */
 typedef struct tfm__cut {
     const tfm__side *side;
@@ -10401,50 +11288,37 @@ typedef struct tfm__token {
    it, and else nothing. */
 static int tfm__next_word(tfm__cut *c, tfm__token *token) {
     const char *text = c->text.data;
-    size_t size = c->text.size, i = c->at;
-    uint32_t character = 0;
-    int n = 0;
-    /* whitespace before the token; after it, text[i] begins a character of n bytes */
-    while (i < size &&
-           (n = tfm__utf8_next(text + i, size - i, &character), tfm__is_space(character)))
-        i += (size_t)n;
-    TFM_COUNT_TEXT(i - c->at + 1);
-    if (i >= size) return 0;
+    size_t i = c->at + tfm__run(&c->text, c->at, 1);
+    int characters = c->kind == TFM_TEXT_CHARACTERS;
+    if (i >= c->text.size) return 0;
     token->begin = c->at;
-    if (c->kind == TFM_TEXT_CHARACTERS && i > c->at && c->at > 0) {
+    if (characters && i > c->at && c->at > 0) {
         token->id = tfm__find_token(&c->side->vocabulary, tfm__space_piece, TFM__SPACE_PIECE);
-        token->text.data = tfm__space_piece, token->text.size = TFM__SPACE_PIECE;
+        token->text = tfm__text(tfm__space_piece, TFM__SPACE_PIECE);
         c->at = token->end = i;
         if (token->id >= 0) return 1;
     }
     token->begin = i;
-    do i += (size_t)n;
-    while (c->kind == TFM_TEXT_WORDS && i < size &&
-           (n = tfm__utf8_next(text + i, size - i, &character), !tfm__is_space(character)));
+    i += characters ? (size_t)tfm__utf8_size((unsigned char)text[i]) : tfm__run(&c->text, i, 0);
     token->end = c->at = i;
-    token->text.data = text + token->begin, token->text.size = i - token->begin;
+    token->text = tfm__text(text + token->begin, i - token->begin);
     token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
-    TFM_COUNT_TEXT(token->text.size);
     return 1;
 }
 
 /* text with a mark before each word, as pieces have it; out has room for 4 * size + 3 bytes. */
 static size_t tfm__mark_words(const tfm_text *text, char *out) {
-    size_t at, n = 0;
-    uint32_t c = 0;
-    int step, blank = 1;
-    for (at = 0; at < text->size; at += (size_t)step) {
-        step = tfm__utf8_next(text->data + at, text->size - at, &c);
-        TFM_COUNT_TEXT(step);
-        if (tfm__is_space(c)) {
-            blank = 1;
-            continue;
-        }
-        if (blank) memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE), n += TFM__SPACE_PIECE;
-        memcpy(out + n, text->data + at, (size_t)step), n += (size_t)step;
-        blank = 0;
+    size_t at = 0, word, n = 0;
+    for (;;) {
+        at += tfm__run(text, at, 1);
+        word = tfm__run(text, at, 0);
+        if (!word) return n;
+        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
+        n += TFM__SPACE_PIECE;
+        memcpy(out + n, text->data + at, word);
+        n += word;
+        at += word;
     }
-    return n;
 }
 
 /* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
@@ -10453,7 +11327,7 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
                                    int c) {
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        const tfm__spelling *s = (const tfm__spelling *)v->sorted[middle];
+        const tfm__spelling *s = tfm__sorted(v, middle);
         if ((size_t)s->size <= at || (unsigned char)s->text[at] < c) low = middle + 1;
         else high = middle;
         TFM_COUNT_TEXT(1);
@@ -10475,10 +11349,12 @@ static int32_t tfm__longest_token(const tfm__side *side, const char *text, size_
         low = tfm__first_spelling(v, low, high, n, (unsigned char)text[n]);
         high = tfm__first_spelling(v, low, high, n, (unsigned char)text[n] + 1);
         if (low == high) break;
-        first = (const tfm__spelling *)v->sorted[low];
+        first = tfm__sorted(v, low);
         if ((size_t)first->size == n + 1 && first->id != side->pad && first->id != side->unk &&
-            first->id != side->start && first->id != side->end)
-            id = first->id, *bytes = n + 1;
+            first->id != side->start && first->id != side->end) {
+            id = first->id;
+            *bytes = n + 1;
+        }
     }
     return id;
 }
@@ -10492,11 +11368,12 @@ static int tfm__next_match(tfm__cut *c, tfm__token *token) {
     while (c->at < c->text.size) {
         int32_t id = tfm__longest_token(c->side, text + c->at, c->text.size - c->at, &n);
         if (id >= 0 && c->at > token->begin) break; /* behind unknown ones */
-        c->at += n, token->id = id;
+        c->at += n;
+        token->id = id;
         if (id >= 0) break;
     }
     token->end = c->at;
-    token->text.data = text + token->begin, token->text.size = token->end - token->begin;
+    token->text = tfm__text(text + token->begin, token->end - token->begin);
     return token->end > token->begin;
 }
 
@@ -10510,13 +11387,15 @@ static int tfm__next_piece(tfm__cut *c, tfm__token *token) {
     int32_t piece;
     if (at >= size) return 0;
     if (at >= c->last) {
-        c->first = at, c->last = (size_t)cells[at].next;
+        c->first = at;
+        c->last = (size_t)cells[at].next;
         while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
                cells[c->last].id == p->unk)
             c->last = (size_t)cells[c->last].next;
     }
-    token->text.data = text + c->first, token->text.size = c->last - c->first;
-    token->begin = c->first, token->end = c->last;
+    token->text = tfm__text(text + c->first, c->last - c->first);
+    token->begin = c->first;
+    token->end = c->last;
     piece = cells[c->first].id;
     c->at = c->last;
     if (piece == p->unk && p->byte_fallback) {
@@ -10550,14 +11429,17 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_fo
     tfm_arena all;
     char *marked = NULL;
     memset(c, 0, sizeof *c);
-    c->side = side, c->text = *text, c->form = form;
+    c->side = side;
+    c->text = *text;
+    c->form = form;
     c->kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : side->text;
     if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS) return TFM_OK;
     if (!scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
     if (c->kind == TFM_TEXT_SENTENCEPIECE) {
         TFM__TRY(tfm__spm_cut(side->spm, text->data, (int64_t)text->size, scratch, &work, err));
-        c->cells = work.cells, c->text = tfm__text(work.text, (size_t)work.n);
+        c->cells = work.cells;
+        c->text = tfm__text(work.text, (size_t)work.n);
         return TFM_OK;
     }
     all = tfm__scratch_begin(scratch);
@@ -10578,7 +11460,10 @@ typedef struct tfm__ids {
 static tfm__ids tfm__make_ids(int32_t *ids, int32_t capacity, int32_t *count) {
     tfm__ids out;
     memset(&out, 0, sizeof out);
-    out.ids = ids, out.capacity = capacity, out.count = count, out.language = -1;
+    out.ids = ids;
+    out.capacity = capacity;
+    out.count = count;
+    out.language = -1;
     return out;
 }
 
@@ -10605,7 +11490,9 @@ static tfm_status tfm__no_token(const tfm__cut *c, size_t at, tfm_error *err) {
 /* Puts a token's id, and the span that is begin to end. */
 static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
     out->ids[n] = id;
-    if (out->spans) out->spans[n].begin = begin, out->spans[n].end = end;
+    if (!out->spans) return;
+    out->spans[n].begin = begin;
+    out->spans[n].end = end;
 }
 
 /* Text to ids; of a source with the language and the ids around it. Two passes over the tokens: the
@@ -10622,7 +11509,8 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     int is_source, end;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
-    c = &m->config, is_source = side == &m->source;
+    c = &m->config;
+    is_source = side == &m->source;
     if (!c->has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary",
                          is_source ? "src" : "tgt");
@@ -10703,7 +11591,8 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
     if (!session || !source)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_session_tokenize: a pointer is NULL");
     scratch = tfm_arena_make(session->text_scratch, session->text_scratch_size);
-    out.spans = spans, out.language = session->language;
+    out.spans = spans;
+    out.language = session->language;
     status =
         tfm__tokenize(session->model, &session->model->source, source, form, &out, &scratch, err);
     return tfm__scratch_fault(session, source, status, err);
@@ -10711,22 +11600,59 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
 
 /* ---- tokens to text ---- */
 
+/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
+   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
 /* A text under construction, or only its size where out is NULL. */
 typedef struct tfm__joined {
     char *out;
     size_t size;
-    int words;   /* tokens stand between spaces; else U+2581 in a token is a space */
-    int escaped; /* TFM_FORM_ESCAPED */
+    int started;                /* something was written */
+    int words;                  /* tokens stand between spaces; else U+2581 in a token is a space */
+    int drop, drop_once;        /* marks at the front of each token, or of one, before any text */
+    const tfm__charsmap *rules; /* of denormalization; NULL: none */
+    int64_t n_held;             /* bytes that they have still to see */
+    char held[2 * TFM__LONGEST_RULE];
 } tfm__joined;
 
-static void tfm__join_byte(tfm__joined *j, char byte) {
-    TFM_COUNT_TEXT(1);
-    if (j->out) j->out[j->size] = byte;
-    j->size = tfm__more(j->size, 1);
+static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
+    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
+    j->size = tfm__more(j->size, (size_t)n);
+    TFM_COUNT_TEXT(n);
+}
+
+/* Applies the rules to what is held, but for the last bytes: a rule may take them with the next. */
+static void tfm__join_held(tfm__joined *j, int64_t last) {
+    const char *result;
+    int64_t at = 0, n;
+    while (j->n_held - at > last) {
+        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
+        tfm__join_result(j, result, n);
+    }
+    j->n_held -= at;
+    memmove(j->held, j->held + at, (size_t)j->n_held);
+}
+
+static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
+    if (n) j->started = 1;
+    if (!j->rules) {
+        tfm__join_result(j, bytes, n);
+        return;
+    }
+    while (n) {
+        int64_t part = tfm__min(n, (int64_t)sizeof j->held - j->n_held);
+        memcpy(j->held + j->n_held, bytes, (size_t)part);
+        j->n_held += part;
+        bytes += part;
+        n -= part;
+        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
+    }
 }
 
 /* A token of TFM_FORM_ESCAPED. */
 static void tfm__join_escaped(tfm__joined *j, const char *token, int64_t size) {
+    char escape[6] = "\\u";
     int64_t k;
     int n, i;
     for (k = 0; k < size; k += n) {
@@ -10735,30 +11661,56 @@ static void tfm__join_escaped(tfm__joined *j, const char *token, int64_t size) {
         n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
         plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
         if (!c || (!plain && tfm__is_space(c))) {
-            tfm__join_byte(j, '\\'), tfm__join_byte(j, 'u');
-            for (i = 12; i >= 0; i -= 4) tfm__join_byte(j, "0123456789ABCDEF"[c >> i & 15]);
+            escape[1] = 'u';
+            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
+            tfm__join_bytes(j, escape, 6);
         } else if (plain) {
-            tfm__join_byte(j, '\\');
-            tfm__join_byte(j, tfm__escape_letters[plain - tfm__escaped]);
-        } else
-            for (i = 0; i < n; i++) tfm__join_byte(j, token[k + i]);
+            escape[1] = tfm__escape_letters[plain - tfm__escaped];
+            tfm__join_bytes(j, escape, 2);
+        } else {
+            tfm__join_bytes(j, token + k, n);
+        }
     }
 }
 
-/* The text begins with a word, not with its space. */
 static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
+    int drop = j->started ? 0 : j->drop;
     int64_t k;
-    if (j->words && j->size) tfm__join_byte(j, ' ');
-    if (j->escaped) {
-        tfm__join_escaped(j, token, size);
-        return;
+    for (; drop && tfm__begins_with_mark(token, size); drop--) {
+        token += TFM__SPACE_PIECE;
+        size -= TFM__SPACE_PIECE;
+        if (j->drop_once) j->started = 1;
     }
-    for (k = 0; k < size;) {
-        int space = !j->words && size - k >= TFM__SPACE_PIECE &&
-                    memcmp(token + k, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-        if (!space || j->size) tfm__join_byte(j, space ? ' ' : token[k]);
-        k += space ? TFM__SPACE_PIECE : 1;
+    while (size) {
+        for (k = 0; k < size && (j->words || !tfm__begins_with_mark(token + k, size - k));) k++;
+        tfm__join_bytes(j, token, k);
+        if (k < size) {
+            tfm__join_bytes(j, " ", 1);
+            k += TFM__SPACE_PIECE;
+        }
+        token += k;
+        size -= k;
     }
+}
+
+/* The character that pieces of bytes make, up to four of n ids, or U+FFFD for one that makes none.
+   Returns how many ids it took. */
+static int64_t tfm__join_byte_pieces(tfm__joined *j, const tfm__side *side, const int32_t *ids,
+                                     int64_t n) {
+    const tfm__sentencepiece *p = side->spm;
+    char bytes[4];
+    uint32_t character;
+    int64_t k;
+    int taken;
+    for (k = 0; k < 4 && k < n; k++) {
+        int32_t piece = side->pieces[ids[k]];
+        if (piece < 0 || p->types[piece] != TFM__PIECE_BYTE) break;
+        bytes[k] = (char)tfm__byte_of_piece(p->vocabulary.spellings[piece].text, 6);
+    }
+    taken = tfm__utf8_next(bytes, (size_t)k, &character);
+    if (taken) tfm__join_bytes(j, bytes, taken);
+    else tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
+    return taken ? taken : 1;
 }
 
 /* What stands for unknown tokens: the source's, by alignment. */
@@ -10770,48 +11722,58 @@ typedef struct tfm__unknowns {
     int32_t unk;
 } tfm__unknowns;
 
-/* The source token that stands for target token i, if that is unknown: as it stands in the text, by
-   SentencePiece normalized. */
-static int tfm__replace_unknown(const void *context, int64_t i, tfm_text *token) {
-    const tfm__unknowns *u = (const tfm__unknowns *)context;
+/* The source token that stands for target token i, if that is unknown, else NULL: as it is in the
+   text, by SentencePiece normalized. */
+static const tfm_text *tfm__find_unknown(const tfm__unknowns *u, int64_t i) {
     int32_t at = u->positions[i] - u->leading;
-    if (u->ids[i] != u->unk || u->positions[i] < 0 || at < 0 || at >= u->n_tokens) return 0;
-    *token = u->tokens[at];
-    return 1;
+    if (u->ids[i] != u->unk || u->positions[i] < 0 || at < 0 || at >= u->n_tokens) return NULL;
+    return &u->tokens[at];
 }
 
-/* Ids, all in range, to text at out, or only its size where out is NULL. Not terminated. unknowns
-   may be NULL. */
-static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_text_form form,
+/* Ids of the side, all in range, to text at out, or only its size where out is NULL. Not terminated.
+   unknowns may be NULL. */
+static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tfm_text_form form,
                         const tfm__unknowns *unknowns, char *out) {
-    const tfm__vocabulary *v = &m->target.vocabulary;
+    const tfm__vocabulary *v = &side->vocabulary;
+    const tfm__sentencepiece *p = form == TFM_FORM_TEXT ? side->spm : NULL;
     tfm__joined j;
     int64_t i;
-    if (form == TFM_FORM_TEXT && m->target.spm) {
-        tfm__spm_decoder d;
-        memset(&d, 0, sizeof d);
-        d.p = m->target.spm, d.v = v, d.pieces = m->target.pieces, d.ids = ids, d.n = n;
-        if (unknowns) d.replace = tfm__replace_unknown, d.context = unknowns;
-        return tfm__spm_decode(&d, out);
-    }
-    j.out = out, j.size = 0;
-    j.words = form != TFM_FORM_TEXT || m->config.tgt_text == TFM_TEXT_WORDS;
+    memset(&j, 0, sizeof j);
+    j.out = out;
+    j.words = form != TFM_FORM_TEXT || side->text == TFM_TEXT_WORDS;
+    j.drop = p ? p->dummy_prefix || p->trim : j.words ? 0 : INT32_MAX;
+    j.drop_once = p && !p->trim;
+    j.rules = p && p->unmap.units ? &p->unmap : NULL;
     for (i = 0; i < n; i++) {
-        tfm_text token;
-        if (unknowns && tfm__replace_unknown(unknowns, i, &token)) {
-            /* pieces say where spaces are, this word does not */
-            if (!j.words && j.size && m->config.tgt_text == TFM_TEXT_PIECES)
-                tfm__join_byte(&j, ' ');
-            j.escaped = 0; /* it is, as it stands in the source */
-            tfm__join_token(&j, token.data, (int64_t)token.size);
-        } else if (ids[i] < v->n &&
-                   (form != TFM_FORM_TEXT || m->target.pieces[ids[i]] != TFM__ID_DROPPED)) {
-            /* (an embedding may have more rows than there are pieces) */
-            const tfm__spelling *spelling = &v->spellings[v->tokens[ids[i]]];
-            j.escaped = form == TFM_FORM_ESCAPED;
-            tfm__join_token(&j, spelling->text, spelling->size);
+        int32_t id = ids[i], type;
+        /* (an embedding may have more rows than there are pieces) */
+        int32_t piece = form == TFM_FORM_TEXT ? side->pieces[id]
+                        : id < v->n           ? TFM__ID_PLAIN
+                                              : TFM__ID_DROPPED;
+        const tfm_text *word;
+        TFM_COUNT_TEXT(1);
+        type = p && piece >= 0 ? p->types[piece] : 0;
+        if (type == TFM__PIECE_BYTE) {
+            i += tfm__join_byte_pieces(&j, side, ids + i, n - i) - 1;
+            continue;
+        }
+        word = unknowns ? tfm__find_unknown(unknowns, i) : NULL;
+        if (type == TFM__PIECE_CONTROL || (piece == TFM__ID_DROPPED && (p || !word))) continue;
+        /* pieces say where spaces are, a word of the source does not */
+        if (j.started && (j.words || (word && side->text == TFM_TEXT_PIECES)))
+            tfm__join_bytes(&j, " ", 1);
+        if (word) { /* not escaped again */
+            tfm__join_token(&j, word->data, (int64_t)word->size);
+        } else if (p && piece == p->unk) {
+            tfm__join_bytes(&j, p->unk_surface, p->unk_surface_size);
+        } else {
+            const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
+                                                : &v->spellings[v->tokens[id]];
+            if (form == TFM_FORM_ESCAPED) tfm__join_escaped(&j, s->text, s->size);
+            else tfm__join_token(&j, s->text, s->size);
         }
     }
+    if (j.rules) tfm__join_held(&j, 0);
     return j.size;
 }
 
@@ -10819,12 +11781,12 @@ static size_t tfm__join(const tfm_model *m, const int32_t *ids, int64_t n, tfm_t
 static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids, int32_t count,
                                      tfm_text_form form, const tfm__unknowns *unknowns, char *text,
                                      size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed = tfm__join(model, ids, count, form, unknowns, NULL);
+    size_t needed = tfm__join(&model->target, ids, count, form, unknowns, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
     if (text) {
-        tfm__join(model, ids, count, form, unknowns, text);
+        tfm__join(&model->target, ids, count, form, unknowns, text);
         text[needed] = 0;
     }
     *size = needed;
@@ -10861,7 +11823,8 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     for (n = 0; tfm__cut_next(&cut, &token); n++)
         if (n < s->max_source) s->text_tokens[n] = token.text;
     memset(u, 0, sizeof *u);
-    u->unk = c->tgt_unk, u->tokens = s->text_tokens;
+    u->unk = c->tgt_unk;
+    u->tokens = s->text_tokens;
     u->n_tokens = (int32_t)tfm__min(n, s->max_source);
     u->leading = s->src.lengths[row] - (c->src_end >= 0) - n;
     return TFM_OK;
@@ -10880,7 +11843,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
         TFM__TRY(tfm_result_alignment(session, row, rank, session->ancestry, err));
-        unknowns.ids = result.ids, unknowns.positions = session->ancestry; /* scratch of a step */
+        unknowns.ids = result.ids;
+        unknowns.positions = session->ancestry; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, result.length, form,
                               source ? &unknowns : NULL, text, capacity, size, err);
@@ -10892,17 +11856,21 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
                                       tfm_error *faults, tfm_batch *batch, tfm_error *err) {
     tfm_error inner;
     int32_t i, row, count;
-    batch->ids = s->text_ids, batch->lengths = s->text_lengths;
+    batch->ids = s->text_ids;
+    batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
         int32_t *ids = s->text_ids + (int64_t)batch->rows * s->max_source;
         tfm_status status = tfm_session_tokenize(s, &texts[i], TFM_FORM_TEXT, ids, NULL,
                                                  s->max_source, &count, &inner);
         if (faults) memset(&faults[i], 0, sizeof *faults);
-        if (status != TFM_OK && faults) faults[i] = inner, count = 0;
-        else if (status != TFM_OK && n > 1)
+        if (status != TFM_OK && !faults && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
-        else if (status != TFM_OK) return tfm__fail(err, status, "%s", inner.text);
+        if (status != TFM_OK && !faults) return tfm__fail(err, status, "%s", inner.text);
+        if (status != TFM_OK) {
+            faults[i] = inner;
+            count = 0;
+        }
         s->text_rows[i] = count ? batch->rows : -1;
         if (!count) continue;
         s->text_lengths[batch->rows++] = count;
@@ -10924,7 +11892,7 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         if (session->text_rows[i] < 0) continue;
         if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
-        needed = tfm__more(needed, tfm__join(session->model, result.ids, result.length,
+        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids, result.length,
                                              TFM_FORM_TEXT, NULL, NULL));
     }
     return needed;
@@ -10947,7 +11915,7 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
             TFM__TRY(tfm_result_text(session, session->text_rows[i], 0, NULL, TFM_FORM_TEXT,
                                      buffer + at, capacity - at, &size, err));
         buffer[at + size] = 0;
-        if (out) out[i].data = buffer + at, out[i].size = size;
+        if (out) out[i] = tfm__text(buffer + at, size);
         at += size + 1;
     }
     return TFM_OK;
@@ -10978,7 +11946,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
                                  tfm_error *err) {
     tfm_text in, translated;
     if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text is NULL");
-    in.data = text, in.size = strlen(text);
+    in = tfm__text(text, strlen(text));
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
@@ -11014,9 +11982,16 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             numbers of a config have at most 19 digits. int8 kernels assemble right
                             with -masm=intel. tfm_session_tokenize, with spans; tfm_translation_size
                             and tfm_translation_get; faults of tfm_decode_options; TFM_FORM_ESCAPED;
-                            TFM_COUNT_TEXT. Plain C reads packed weights as every kernel set does,
-                            and may round otherwise than 0.3.0's. Tools write regular files only and
-                            refuse links; train.py does not resume 0.3.0's checkpoints.
+                            TFM_COUNT_TEXT. AMX for int8 and bf16, where activations become bf16
+                            too; a product's x is quantized once, not by each part; nobody waits for
+                            a thread that sleeps; norm, exp and what else goes row by row in
+                            AVX-512. Plain C reads packed weights as every kernel set does, and may
+                            round otherwise than 0.3.0's. Tools write regular files only and refuse
+                            links; train.py does not resume 0.3.0's checkpoints.
+                            Packed files: mapped, they are used where they lie (quantize --packed).
+                            A session's KV cache in F16, an encoder's attention in bf16 (cache and
+                            encoder_attention of tfm_session_options).
+                            translate --threads runs a session a thread.
                             Names go noun first, then verb. What was, and what is:
                                 tfm_free_model          tfm_model_free
                                 tfm_free_session        tfm_session_free

@@ -24,6 +24,9 @@ cp $dir/out $dir/one
 check "  counts the operations that the formula says" "" "$(sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' $dir/one | awk '$1 != $2')"
 check "two threads" 0 "$(status build/bench $small --json --threads 2)"
 check "  same tokens" "$(grep -o '"ids": .*\]' $dir/one)" "$(grep -o '"ids": .*\]' $dir/out)"
+check "two workers beside a neighbour" 0 "$(status build/bench $small --json --workers 2 --neighbour)"
+check "  same tokens" "$(grep -o '"ids": .*\]' $dir/one)" "$(grep -o '"ids": .*\]' $dir/out)"
+check "  each counts the operations" "$(sed -n 's/.*"operations_counted": \([0-9]*\),.*/\1/p' $dir/one | awk '{ print 2 * $1, 2 * $1 }')" "$(sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' $dir/out)"
 for type in f32 f16 bf16 int8; do
     check "weights $type" "0 1" "$(status build/bench $small --weights $type) $(grep -c ", $type, 1 thread, " $dir/out)"
 done

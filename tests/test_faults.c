@@ -114,6 +114,8 @@ static const kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+static int panels; /* files are packed ones: 1 as they are, 2 of int8 */
+
 static void *bytes_of(const kind *k, size_t *size) {
     tiny t = tiny_default();
     st_writer w;
@@ -121,6 +123,8 @@ static void *bytes_of(const kind *k, size_t *size) {
     t.config = k->config, t.src = k->src, t.tgt = k->tgt, t.vs = k->vs, t.vt = k->vt;
     t.dtype = k->dtype, t.packed = k->packed;
     tiny_write(&w, t);
+    if (panels == 2) tiny_quantize(&w, 0);
+    if (panels) tiny_pack(&w, &t, 1);
     if (k->spm) {
         tfm_safetensors *file = test_open("sentencepiece.safetensors");
         st_add(&w, "src_sentencepiece", test_get(file, k->spm));
@@ -289,14 +293,19 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
 }
 
 static void no_memory(void) {
-    int i;
+    /* packed files: where nothing lies aligned, with SentencePiece, of int8 */
+    static const int also[][2] = {{4, 1}, {5, 1}, {4, 2}};
+    int i, k;
     SECTION("E1, E3: each allocation fails, once and from then on");
-    for (i = 0; i < N_KINDS; i++) {
-        size_t size;
-        void *data = bytes_of(&kinds[i], &size);
+    for (k = 0; k < N_KINDS + 3; k++) {
         objects o;
         uint64_t expected;
         int good = 1, open, load, create;
+        size_t size;
+        void *data;
+        i = k < N_KINDS ? k : also[k - N_KINDS][0];
+        panels = k < N_KINDS ? 0 : also[k - N_KINDS][1];
+        data = bytes_of(&kinds[i], &size);
         memset(&o, 0, sizeof o);
         weights = kinds[i].weights, in_place = kinds[i].in_place;
         must(do_call(LOAD, &o, data, size));
@@ -306,10 +315,10 @@ static void no_memory(void) {
         open = each_allocation(OPEN, &kinds[i], &o, data, size, expected, &good);
         load = each_allocation(LOAD, &kinds[i], &o, data, size, expected, &good);
         CHECK(good && load > open && open > 3 && create == 1 && memory.live == 0,
-              "%s: open %d, load %d, session %d allocations; all else none", kinds[i].name, open,
-              load, create);
+              "%s%s: open %d, load %d, session %d allocations; all else none", kinds[i].name,
+              panels ? ", packed" : "", open, load, create);
     }
-    weights = TFM_WEIGHTS_AS_STORED, in_place = 0;
+    weights = TFM_WEIGHTS_AS_STORED, in_place = 0, panels = 0;
 }
 
 static void no_memory_for_files(void) {

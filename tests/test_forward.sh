@@ -43,4 +43,8 @@ ln -sf own $dir/link
 check "forward onto a link" "1 forward: $dir/link: is a symbolic link, name the file itself" "$(status build/forward $model $dir/in $dir/link) $(cat $dir/err)"
 check "inspect of no model" 1 "$(status build/inspect README.md)"
 check "inspect, usage" 2 "$(status build/inspect)"
+check "inspect, workers on a machine" "0 6" "$(status build/inspect $model --cores 8 --bandwidth 20 --rate 100) $(grep -cE '^ +(1|4|16|32|64|128) ' $dir/out)"
+check "  where memory is what holds them, it feeds bandwidth / one core" "4.0 4.00" "$(build/inspect $model --cores 8 --bandwidth 20 --one-core 5 --rate 1000000 | awk '$1 == 1 && NF == 6 { print $6, $5 }')"
+check "  in the cache all grow" "8.00 all" "$(build/inspect $model --cores 8 --bandwidth 20 --cache 1000 | awk '$1 == 16 { print $5, $6 }')"
+check "  cores without bandwidth" 2 "$(status build/inspect $model --cores 8)"
 counts test_forward

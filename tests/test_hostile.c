@@ -21,7 +21,7 @@
    T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
    T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
    T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
-   T4    test_sentencepiece wire */
+   T4    test_sentencepiece wire                  P1    packed_files() here */
 #define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -852,6 +852,260 @@ static void scales_of_bytes(void) {
           test_difference(&logits[0], &logits[1]));
 }
 
+/* A packed model, of int8 or floats; config: what stands behind its sizes. */
+static void write_packed(st_writer *w, int is_int8, const char *config) {
+    tiny t = tiny_default();
+    t.config = config;
+    tiny_write(w, t);
+    if (is_int8) tiny_quantize(w, 0);
+    tiny_pack(w, &t, 1);
+}
+
+/* The order of a vocabulary's spellings, which is there to save the sorting. */
+static void orders(void) {
+    static const int32_t right[] = {2, 0, 1, 3, 6, 7, 8, 9, 10, 4, 5};
+    static const struct {
+        tfm_dtype dtype;
+        int64_t n;
+        int at;
+        int32_t becomes;
+        const char *says;
+    } rows[] = {{TFM_I32, 11, 0, 2, NULL},
+                {TFM_I32, 10, 0, 2, "'src_vocabulary_sorted' is [10], expected [11]"},
+                {TFM_I32, 12, 0, 2, "is [12], expected [11]"},
+                {TFM_I32, 0, 0, 2, "is [0], expected [11]"},
+                {TFM_U32, 11, 0, 2, "'src_vocabulary_sorted' is U32 [11], expected I32 of rank 1"},
+                {TFM_I32, 11, 3, 11, "element 3 is 11, of 11"},
+                {TFM_I32, 11, 3, -1, "element 3 is 4294967295, of 11"},
+                {TFM_I32, 11, 3, INT32_MIN, "element 3 is 2147483648, of 11"},
+                {TFM_I32, 11, 3, 6, "'src_vocabulary_sorted': element 4 does not come next"},
+                {TFM_I32, 11, 10, 2, "element 10 does not come next"},
+                {TFM_I32, 11, 1, 1, "element 2 does not come next"}};
+    int i, packed;
+    for (packed = 1; packed >= 0; packed--)
+        for (i = 0; i < (packed ? (int)(sizeof rows / sizeof *rows) : 1); i++) {
+            int32_t order[12] = {0};
+            tiny t = tiny_default();
+            tfm_status status;
+            st_writer w;
+            memcpy(order, right, sizeof right);
+            order[rows[i].at] = rows[i].becomes;
+            t.src = t.tgt = WORDS, t.vt = 11, t.config = IDS;
+            tiny_write(&w, t);
+            if (packed) tiny_pack(&w, &t, 1);
+            st_add(&w, "src_vocabulary_sorted", tfm_tensor_1d(order, rows[i].dtype, rows[i].n));
+            status = load(&w);
+            if (!packed)
+                CHECK(status == TFM_E_TENSOR && strstr(err.text, "not part of a model"),
+                      "a plain file has none: %s", err.text);
+            else if (rows[i].says)
+                CHECK(status == TFM_E_TENSOR && strstr(err.text, rows[i].says), "%s", err.text);
+            else CHECK(status == TFM_OK, "the right order: %s", err.text);
+        }
+}
+
+/* P1: shapes that are not what the config says, which is all that tells how much is read; and what
+   nobody checks, because it is only computed with. */
+static void packed_files(void) {
+    static double zeros[1 << 12];
+    static const struct {
+        int is_int8;
+        const char *name; /* of the tensor that becomes dtype dims */
+        tfm_dtype dtype;
+        int rank;
+        int64_t dims[5];
+        const char *says;
+    } rows[] = {
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {1, 20, 16, 1},
+         "[1, 20, 16, 1], expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {3, 20, 16, 1},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 19, 16, 1},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 20, 8, 1},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 20, 16, 2},
+         "expected [2, 10, 16, 2]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 7, 16, 3},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 1, 16, 128},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {2, 20, 16, 0},
+         "expected [2, 20, 16, 1]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_F32,
+         4,
+         {0, 20, 16, 1},
+         "expected [2, 20, 16, 1]"},
+        {0, "encoder.layers.0.linear1.weight", TFM_F32, 3, {2, 20, 16}, "expected rank 2"},
+        {0, "encoder.layers.0.linear1.weight", TFM_F32, 5, {2, 20, 16, 1, 1}, "expected rank 2"},
+        {0, "encoder.layers.0.linear1.weight", TFM_F64, 4, {2, 20, 16, 1}, "is F64"},
+        {0, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 20, 16, 1}, "expected [2, 5, 16, 4]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_I8,
+         4,
+         {2, 5, 16, 4},
+         "linear1.weight_sums' is missing"},
+        {0, "encoder.layers.0.linear1.bias", TFM_F32, 4, {24, 1, 1, 1}, "expected rank 1"},
+        {0,
+         "encoder.layers.0.self_attn.out_proj.weight",
+         TFM_F32,
+         4,
+         {2, 11, 16, 1},
+         "expected [2, 10, 16, 1]"},
+        {0,
+         "encoder.layers.0.self_attn.q_proj.weight",
+         TFM_F32,
+         4,
+         {2, 20, 16, 1},
+         "expected [1, 20, 16, 1]"},
+        {0,
+         "decoder.layers.1.multihead_attn.v_proj.weight",
+         TFM_F32,
+         4,
+         {2, 20, 16, 1},
+         "expected [1, 20, 16, 1]"},
+        {0, "generator.weight", TFM_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
+        {0, "src_embedding.weight", TFM_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
+        {0, "src_embedding.weight", TFM_F32, 2, {12, 20}, "expected [11, 20]"},
+        {1, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 10, 16, 2}, "expected [2, 5, 16, 4]"},
+        {1, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 5, 16, 3}, "expected [2, 5, 16, 4]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_F32, 1, {24}, "[24], expected [96]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_F32, 1, {95}, "expected [96]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_I32, 1, {96}, "is I32"},
+        {1,
+         "encoder.layers.0.linear1.weight_sums",
+         TFM_I32,
+         2,
+         {1, 95},
+         "is I32 [1, 95], expected I32 [1, 96]"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_I32, 2, {2, 96}, "expected I32 [1, 96]"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_I32, 1, {96}, "expected I32 [1, 96]"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_F32, 2, {1, 96}, "is F32 [1, 96]"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_I64, 2, {1, 96}, "is I64 [1, 96]"},
+    };
+    static const struct {
+        const char *from, *to, *says;
+    } configs_of[] = {
+        {"\"packed\": 1", "\"packed\": 2", "'packed' is not 1"},
+        {"\"packed\": 1", "\"packed\": 0", "'packed' is not 1"},
+        {"\"packed\": 1, ", "", "generator.weight' is [1, 20, 16, 1], expected rank 2"},
+        {"\"d_model\": 20, ", "", "'d_model' is missing"},
+        {"\"d_ff\": 24, ", "", "'d_ff' is missing"},
+        {"\"d_key\": 6, ", "", "'d_key' is missing"},
+        {"\"d_value\": 5, ", "", "'d_value' is missing"},
+        {"\"src_vocab_size\": 11, ", "", "'src_vocab_size' is missing"},
+        {"\"tgt_vocab_size\": 13", "\"tgt_vocab_size\": 0", "'tgt_vocab_size' is missing or 0"},
+        {"\"d_ff_decoder\": 24", "\"d_ff_decoder\": 0", "'d_ff_decoder' is 0"},
+        {"\"d_ff_decoder\": 24", "\"d_ff_decoder\": 17", "decoder.layers.0.linear1"},
+        {"\"d_model\": 20", "\"d_model\": 19",
+         "src_embedding.weight' is [11, 20], expected [11, 19]"},
+        {"\"d_ff\": 24", "\"d_ff\": 23", "linear1.bias' is [24], expected [23]"},
+        {"\"d_key\": 6", "\"d_key\": 2147483647", "q_proj.weight' is "},
+        {"\"d_value\": 5", "\"d_value\": 6", "out_proj.weight' is "},
+        {"\"n_heads\": 2", "\"n_heads\": 2147483647", "out_proj.weight' is "},
+        {"\"n_heads\": 2", "\"n_heads\": 1", "out_proj.weight' is "}};
+    const float values[] = {NAN, INFINITY, 3.4e38f, 1e-42f};
+    int i, v, good = 1, runs = 0;
+    SECTION("P1: packed files");
+    for (i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        st_writer w;
+        st_entry *e;
+        write_packed(&w, rows[i].is_int8, tiny_default().config);
+        e = entry(&w, rows[i].name);
+        e->tensor = tfm_tensor_make(zeros, rows[i].dtype, rows[i].rank, rows[i].dims);
+        e->bytes = st_bytes(&e->tensor);
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, rows[i].says);
+        CHECK(strstr(err.text, rows[i].name) != NULL, "  and the tensor is named");
+    }
+    for (i = 0; i < (int)(sizeof configs_of / sizeof *configs_of); i++) {
+        char config[1024];
+        const char *whole, *at;
+        st_writer w;
+        write_packed(&w, 0, tiny_default().config);
+        whole = w.pairs[0].value, at = strstr(whole, configs_of[i].from);
+        if (!at) printf("no %s\n", configs_of[i].from), exit(2);
+        snprintf(config, sizeof config, "%.*s%s%s", (int)(at - whole), whole, configs_of[i].to,
+                 at + strlen(configs_of[i].from));
+        free(w.pairs[0].value);
+        w.pairs[0].value = st_copy(config);
+        CHECK(load(&w) != TFM_OK && strstr(err.text, configs_of[i].says), "%s: %s",
+              configs_of[i].to, err.text);
+    }
+    {
+        static const int64_t dims[] = {2, 20, 16, 1}; /* 2 * 12 + 10 rows would be three panels */
+        tiny t = tiny_default();
+        st_writer w;
+        t.packed = 1;
+        t.config = ", \"packed\": 1, \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, "
+                   "\"src_vocab_size\": 11, \"tgt_vocab_size\": 13";
+        tiny_write(&w, t);
+        must(load(&w)); /* rows in a packed file */
+        tiny_write(&w, t);
+        st_add(&w, "surplus", tfm_tensor_make(zeros, TFM_F32, 4, dims));
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, "surplus");
+        tiny_write(&w, t);
+        entry(&w, "encoder.layers.0.self_attn.in_proj_weight")->tensor =
+            tfm_tensor_make(zeros, TFM_F32, 4, dims);
+        entry(&w, "encoder.layers.0.self_attn.in_proj_weight")->bytes = 4 * 2 * 20 * 16;
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, "in_proj_weight' is [2, 20, 16, 1], expected rank 2");
+    }
+    orders();
+    for (v = 0; v < 4; v++)
+        for (i = 0; i <= TFM_WEIGHTS_I8; i++) {
+            tfm_model_options o = tiny_options();
+            st_writer w;
+            size_t k;
+            int64_t at;
+            write_packed(&w, 1, tiny_default().config);
+            for (k = 0; k < w.n_entries; k++) { /* padding and all */
+                const st_entry *e = &w.entries[k];
+                if (strstr(e->name, "_scale") || strstr(e->name, "_sums"))
+                    for (at = v % 2; at < e->bytes / 4; at += 2)
+                        memcpy((char *)e->tensor.data + 4 * at, &values[v], 4);
+                else if (e->tensor.dtype == TFM_I8)
+                    memset(e->tensor.data, 0x80 + v, (size_t)e->bytes);
+            }
+            o.weights = (tfm_weight_type)i;
+            good &= searches_end(tiny_load(&w, &o), &runs);
+        }
+    CHECK(good, "wrong scales, sums and padding: %d searches end, with ids in range", runs);
+}
+
 /* Ids and counts that are out of range, in every call that takes some. */
 static void bad_ids(void) {
     static const int32_t bad[] = {-1, 13, INT32_MIN, INT32_MAX}, good_ids[] = {3, 4, 5};
@@ -1062,14 +1316,14 @@ static void large_texts(void) {
         free(text);
     }
     CHECK(refusals == 60, "%d of 60 calls say that it is too long", refusals);
-    CHECK_FAILS(tfm__read_vocabulary(&v, &pool, "v", "a", (int64_t)1 << 31, 1, &err), TFM_E_TENSOR,
-                "v has 2147483648 bytes");
     {
         tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
-        tfm__spm_reader r;
+        tfm__text_reader r;
         if (!p) exit(2);
         memset(&r, 0, sizeof r);
         r.name = "v", r.err = &err, r.pool = r.temporary = &pool;
+        CHECK_FAILS(tfm__read_vocabulary(&r, &v, "a", (int64_t)1 << 31, 1), TFM_E_TENSOR,
+                    "v has 2147483648 bytes");
         CHECK_FAILS(tfm__spm_read(&r, p, (const unsigned char *)"a", (int64_t)1 << 31),
                     TFM_E_TENSOR, "v has 2147483648 bytes");
         free(p);
@@ -1204,14 +1458,16 @@ static void changed(void) {
     int kind, i, k, good = 0, bad = 0;
     char out[512];
     SECTION("changed models");
-    for (kind = 0; kind < 2; kind++) {
+    for (kind = 0; kind < 4; kind++) { /* the last two: packed */
         tiny t = tiny_default();
         st_writer w;
         size_t size, header;
         unsigned char *data;
         t.src = t.tgt = WORDS, t.vt = 11, t.d = 4, t.key = t.value = 2, t.ff = 4;
-        t.config = configs[kind];
+        t.config = configs[kind % 2];
         tiny_write(&w, t);
+        if (kind == 3) tiny_quantize(&w, 0);
+        if (kind > 1) tiny_pack(&w, &t, 1);
         data = (unsigned char *)tiny_bytes(&w, &size);
         header = 8 + data[0] + 256 * (size_t)data[1];
         for (i = 0; i < 3000; i++) {
@@ -1261,6 +1517,7 @@ int main(int argc, char **argv) {
     special_ids();
     numbers_of_weights();
     scales_of_bytes();
+    packed_files();
     bad_ids();
     equal_ids();
     texts();

@@ -1,14 +1,77 @@
 /* Each kernel set that this machine has against plain loops in double: awkward sizes, padding full
    of NaN, ULPs. */
 #ifndef TRANSFORMER_KERNELS
-#define TRANSFORMER_KERNELS 4
+#define TRANSFORMER_KERNELS 5
 #endif
 static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole model */
 #undef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS kernels_wanted
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+#include "amx_emulator.h"
 #include "tiny.h"
+#include <float.h>
+
+/* ---- the micro-kernels of AMX once more, by vectors of one number and emulated tiles ---- */
+
+#define TFM__V float
+#define TFM__VL 1
+#define TFM__ISA emulated
+#define TFM__V_SET(x) (x)
+#define TFM__V_LOAD(p) (*(p))
+#define TFM__V_STORE(p, v) ((void)(*(p) = (v)))
+#define TFM__V_ADD(a, b) ((a) + (b))
+#define TFM__V_MUL(a, b) ((a) * (b))
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(4, 2) X(1, 4)
+#define TFM__INT8_SPLIT 1
+#define TFM__I int32_t
+#define TFM__I_ZERO 0
+#define TFM__I_LOAD(p) tfm__emulated_four(p)
+#define TFM__I_X(four) (four)
+#define TFM__I_DOT(sum, x, w) sum = emulated_dot(sum, x, w)
+#define TFM__I_FLOATS(a, b, sums) ((float)((a) - *(sums)))
+#define TFM__I_SUMS(p) tfm__emulated_four((const unsigned char *)(p))
+#define TFM__TILE_CONFIGURE(shape) amx_ldtilecfg(shape)
+#define TFM__TILE_RELEASE() amx_tilerelease()
+#define TFM__TILE_ZERO(t) amx_tilezero(t)
+#define TFM__TILE_LOAD(t, p, stride) amx_tileloadd(t, p, stride)
+#define TFM__TILE_STORE(t, p, stride) amx_tilestored(t, p, stride)
+#define TFM__TILE_DOT_INT8(c, a, b) amx_tdpbusd(c, a, b)
+#define TFM__TILE_DOT_BF16(c, a, b) amx_tdpbf16ps(c, a, b)
+
+/* u8 by s8, as VNNI has it. */
+static int32_t emulated_dot(int32_t sum, int32_t x, int32_t w) {
+    unsigned char a[4];
+    signed char b[4];
+    memcpy(a, &x, 4), memcpy(b, &w, 4);
+    return sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+}
+#include "transformer.h"
+#ifndef FLT_EVAL_METHOD /* tcc's float.h has it not */
+#define FLT_EVAL_METHOD 0
+#endif
+
+static void emulated_narrow(unsigned char *to, const float *x, int64_t n) {
+    tfm__narrow(to, x, TFM_BF16, n);
+}
+
+/* Set i of the library's; behind the last, the emulated one. (Not where floats are computed in wider
+   registers: they round otherwise in each loop, and no such machine has AMX.) */
+static const tfm__kernels *kernel_set(int i) {
+    static tfm__kernels emulated;
+    uint16_t one = 1;
+    unsigned char first;
+    if (i < TFM__KERNEL_SETS) return tfm__kernel_set(i);
+    if (FLT_EVAL_METHOD) return NULL;
+    memcpy(&first, &one, 1);
+    emulated = *tfm__kernel_set(0);
+    emulated.name = "AMX, emulated", emulated.zero_point = 128;
+    emulated.configure = tfm__emulated_configure, emulated.narrow = emulated_narrow;
+    emulated.tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
+    if (first) emulated.tiles[TFM_WEIGHTS_BF16] = tfm__emulated_amx_bf16; /* little-endian */
+    return &emulated;
+}
 
 enum { MOST = 200, STRIDE = MOST + 24 };
 static float xs[4 * STRIDE], ws[16 * STRIDE], ys[STRIDE];
@@ -100,6 +163,84 @@ static void weighted(const tfm__kernels *k) {
     CHECK(clean && same, "nothing written behind; in two parts the same bits");
 }
 
+/* Loops over F16 against those over floats, which read the same rows widened: all sizes, any number
+   of rows, any address. Behind the rows stands NaN. */
+static void halves(const tfm__kernels *k) {
+    enum { ROWS = 21 };
+    static float rows[(int)ROWS * (int)STRIDE];
+    static uint16_t all[(int)ROWS * (int)STRIDE + 1];
+    uint16_t *const half = all + 1;
+    const float *w[ROWS + 15];
+    float p[ROWS], x[STRIDE], sums[ROWS + 1], expected[16];
+    unsigned seed = 6;
+    double most = 0;
+    int64_t width, n, i, j;
+    int clean = 1, same = 1;
+    for (i = 0; i < STRIDE; i++) x[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
+    for (width = 1; width <= MOST; width++) {
+        float from_half[STRIDE], from_rows[STRIDE];
+        n = 1 + width % ROWS;
+        memset(all, 0xFF, sizeof all); /* NaN */
+        for (i = 0; i < n; i++)
+            for (j = 0; j < width; j++) {
+                half[i * STRIDE + j] =
+                    (uint16_t)tfm__half_from_float((float)tiny_random(&seed) / 8388608.0f - 1.0f);
+                rows[i * STRIDE + j] = tfm__float_from_half(half[i * STRIDE + j]);
+            }
+        for (i = 0; i < ROWS + 15; i++) w[i] = rows + (i < n ? i : n - 1) * STRIDE;
+        sums[n] = 7;
+        k->dots_f16(sums, x, half, STRIDE, n, width);
+        for (i = 0; i < n; i++) {
+            double error = dot_error(x, w[i], width, sums[i]);
+            if (!(error <= most)) most = error;
+            if (i % 16 == 0) k->dots_1x16(x, w + i, width, expected);
+            same &= memcmp(sums + i, expected + i % 16, sizeof *sums) == 0;
+        }
+        for (i = 0; i < n; i++) {
+            p[i] = i % 4 == 2 ? 0.0f : (float)tiny_random(&seed) / 16777216.0f;
+            if (p[i] == 0.0f) memset(half + i * STRIDE, 0xFF, (size_t)width * sizeof *half);
+        }
+        for (j = 0; j < STRIDE; j++) from_half[j] = from_rows[j] = j < width ? 1.0f : 7.0f;
+        k->weighted_sum_f16(from_half, p, half, STRIDE, n / 2, width);
+        k->weighted_sum_f16(from_half, p + n / 2, half + n / 2 * STRIDE, STRIDE, n - n / 2, width);
+        k->weighted_sum(from_rows, p, rows, STRIDE, n, width);
+        same &= memcmp(from_half, from_rows, sizeof from_half) == 0;
+        clean &= sums[n] == 7;
+    }
+    CHECK(most < 4, "dots with F16: largest error %.2g roundings", most);
+    CHECK(same || FLT_EVAL_METHOD, "dots and weighted sums of F16: the bits of the same in floats");
+    CHECK(clean, "nothing written behind");
+}
+
+/* The nearest F16, within its range. */
+static void nearest_halves(const tfm__kernels *k) {
+    static const float ends[] = {65504, 65519, 65520, 1e9f,     INFINITY, -65520,
+                                 -1e9f, 1e-9f, -0.0f, 5.97e-8f, -6e-5f};
+    enum { ENDS = sizeof ends / sizeof *ends };
+    float x[MOST];
+    uint16_t to[MOST + 1];
+    unsigned seed = 8;
+    int64_t n, i;
+    int wrong = 0, clean = 1;
+    memset(x, 0, sizeof x);
+    for (n = 0; n <= MOST; n++) {
+        for (i = 0; i < n; i++)
+            x[i] = i % 2 ? ends[(i + n) % ENDS]
+                         : ((float)tiny_random(&seed) / 8388608.0f - 1.0f) * (float)(1 << n % 18);
+        to[n] = 7;
+        k->narrow_f16(to, x, n);
+        for (i = 0; i < n; i++) {
+            float v = x[i] > 65504 ? 65504.0f : x[i] < -65504 ? -65504.0f : x[i];
+            wrong += to[i] != tfm__half_from_float(v);
+        }
+        clean &= to[n] == 7;
+    }
+    for (i = 0; i < MOST; i++) x[i] = NAN;
+    k->narrow_f16(to, x, MOST);
+    for (i = 0; i < MOST; i++) wrong += (to[i] & 0x7C00) != 0x7C00 || !(to[i] & 0x3FF);
+    CHECK(!wrong && clean, "floats to F16: %d are not the nearest; NaN stays", wrong);
+}
+
 static void exponentials(const tfm__kernels *k) {
     double most = 0, sum, total;
     float x[33], y[33], at = -110, worst_at = 0;
@@ -183,6 +324,30 @@ static float quantized(int *q, const float *x, int64_t n) {
     return absmax / 127.0f;
 }
 
+/* Floats to bf16 against the plain loop: all signs, exponents and ties. */
+static void narrowed(const tfm__kernels *k) {
+    enum { N = 32 * 512 };
+    static float x[N];
+    static unsigned char expected[2 * N], got[2 * N + 64];
+    int64_t n;
+    int right = 1;
+    for (n = 0; n < N; n++) {
+        static const uint32_t low[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
+        uint32_t bits = (uint32_t)n << 18 | (uint32_t)(n % 5 & 3) << 16 | low[n % 6];
+        memcpy(&x[n], &bits, 4);
+    }
+    tfm__narrow(expected, x, TFM_BF16, N);
+    for (n = 0; n <= N; n = n < 40 ? n + 1 : n + 1111) {
+        memset(got, 0xAA, sizeof got);
+        k->narrow(got, x, n);
+        right &= memcmp(got, expected, (size_t)(2 * n)) == 0;
+        right &= got[(n + 15) / 16 * 32] == 0xAA;
+    }
+    k->narrow(got, x, N);
+    CHECK(right && memcmp(got, expected, sizeof expected) == 0,
+          "%d floats to bf16, NaN and denormals among them: the nearest, ties to even", N);
+}
+
 static void loops(const tfm__kernels *k) {
     static const float weights[64] = {1, 2, 3}, biases[64] = {0.5f, -1, 7};
     float x[80], y[80], z[80];
@@ -217,7 +382,7 @@ static void loops(const tfm__kernels *k) {
         for (i = 0; i < n; i++) mean += (double)x[i] / (double)n;
         for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
         for (i = 0; i < 80; i++) z[i] = 3;
-        k->norm(z, x, n, &w);
+        k->norm(z, n, x, n, 1, n, &w);
         for (i = 0; i < n; i++) {
             double v = ((double)x[i] - mean) / sqrt(square / (double)n + 1e-5);
             if (n % 2) v *= (double)weights[i];
@@ -228,6 +393,7 @@ static void loops(const tfm__kernels *k) {
         for (; i < 80; i++) clean &= z[i] == 3;
     }
     CHECK(sums && clean, "sums of 1 to 66, nothing written behind");
+    if (k->narrow) narrowed(k);
     CHECK(sizes && rounded, "sizes and bytes of 1 to 66");
     CHECK(norm_error < 2e-6, "norms of 2 to 64: largest difference %.2g", norm_error);
 }
@@ -301,30 +467,53 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
     tfm__rows from = tfm__rows_make((float *)(uintptr_t)x, 1, M, linear->w.columns);
     tfm__rows to = tfm__rows_make(y, 1, M, N);
     tfm__product p;
+    tfm__team team;
     int64_t i;
+    memset(&team, 0, sizeof team);
+    team.kernels = kernels;
+    /* tiles read rows behind the last, whatever they are; valgrind minds */
+    team.taken = (unsigned char *)calloc(
+        1, (size_t)((M + TFM__MOST_ROWS) * tfm__taken_bytes(kernels, &linear->w)) + 1);
+    team.scales = (float *)malloc((size_t)M * sizeof(float));
     from.sl = x_stride, to.sl = N + 1;
     for (i = 0; i < M * (N + 1); i++) y[i] = 7;
     p = tfm__product_of(&to, &from, linear);
     p.first = first;
+    tfm__aim_taken(&p, &team);
+    if (p.taken) tfm__take_x(kernels, &p, 0, M);
     tfm__multiply_packed(kernels, &p);
+    free(team.taken);
+    free(team.scales);
 }
 
-/* Products with matrices of each type, of awkward shapes. */
-static void products(const tfm__kernels *kernels) {
+/* x as tiles take it where they take bf16: 2 n bytes, zeros behind; row becomes what they are. */
+static void narrow_row(const tfm__kernels *kernels, unsigned char *to, float *row, int64_t n) {
+    memset(to, 0, (size_t)(2 * n + 63) / 64 * 64);
+    tfm__narrow(to, row, TFM_BF16, n);
+    tfm__widen(row, to, TFM_BF16, n);
+    memset(to, 0xAA, (size_t)(2 * n));
+    kernels->narrow(to, row, n); /* numbers that are bf16 already stay what they are */
+    memset(to + 2 * n, 0, (size_t)(-2 * n & 63));
+}
+
+/* Products with matrices of each type, of awkward shapes; few of them where each takes long. */
+static void products(const tfm__kernels *kernels, int few) {
     static const int64_t ms[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 23, 147};
     static const int64_t ns[] = {1, 15, 16, 17, 65}, ks[] = {1, 3, 4, 17, 512, 517, 2052};
     enum { MOST_M = 147, MOST_N = 65, MOST_K = 2052, X_STRIDE = MOST_K + 3 };
     static float x[MOST_M * X_STRIDE], w[MOST_N * MOST_K], bias[MOST_N];
     static float y[MOST_M * (MOST_N + 1)], one[MOST_N + 1], rows[MOST_N * MOST_K];
+    static float one_x[MOST_K];
+    static unsigned char bytes[2 * MOST_K + 64];
     static int xb[MOST_K];
     int type, a, b, c;
-    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+    for (type = few ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
         static const char *const names[] = {"", "f32", "f16", "bf16", "i8"};
         double most = 0;
-        int same = 1, clean = 1, exact = 1;
+        int same = 1, clean = 1, exact = 1, shapes = 0;
         unsigned seed = 3;
-        for (b = 0; b < 5; b++)
-            for (c = 0; c < 7; c++) {
+        for (b = 0; b < 5; b += few ? 3 : 1)
+            for (c = 0; c < 7; c += few ? 3 : 1) {
                 int64_t N = ns[b], K = ks[c], first = N > 16 ? 16 : 0, m, n, k;
                 held h;
                 fill_rows(x, MOST_M, K, X_STRIDE, &seed);
@@ -332,7 +521,7 @@ static void products(const tfm__kernels *kernels) {
                 fill_rows(bias, 1, N, N, &seed);
                 pack(&h, kernels, w, (tfm_weight_type)type, N, K);
                 for (n = 0; n < N; n++) tfm__unpack_row(&h.linear.w, n, rows + n * K);
-                for (a = 0; a < 11; a++) {
+                for (a = 0; a < 11; a += !few ? 1 : a ? 3 : 6, shapes++) {
                     int64_t M = ms[a];
                     const float *some = (a + b + c) % 2 ? bias : NULL;
                     h.linear.bias = some;
@@ -350,9 +539,11 @@ static void products(const tfm__kernels *kernels) {
                     /* the last row against its sums in double, of int8 against integers */
                     m = M - 1;
                     for (n = 0; n < N; n++) {
-                        const float *xm = x + m * X_STRIDE;
+                        float *xm = (float *)memcpy(one_x, x + m * X_STRIDE, (size_t)K * sizeof *x);
                         double sum = some ? (double)some[n] : 0, size = fabs(sum), error;
                         float scale = 0, v = 0;
+                        if (type == TFM_WEIGHTS_BF16 && kernels->narrow)
+                            narrow_row(kernels, bytes, xm, K);
                         if (type == TFM_WEIGHTS_I8) scale = quantized(xb, xm, K);
                         if (type == TFM_WEIGHTS_I8) {
                             int64_t k0, whole;
@@ -389,7 +580,7 @@ static void products(const tfm__kernels *kernels) {
         CHECK(clean, "%s: weights as near as can be, nothing written behind", names[type]);
         CHECK(exact && most < (type == TFM_WEIGHTS_I8 ? 2e-2 : 1e-6),
               "%s: products of %d shapes: largest error %.2g of the sum of sizes%s", names[type],
-              11 * 5 * 7, most, type == TFM_WEIGHTS_I8 ? ", sums of bytes exact" : "");
+              shapes, most, type == TFM_WEIGHTS_I8 ? ", sums of bytes exact" : "");
     }
 }
 
@@ -398,17 +589,17 @@ static void products(const tfm__kernels *kernels) {
 static void tiles(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 512, Y_STRIDE = ROWS + 8 };
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
-    static float w[ROWS * MOST_K], block[TFM__X_ROWS * TFM__X_STRIDE / 4];
-    static float s8[TFM__X_ROWS * TFM__X_STRIDE / 4];
-    static float y[(int)TFM__X_ROWS * Y_STRIDE], expected[(int)TFM__X_ROWS * Y_STRIDE];
-    float bias[ROWS], scales[TFM__X_ROWS];
+    static float w[ROWS * MOST_K], block[(int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4];
+    static float s8[(int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4];
+    static float y[(int)TFM__MOST_ROWS * Y_STRIDE], expected[(int)TFM__MOST_ROWS * Y_STRIDE];
+    float bias[ROWS], scales[TFM__MOST_ROWS];
     int type, c, form, i, r;
     for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
         const tfm__tiling *tiling = kernels->tiles[type];
         double most = 0;
-        int same = 1, clean = 1, n = 0;
+        int same = 1, clean = 1, n = 0, numbers = 0;
         unsigned seed = 7;
-        for (; tiling; tiling = tiling->rows > 1 ? tiling + 1 : NULL)
+        for (; tiling; tiling = tiling->least > 1 ? tiling + 1 : NULL)
             for (c = 0; c < 7; c++) {
                 int64_t K = ks[c], k;
                 held h;
@@ -416,18 +607,21 @@ static void tiles(const tfm__kernels *kernels) {
                 fill_rows(w, ROWS, K, K, &seed);
                 pack(&h, kernels, w, (tfm_weight_type)type, ROWS, K);
                 fill_rows(bias, 1, ROWS, ROWS, &seed);
-                fill_rows(scales, 1, TFM__X_ROWS, TFM__X_ROWS, &seed);
-                fill_rows(block, TFM__X_ROWS, K, TFM__X_STRIDE / 4, &seed);
+                fill_rows(scales, 1, TFM__MOST_ROWS, TFM__MOST_ROWS, &seed);
+                fill_rows(block, TFM__MOST_ROWS, K, TFM__X_STRIDE / 4, &seed);
                 memcpy(s8, block, sizeof block);
-                for (r = 0; r < TFM__X_ROWS && type == TFM_WEIGHTS_I8; r++)
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
                     for (k = 0; k < (K + 3) / 4 * 4; k++) { /* behind K anything may stand */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
                             (unsigned char)(q + kernels->zero_point);
                     }
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_BF16 && kernels->narrow; r++)
+                    narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
+                               s8 + r * (TFM__X_STRIDE / 4), K);
                 for (form = 0; form < 4; form++, n++) {
-                    fill_rows(y, TFM__X_ROWS, ROWS, Y_STRIDE, &seed);
+                    fill_rows(y, TFM__MOST_ROWS, ROWS, Y_STRIDE, &seed);
                     memcpy(expected, y, sizeof y);
                     memset(&t, 0, sizeof t);
                     for (i = 0; i < TFM__MOST_PANELS; i++) t.w[i] = tfm__panel(&h.linear.w, i, 0);
@@ -435,25 +629,79 @@ static void tiles(const tfm__kernels *kernels) {
                     t.bias = form & 2 ? bias : NULL;
                     t.x_scales = scales, t.w_scales = h.linear.w.scales;
                     t.ahead = t.w[0], t.block_sums = h.linear.w.block_sums;
-                    if (type == TFM_WEIGHTS_I8)
-                        tfm__plain_tile_int8(&t, tiling->rows, tiling->panels);
-                    else tfm__plain_tile(&t, (tfm_weight_type)type, tiling->rows, tiling->panels);
+                    t.rows = form & 1 ? tiling->rows : tiling->least;
+                    if (type == TFM_WEIGHTS_I8) tfm__plain_tile_int8(&t, t.rows, tiling->panels);
+                    else tfm__plain_tile(&t, (tfm_weight_type)type, t.rows, tiling->panels);
                     t.x = block, t.y = y;
+                    if (tiling->configured) kernels->configure(1);
                     tiling->run(&t);
+                    if (tiling->configured) kernels->configure(0);
                     same &= memcmp(y, expected, sizeof y) == 0;
-                    for (i = 0; i < (int)TFM__X_ROWS * Y_STRIDE; i++) {
+                    for (i = 0; i < (int)TFM__MOST_ROWS * Y_STRIDE; i++) {
                         double off = fabs((double)y[i] - (double)expected[i]);
                         if (isnan(expected[i])) clean &= isnan(y[i]) != 0;
                         else if (!(off <= most * (double)(K + 2))) most = off / (double)(K + 2);
+                        numbers += !isnan(expected[i]);
                     }
                 }
                 tfm__pool_free(&h.pool);
             }
         if (!n) continue;
+        clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* NaN lies beside y alone */
         CHECK(clean && (type == TFM_WEIGHTS_I8 ? same : most < 2.4e-7),
               "%s: %d tiles as the plain one, %s%.2g off for each term", tfm__types[type].name, n,
               same ? "to the bit: " : "", most);
     }
+}
+
+/* What is emulated against the CPU's AMX, if there is one: y to the bit, of numbers whose sums are
+   rounded, of denormals and of such that overflow. */
+static void as_the_hardware(const tfm__kernels *emulated) {
+    enum { ROWS = 64, MOST_K = 96, FLOATS = (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4 };
+    static const int64_t ks[] = {1, 2, 31, 64, MOST_K};
+    static float w[ROWS * MOST_K], x[FLOATS], block[FLOATS], y[2][(int)TFM__MOST_ROWS * ROWS];
+    const tfm__kernels *kernels = tfm__kernel_set(TFM__KERNEL_SETS - 1);
+    int i, c, r, form, same = 1, n = 0;
+    unsigned seed = 3;
+    if (!kernels || !kernels->narrow) {
+        printf("  the CPU's AMX: skipped, not on this machine\n");
+        test_skipped++;
+        return;
+    }
+    for (i = 0; i < 2; i++)
+        for (c = 0; c < 5; c++)
+            for (form = 0; form < 6; form++, n++) {
+                const float size = form < 2 ? 1.0f : form < 4 ? 1e-20f : 1e19f;
+                tfm__tile t;
+                held h;
+                int set;
+                fill_rows(w, ROWS, ks[c], ks[c], &seed);
+                fill_rows(x, TFM__MOST_ROWS, ks[c], TFM__X_STRIDE / 4, &seed);
+                for (r = 0; r < ROWS * (int)ks[c]; r++) w[r] *= size;
+                for (r = 0; r < FLOATS; r++) x[r] *= size;
+                fill_rows(y[0], TFM__MOST_ROWS, ROWS, ROWS, &seed);
+                for (r = 0; r < (int)TFM__MOST_ROWS * ROWS; r++) y[0][r] *= size * size;
+                memcpy(y[1], y[0], sizeof y[0]);
+                pack(&h, kernels, w, TFM_WEIGHTS_BF16, ROWS, ks[c]);
+                memset(block, 0, sizeof block);
+                for (r = 0; r < TFM__MOST_ROWS; r++)
+                    narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
+                               x + r * (TFM__X_STRIDE / 4), ks[c]);
+                memset(&t, 0, sizeof t);
+                for (r = 0; r < TFM__MOST_PANELS; r++) t.w[r] = tfm__panel(&h.linear.w, r, 0);
+                t.x = block, t.K = ks[c], t.y_stride = ROWS, t.begins = form & 1;
+                for (set = 0; set < 2; set++) {
+                    const tfm__kernels *k = set ? kernels : emulated;
+                    const tfm__tiling *tiling = k->tiles[TFM_WEIGHTS_BF16] + i;
+                    t.y = y[set], t.rows = tiling->rows;
+                    k->configure(1);
+                    tiling->run(&t);
+                    k->configure(0);
+                }
+                same &= memcmp(y[0], y[1], sizeof y[0]) == 0;
+                tfm__pool_free(&h.pool);
+            }
+    CHECK(same, "%d tiles of bf16: the bits of the CPU's AMX", n);
 }
 
 /* ---- attention ---- */
@@ -469,49 +717,111 @@ static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int6
            (pads && pads[kv * a->S + s]) || (mask && mask[(block * a->T + t) * a->S + s]);
 }
 
+/* Column i of a key or value. */
+static double element(const tfm__heads *x, int64_t b, int64_t h, int64_t s, int64_t i) {
+    const void *row = tfm__head_at(x, b, h, s);
+    if (x->is_f16) return (double)tfm__float_from_half(((const uint16_t *)row)[i]);
+    return (double)((const float *)row)[i];
+}
+
 /* The definition: weights = softmax over the keys that are seen of scale * q . k, 0 where none is;
    context = the sum of the values by these weights. Of one query of one head of one row. */
 static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, double *weights,
                       double *context) {
-    const float *q = a->q + b * a->q_strides[0] + h * a->q_strides[1] + t * a->q_strides[2];
+    const float *q = tfm__head_row(&a->q, b, h, t);
     double sum = 0;
     int64_t s, i;
     for (i = 0; i < a->W; i++) context[i] = 0;
     for (s = 0; s < a->S; s++) {
         int64_t kv = a->kv_rows ? a->kv_rows[b] : b;
         int64_t row = a->ancestry ? a->ancestry[b * a->ancestry_stride + s] : kv;
-        const float *k = a->k + row * a->k_strides[0] + h * a->k_strides[1] + s * a->k_strides[2];
-        const float *v = a->v + row * a->v_strides[0] + h * a->v_strides[1] + s * a->v_strides[2];
         double score = 0;
-        for (i = 0; i < a->K; i++) score += (double)q[i] * (double)k[i];
+        for (i = 0; i < a->K; i++) score += (double)q[i] * element(&a->k, row, h, s, i);
         weights[s] = hidden(a, b, h, t, s) ? 0 : exp((double)a->scale * score);
         sum += weights[s];
-        for (i = 0; weights[s] > 0 && i < a->W; i++) context[i] += weights[s] * (double)v[i];
+        for (i = 0; weights[s] > 0 && i < a->W; i++)
+            context[i] += weights[s] * element(&a->v, row, h, s, i);
     }
     for (s = 0; sum > 0 && s < a->S; s++) weights[s] /= sum;
     for (i = 0; sum > 0 && i < a->W; i++) context[i] /= sum;
 }
 
-/* Both loops against it, with every kind of mask, alone and together. */
+/* [rows, 3 heads, positions, columns] at data. */
+static tfm__heads heads(void *data, int64_t positions, int64_t columns) {
+    tfm__heads x = {data, 3 * positions * columns, positions * columns, columns, 0};
+    return x;
+}
+
+/* Products of bf16 by bf16. */
+static int takes_bf16(const tfm__kernels *kernels) {
+    return kernels->narrow && kernels->tiles[TFM_WEIGHTS_BF16];
+}
+
+/* Tiles where a row of x has more than one block of columns, and another sees fewer keys. */
+static void long_attention(const tfm__kernels *kernels) {
+    enum { T = 35, S = 1101, K = 37, W = 33 };
+    static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W];
+    static double weights[S];
+    static const int32_t lengths[] = {S - 24};
+    unsigned seed = 31;
+    double values[W];
+    int bf16;
+    fill_rows(q, 1, T * K, T * K, &seed);
+    fill_rows(k, 1, S * K, S * K, &seed);
+    fill_rows(v, 1, S * W, S * W, &seed);
+    for (bf16 = 0; bf16 <= takes_bf16(kernels); bf16++) {
+        tfm_weight_type type = bf16 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
+        size_t floats = (size_t)tfm__tile_scratch(type, S, K, W);
+        float *scratch = (float *)test_memory((floats + 1) * sizeof *scratch);
+        tfm__attention a;
+        tfm_masks m;
+        double most = 0;
+        int64_t t, s;
+        memset(&a, 0, sizeof a);
+        memset(&m, 0, sizeof m);
+        for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
+        a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
+        a.context = heads(context, T, W);
+        a.B = a.H = 1, a.T = T, a.S = S, a.K = K, a.W = W, a.scale = 0.5f;
+        m.key_lengths = lengths, a.masks = &m, a.tiles = type;
+        tfm__attend_tiles(&a, kernels, 0, 0, scratch);
+        for (t = 0; t < T; t++) {
+            attention(&a, 0, 0, t, weights, values);
+            for (s = 0; s < W; s++) {
+                double off = fabs((double)context[t * W + s] - values[s]);
+                if (!(off <= most)) most = off;
+            }
+        }
+        CHECK(most < (bf16 ? 0.002 : 1e-6), "%s: %d queries of %d columns see %d keys, %.2g off",
+              tfm__types[type].name, T, K, S - 24, most);
+        CHECK(scratch[floats] == 7, "nothing written behind");
+    }
+}
+
+/* Both loops against it, with every kind of mask, alone and together; query by query, keys and
+   values may be F16. */
 static void attentions(const tfm__kernels *kernels) {
     enum { B = 2, H = 3, T = 27, S = 21, K = 5, W = 19, ALL = B * H * T * S };
     static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0};
     static float q[B * H * T * K], k[B * H * S * K], v[B * H * S * W], context[B * H * T * W];
-    static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16)];
+    static uint16_t k_f16[B * H * S * K], v_f16[B * H * S * W];
+    static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16) + 32 * 528];
     static unsigned char pads[B * S], mask[ALL];
     int32_t ancestry[B * S];
-    double most[2] = {0, 0}, expected[S], values[W];
-    int kind, tiled, compared[2] = {0, 0}, empty = 0, i;
+    double most[4] = {0, 0, 0, 0}, expected[S], values[W];
+    int kind, tiled, compared[4] = {0, 0, 0, 0}, empty = 0, i;
     unsigned seed = 29;
     fill_rows(q, 1, B * H * T * K, B * H * T * K, &seed);
     fill_rows(k, 1, B * H * S * K, B * H * S * K, &seed);
     fill_rows(v, 1, B * H * S * W, B * H * S * W, &seed);
+    kernels->narrow_f16(k_f16, k, B * H * S * K);
+    kernels->narrow_f16(v_f16, v, B * H * S * W);
     for (i = 0; i < B * S; i++) ancestry[i] = (int32_t)(tiny_random(&seed) % B);
     for (i = 0; i < B * S; i++) pads[i] = tiny_random(&seed) % 4 == 0;
     for (i = 0; i < ALL; i++) mask[i] = tiny_random(&seed) % 3 == 0 || i / S % T == 3;
     /* lengths, causal, pads, three shapes of attention mask; other rows, ancestries of a cache */
     for (kind = 0; kind < 2 * 2 * 2 * 4 * 3; kind++)
-        for (tiled = 0; tiled < 2; tiled++) {
+        for (tiled = 0; tiled < 4; tiled++) { /* 2: F16; 3: tiles of bf16 */
             int64_t b, h, t, s;
             int shape = kind / 8 % 4, from = kind / 32;
             tfm_masks m;
@@ -524,15 +834,16 @@ static void attentions(const tfm__kernels *kernels) {
             if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_BOOL, T, S);
             if (shape > 1)
                 m.attention = tfm_tensor_3d(mask, TFM_BOOL, shape == 2 ? B : B * H, T, S);
-            if (tiled && (m.causal || from)) continue; /* for which tiles are never used */
-            a.q = q, a.k = k, a.v = v, a.context = context, a.weights = weights;
+            if (tiled % 2 && (m.causal || from)) continue; /* for which tiles are never used */
+            if (tiled == 3 && !takes_bf16(kernels)) continue;
+            a.tiles = tiled == 3 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
             a.B = B, a.H = H, a.T = T, a.S = S, a.K = K, a.W = W;
-            a.q_strides[0] = H * T * K, a.q_strides[1] = T * K, a.q_strides[2] = K;
-            a.k_strides[0] = H * S * K, a.k_strides[1] = S * K, a.k_strides[2] = K;
-            a.v_strides[0] = H * S * W, a.v_strides[1] = S * W, a.v_strides[2] = W;
-            a.context_strides[0] = H * T * W, a.context_strides[1] = T * W;
-            a.weight_strides[0] = H * T * S, a.weight_strides[1] = T * S;
-            a.context_strides[2] = W, a.weight_strides[2] = S;
+            a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
+            if (tiled == 2) {
+                a.k = heads(k_f16, S, K), a.v = heads(v_f16, S, W);
+                a.k.is_f16 = a.v.is_f16 = 1;
+            }
+            a.context = heads(context, T, W), a.weights = heads(weights, T, S);
             a.scale = 1.7f, a.masks = &m, a.first = m.causal ? 2 : 0;
             if (from == 1) a.kv_rows = rows;
             if (from == 2) a.ancestry = ancestry, a.ancestry_stride = S;
@@ -541,7 +852,7 @@ static void attentions(const tfm__kernels *kernels) {
             for (b = 0; b < B; b++)
                 for (h = 0; h < H; h++) {
                     for (i = 0; i < (int)(sizeof scratch / sizeof *scratch); i++) scratch[i] = NAN;
-                    if (tiled) tfm__attend_tiles(&a, kernels, b, h, scratch);
+                    if (tiled % 2) tfm__attend_tiles(&a, kernels, b, h, scratch);
                     else tfm__attend_head(&a, kernels, b, h, scratch);
                     for (t = 0; t < T; t++) {
                         double sum = 0, off;
@@ -563,7 +874,82 @@ static void attentions(const tfm__kernels *kernels) {
     CHECK(most[0] < 1e-6 && most[1] < 1e-6 && empty > 0,
           "%d queries one by one, %.2g off the definition; %d in tiles, %.2g off; %d see nothing",
           compared[0], most[0], compared[1], most[1], empty);
+    CHECK(!takes_bf16(kernels) || most[3] < 0.01, "%d queries in tiles of bf16, %.2g off",
+          compared[3], most[3]);
+    CHECK(most[2] < 1e-6, "%d queries over keys and values in F16, %.2g off", compared[2], most[2]);
 }
+
+#ifdef TFM__X86
+/* n floats of the same bits, or both NaN. */
+static int test_same(const float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++)
+        if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(isnan(x[i]) && isnan(y[i]))) return 0;
+    return 1;
+}
+
+/* What goes row by row has the same bits in both sets: sums of any length, numbers of any kind. */
+static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
+    enum { ROWS = 7, LONG = 1100, PLACES = ROWS * LONG + 64 };
+    static float x[PLACES], w[LONG], y[2][PLACES];
+    static unsigned char q[2][LONG + 64];
+    const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f, 3e38f, -88.5f, 104.5f};
+    const tfm__kernels *sets[2];
+    double sums[2][4];
+    unsigned seed = 3;
+    int64_t n, i;
+    int strange, same = 1, set, a;
+    tfm_norm_weights weights;
+    sets[0] = k, sets[1] = other;
+    memset(&weights, 0, sizeof weights);
+    for (n = 1; n <= LONG; n += n < 70 ? 1 : n < 500 ? 37 : 113)
+        for (strange = 0; strange < 2; strange++) {
+            fill_rows(x, ROWS, n, n, &seed);
+            fill_rows(w, 1, n, n, &seed);
+            for (i = 0; i < n * ROWS; i++) x[i] *= 5;
+            for (i = 0; strange && i < n * ROWS; i += 5) x[i] = odd[i / 5 % 8];
+            weights.weight = tfm_tensor_1d(w, TFM_F32, n);
+            for (set = 0; set < 2; set++) {
+                k = sets[set];
+                memset(y[set], 0, sizeof y[set]);
+                memset(q[set], 0, sizeof q[set]);
+                sums[set][0] = k->exp_sum(y[set], x, 1, n);
+                sums[set][1] = k->exp_sum(NULL, x, 1, n);
+                sums[set][2] = (double)k->largest(x, n), sums[set][3] = (double)k->absmax(x, n);
+                k->quantize(q[set], x, 20, 0, n);
+                memset(q[set] + n, 0, 64);
+            }
+            same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n);
+            for (i = 0; i < 4; i++)
+                same &= sums[0][i] == sums[1][i] || (isnan(sums[0][i]) && isnan(sums[1][i]));
+            for (a = TFM_RELU - 1; a <= TFM_GELU_SIGMOID; a++) {
+                for (set = 0; set < 2; set++) {
+                    k = sets[set];
+                    memcpy(y[set], x, sizeof x);
+                    if (a >= TFM_RELU) k->activate(y[set], n, (tfm_activation)a);
+                    else k->norm(y[set], n, x, n, ROWS, n, &weights);
+                }
+                same &= test_same(y[0], y[1], n * ROWS);
+            }
+            /* rows together, rows alone, and in place */
+            for (i = 0; i < ROWS; i++) k->norm(y[0] + i * n, n, x + i * n, n, 1, n, &weights);
+            memcpy(y[1], x, sizeof x);
+            k->norm(y[1], n, y[1], n, ROWS, n, &weights);
+            same &= test_same(y[0], y[1], n * ROWS);
+            for (set = 0; set < 2; set++) {
+                k = sets[set];
+                memcpy(y[set], x, sizeof x);
+                k->weighted_sum(y[set], w, x + n, 1, n, n * 3 / 4);
+                k->scale(y[set] + n, 0.37f, n), k->add(y[set] + n, w, n);
+                k->quantize(q[set], x, 300, 128, n);
+                memset(q[set] + n, 0, 64);
+            }
+            same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n * 2);
+        }
+    CHECK(same, "rows of 1 to %d: the same bits as %s, NaN and infinities too", (int)LONG,
+          other->name);
+}
+#endif
 
 /* A whole model, loaded and run by each set. */
 static void whole_model(void) {
@@ -593,25 +979,41 @@ static void whole_model(void) {
 
 int main(void) {
     int i;
-    for (i = 0; i < TFM__KERNEL_SETS; i++) {
-        const tfm__kernels *k = tfm__kernel_set(i);
+    for (i = 0; i <= TFM__KERNEL_SETS; i++) {
+        const tfm__kernels *k = kernel_set(i);
         if (!k) {
             printf("  kernel set %d: skipped, not on this machine\n", i);
             test_skipped++;
             continue;
         }
         SECTION(k->name);
+        if (i == TFM__KERNEL_SETS) { /* all but its tiles is plain C's */
+#ifndef TRANSFORMER_BLAS
+            products(k, 1);
+#endif
+            tiles(k);
+            as_the_hardware(k);
+            attentions(k);
+            long_attention(k);
+            continue;
+        }
         dots(k);
         weighted(k);
+        halves(k);
+        nearest_halves(k);
         exponentials(k);
         largest_and_scale(k);
         loops(k);
         activations(k);
 #ifndef TRANSFORMER_BLAS /* which decides by itself */
-        products(k);
+        products(k, 0);
 #endif
         tiles(k);
         attentions(k);
+        long_attention(k);
+#ifdef TFM__X86
+        if (i > 2) same_rows(k, tfm__kernel_set(2));
+#endif
     }
     whole_model();
     printf("  here: %s\n", tfm_cpu_string());

@@ -126,8 +126,58 @@ static void memory(void) {
     lines_limit = (size_t)1 << 30;
 }
 
+static lines_text copy_text(const lines_text *text) {
+    lines_text copy;
+    copy.size = text->size;
+    copy.data = (char *)test_memory(text->size + 1);
+    memcpy(copy.data, text->data, text->size);
+    copy.data[text->size] = 0;
+    return copy;
+}
+static int same_text(const lines_text *a, const lines_text *b) {
+    return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
+}
+
+/* The same output and messages for any number of workers, whose batches are of any size. */
+static void any_workers(void) {
+    static const char *const cases[] = {"", "--beam 3 --n-best 2 --scores --align",
+                                        "--sample --n-best 2 --temperature 3", "--document",
+                                        "--tokens --sample"};
+    static const char *const workers[] = {"--threads 1 --batch 1", "--threads 2 --batch 1",
+                                          "--threads 2 --batch 5", "--threads 3 --batch 2",
+                                          "--threads 7 --batch 64"};
+    static char in[4000], options[128];
+    size_t size = 0, c, k;
+    lines_text expected, told;
+    int i, status;
+    SECTION("workers");
+    hostile_model(2);
+    for (i = 0; i < 150; i++)
+        size += (size_t)sprintf(in + size, "%s\n",
+                                i % 11 == 4   ? "\xff"
+                                : i % 7 == 2  ? ""
+                                : i % 50 == 3 ? "ab. ba. abab. a b a b a b a b a b a b a b a b"
+                                : i % 2       ? "ab"
+                                              : "a \xC2\x85 b");
+    for (c = 0; c < sizeof cases / sizeof *cases; c++) {
+        sprintf(options, "%s --max-length 30 --batch 16", cases[c]);
+        status = lines_run(options, in, size);
+        expected = copy_text(&lines_output);
+        told = copy_text(&lines_messages);
+        CHECK(status == 1 && strstr(told.data, "translate: line 5") != NULL, "%s", options);
+        for (k = 0; k < sizeof workers / sizeof *workers; k++) {
+            sprintf(options, "%s --max-length 30 %s", cases[c], workers[k]);
+            status = lines_run(options, in, size);
+            CHECK(status == 1 && same_text(&expected, &lines_output) &&
+                      same_text(&told, &lines_messages),
+                  "%s", options);
+        }
+    }
+}
+
 int main(void) {
     discipline();
+    any_workers();
     long_lines();
     memory();
     free(lines_model), free(lines_output.data), free(lines_messages.data);

@@ -88,6 +88,77 @@ static void faults(void) {
     remove("build/empty.safetensors");
 }
 
+/* Which of a model's linear maps have all that they read in the mapping. */
+static int count_mapped(const tfm_model *model, int *of) {
+    const char *begin = (const char *)model->mapping, *end = begin + model->mapped;
+    const tfm__linear *l;
+    int n = 0;
+    *of = 0;
+    for (l = model->linears; l; l = l->next, ++*of)
+        n += (const char *)l->w.data > begin && (const char *)l->w.data < end && !l->w.tail &&
+             (!l->w.scales ||
+              ((const char *)l->w.scales > begin && (const char *)l->w.scales < end)) &&
+             (!l->w.block_sums ||
+              ((const char *)l->w.block_sums > begin && (const char *)l->w.block_sums < end)) &&
+             (const char *)l->bias > begin && (const char *)l->bias < end;
+    return n;
+}
+
+static void packed(void) {
+    static const char path[] = "build/packed.safetensors";
+    static const int32_t ids[] = {4, 5, 6};
+    tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
+    const unsigned one = 1;
+    int little = *(const unsigned char *)&one, type, map;
+    SECTION("a packed file is used where it is mapped");
+    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+        tfm_tensor logits[2];
+        int mapped_maps = 0, maps = 0, has_tiles = 1;
+        for (map = 0; map < 2; map++) {
+            tfm_model_options o = tiny_options();
+            tfm_model *model = NULL;
+            tfm_session *s;
+            tiny t = tiny_default();
+            st_writer w;
+            FILE *file = fopen(path, "wb");
+            size_t size;
+            void *bytes;
+            t.dtype = type == TFM_WEIGHTS_I8 ? TFM_F32 : tfm__types[type].dtype;
+            tiny_write(&w, t);
+            if (type == TFM_WEIGHTS_I8) tiny_quantize(&w, 0);
+            tiny_pack(&w, &t, tfm__types[type].k_group);
+            /* biases are floats, as tools/quantize writes them */
+            for (size = 0; little && size < w.n_entries; size++)
+                if (w.entries[size].tensor.rank == 1 && w.entries[size].tensor.dtype != TFM_F32) {
+                    tfm_tensor *b = &w.entries[size].tensor;
+                    float *floats = (float *)test_memory((size_t)b->dims[0] * sizeof(float));
+                    tfm__widen(floats, (const unsigned char *)b->data, b->dtype, b->dims[0]);
+                    *b = tfm_tensor_1d(floats, TFM_F32, b->dims[0]);
+                    w.entries[size].bytes = st_bytes(b);
+                }
+            bytes = tiny_bytes(&w, &size);
+            if (!file || fwrite(bytes, 1, size, file) != size || fclose(file)) exit(2);
+            o.map = map;
+            must(tfm_model_load_file(&model, path, &o, &err));
+            if (map) mapped_maps = count_mapped(model, &maps);
+            has_tiles = model->kernels->tiles[type] != NULL;
+            s = tiny_session(model, 1, 3, 3);
+            logits[map] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 13));
+            must(tfm_forward(s, &batch, &batch, NULL, &logits[map], &err));
+            tfm_session_free(s), tfm_model_free(model);
+        }
+        CHECK(test_difference(&logits[0], &logits[1]) == 0, "%s: the bits of one that is read",
+              tfm__types[type].name);
+#ifdef TRANSFORMER_BLAS
+        has_tiles = type == TFM_WEIGHTS_I8;
+#endif
+        if (little && has_tiles)
+            CHECK(mapped_maps == maps, "  %d of %d linear maps lie in the mapping", mapped_maps,
+                  maps);
+    }
+    remove(path);
+}
+
 enum { PROCESSES = 8, RENAMES = 100, WIDTH = 6, VOCABULARY = 900 };
 static const char mapped[] = "build/mapped.safetensors", next_one[] = "build/mapped.next";
 static float expected[2][2][WIDTH * VOCABULARY]; /* of each file, copied or in place */
@@ -199,6 +270,7 @@ int main(void) {
     test_skipped++;
 #else
     same_numbers();
+    packed();
     faults();
     replaced();
 #endif

@@ -1,6 +1,7 @@
 # quantize as a program: what it writes of numbers that are known, of a model, of files that are none.
 . tests/check.sh
 quantize=build/quantize model=tests/data/models/seed3_dv.safetensors zh=examples/models/zh-en.safetensors
+german=examples/models/de-en.safetensors
 dir=build/test_quantize
 umount $dir/full 2> /dev/null # after a run that was cut off
 rm -rf $dir && mkdir -p $dir
@@ -51,6 +52,24 @@ check "  the parameters are the same" "" "$(grep -A5 ^parameters $dir/out > $dir
 check "  it translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh8.safetensors | grep -c '[a-z]')"
 check "the shipped model as bf16" 0 "$(status $quantize $zh $dir/zh16.safetensors bf16)"
 check "  translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh16.safetensors | grep -c '[a-z]')"
+
+for type in f32 f16 bf16 int8; do
+    check "packed $type" "0 0" "$(status $quantize $zh $dir/plain $type) $(status $quantize $zh $dir/packed $type --packed)"
+    check "  translates with the same scores" "" "$(for i in plain packed; do head -n 3 examples/demo.txt | build/translate $dir/$i --scores > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
+    check "  all panels at multiples of 64 bytes" 0 "$(header $dir/packed | grep -o '[0-9]*,16,[124]\],"data_offsets":\[[0-9]*' | awk -F'[' '$2 % 64' | wc -l)"
+    check "  and as many as are multiplied with" 49 "$(header $dir/packed | grep -o ',16,[124]\],"data' | wc -l)"
+    check "  inspect tells the same parameters and costs" "" "$(for i in plain packed; do build/inspect $dir/$i | sed -n '/^parameters/,$p' > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
+    check "  and which matrices are packed" 1 "$(build/inspect $dir/packed | grep -c 'of them matrices, 49 packed')"
+done
+check "a block's sums, of 128 times" "$(data $dir/plain encoder.layers.0.self_attn.out_proj.weight d1 | tr ' ' '\n' | head -256 | awk '{ sum += $1 } END { print sum * 128 }')" \
+    "$(data $dir/packed encoder.layers.0.self_attn.out_proj.weight_sums d4 | cut -d' ' -f1)"
+check "a packed model with SentencePiece" "0 0" "$(status $quantize $german $dir/plain int8) $(status $quantize $german $dir/packed int8 --packed)"
+check "  has its order and its trie" 2 "$(header $dir/packed | grep -o '"src_sentencepiece_[a-z]*":{"dtype":"[IU]32"' | wc -l)"
+check "  translates with the same scores" "" "$(for i in plain packed; do head -n 3 examples/demo-de.txt | build/translate $dir/$i --scores > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
+check "  and mapped" "" "$(head -n 3 examples/demo-de.txt | build/translate $dir/packed --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
+check "  as a plain one, mapped" "" "$(head -n 3 examples/demo-de.txt | build/translate $dir/plain --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
+check "packed twice" "1 quantize: $dir/packed: is packed: take the file that it was made of" "$(status $quantize $dir/packed $dir/again f32) $(cat $dir/err)"
+check "packed, and no model" "1 1" "$(status $quantize $dir/in $dir/again f32 --packed) $(grep -c "^quantize: $dir/in: metadata has no 'transformer.config'" $dir/err)"
 
 rm -f $dir/int8
 hostile() { # message, what it must say, header, data

@@ -14,13 +14,15 @@ static tfm_model *small_model(unsigned seed, const char *more) {
     return tiny_model(t);
 }
 
+static tfm_dtype cache = TFM_F32, encoder_attention = TFM_F32; /* of all sessions */
+
 static tfm_session *wide_session(const tfm_model *model, int32_t batch, int32_t beam,
                                  int32_t target) {
     tfm_session_options o;
     tfm_session *session = NULL;
     memset(&o, 0, sizeof o);
     o.max_batch = batch, o.max_source = SOURCE, o.max_target = target, o.max_beam = beam;
-    o.attention = 1;
+    o.attention = 1, o.cache = cache, o.encoder_attention = encoder_attention;
     must(tfm_session_create(&session, model, &o, &err));
     return session;
 }
@@ -1022,6 +1024,14 @@ static void arguments(void) {
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam 2147483647");
     so.max_beam = -1;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam -1");
+    so.max_beam = 0, so.cache = TFM_BF16;
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT,
+                "cache is BF16, expected F32 or F16");
+    so.cache = TFM_F16, so.encoder_attention = TFM_F16;
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT,
+                "encoder_attention is F16, expected F32 or BF16");
+    so.cache = (tfm_dtype)TFM_DTYPE_COUNT;
+    CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "cache is ?");
     tfm_session_free(s), tfm_session_free(plain_session), tfm_model_free(model);
 }
 
@@ -1038,5 +1048,13 @@ int main(void) {
     driving();
     stuck();
     arguments();
+    printf("  keys and values in F16, and an encoder's attention in BF16:\n");
+    cache = TFM_F16, encoder_attention = TFM_BF16;
+    narrow();
+    same_bits();
+    alternatives();
+    scoring();
+    attention();
+    driving();
     return test_done("test_search");
 }

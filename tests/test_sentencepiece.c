@@ -144,7 +144,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
                                "\x91\x8d\xe7\x8c\xab" SPACE " ing<sep> Z\xc3\xbcrich.  ";
     unsigned char *copy = (unsigned char *)malloc(size + 1);
     tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
-    tfm__spm_reader r;
+    tfm__text_reader r;
     tfm__pool pool, temporary;
     tfm_status status;
     if (!copy || !p) exit(2);
@@ -155,7 +155,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
     r.name = "src_sentencepiece", r.pool = &pool, r.temporary = &temporary, r.err = &err;
     err.text[0] = 0;
     status = tfm__spm_read(&r, p, copy, (int64_t)size);
-    if (status == TFM_OK) status = tfm__spm_build(&r, p);
+    if (status == TFM_OK) status = tfm__spm_build(p, &pool, &err);
     if (status == TFM_OK) {
         static char scratch[1 << 20], out[1 << 20];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
@@ -169,7 +169,6 @@ static tfm_status read_file(const void *bytes, size_t size) {
             int64_t n = 0, i;
             int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
-            tfm__spm_decoder d;
             size_t bytes_out, again;
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
@@ -177,12 +176,10 @@ static tfm_status read_file(const void *bytes, size_t size) {
             for (i = 0; i < n; i++)
                 if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
                     printf("an id out of range\n"), exit(2);
-            memset(&d, 0, sizeof d);
-            d.p = p, d.v = &p->vocabulary, d.pieces = same, d.ids = ids, d.n = n;
-            bytes_out = tfm__spm_decode(&d, NULL);
-            memset(&d, 0, sizeof d);
-            d.p = p, d.v = &p->vocabulary, d.pieces = same, d.ids = ids, d.n = n;
-            again = bytes_out < sizeof out ? tfm__spm_decode(&d, out) : bytes_out;
+            side.vocabulary = p->vocabulary, side.pieces = same;
+            bytes_out = tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, NULL);
+            again = bytes_out < sizeof out ? tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, out)
+                                           : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
             if (again < sizeof out && tfm__utf8_fault(out, again) >= 0)
                 printf("a text that is not UTF-8\n"), exit(2);
@@ -1072,6 +1069,149 @@ static void spans(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
+/* ---- tables of packed files ---- */
+
+/* n numbers as they stand in a file: where they are, or on a big-endian machine a copy. */
+static void *in_file(const void *numbers, int64_t n, unsigned char *room) {
+    const unsigned one = 1;
+    int64_t i;
+    int k;
+    if (*(const unsigned char *)&one) return (void *)(uintptr_t)numbers;
+    for (i = 0; i < n; i++) {
+        uint32_t number;
+        memcpy(&number, (const char *)numbers + 4 * i, 4);
+        for (k = 0; k < 4; k++) room[4 * i + k] = (unsigned char)(number >> 8 * k & 0xFF);
+    }
+    return room;
+}
+
+/* Reads what was built with these tables, which may be NULL; the trie is kept in pool. */
+static tfm_status read_tables(const int32_t *order, int64_t n_order, const void *trie,
+                              int64_t n_units, int64_t width, tfm__pool *pool,
+                              tfm__sentencepiece *p) {
+    static unsigned char room[2][8 * 1024];
+    tfm__pool temporary;
+    tfm__text_reader r;
+    tfm_status status;
+    (void)tfm__choose_allocator(&pool->allocator, NULL, NULL);
+    pool->blocks = NULL, temporary = *pool;
+    memset(&r, 0, sizeof r), memset(p, 0, sizeof *p);
+    r.name = "tgt_sentencepiece", r.pool = pool, r.temporary = &temporary, r.err = &err;
+    if (order) r.order = tfm_tensor_1d(in_file(order, n_order, room[0]), TFM_I32, n_order);
+    if (trie)
+        r.trie = tfm_tensor_2d(in_file(trie, n_units * width, room[1]), TFM_U32, n_units, width);
+    err.text[0] = 0;
+    status = tfm__spm_read(&r, p, built, (int64_t)n_built);
+    if (status == TFM_OK) status = tfm__spm_build(p, pool, &err);
+    tfm__pool_free(&temporary);
+    return status;
+}
+
+/* A trie from a file is refused unless it is that of the pieces: with any bit changed, with any
+   node's children given to another. */
+static void tables(void) {
+    tfm__sentencepiece p;
+    tfm__pool pool;
+    const unsigned one = 1;
+    int kind, little = *(const unsigned char *)&one;
+    SECTION("tables of packed files");
+    for (kind = 0; kind < 2; kind++) {
+        static int32_t order[64];
+        static uint32_t units[2 * 1024], changed[2 * 1024 + 1];
+        int64_t n, n_units, i, k;
+        int bit, taken = 0, wrong = 0, parents = 0;
+        begin_file();
+        put_piece("abc", -4, 1), put_piece("ab\xc3\xa9", -4, kind ? 5 : 4);
+        put_piece("\xc3\xa8", -4, 4), put_piece("<0x41>", 0, kind ? 6 : 1);
+        if (kind) {
+            char byte[8];
+            size_t begin;
+            for (i = 0; i < 256; i++)
+                if (snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)i) && i != 0x41)
+                    put_piece(byte, 0, 6);
+            begin = n_built;
+            put_number(3, 2), put_number(35, 1); /* BPE, byte_fallback */
+            wrap(2, begin);
+        }
+        must(read_tables(NULL, 0, NULL, 0, 0, &pool, &p));
+        n = p.vocabulary.n, n_units = p.trie.n_units;
+        if (n_units > 1024 || n > 300) exit(2);
+        {
+            static int32_t more[300];
+            int32_t *o = n > 64 ? more : order;
+            for (i = 0; i < n; i++)
+                o[i] = (int32_t)(tfm__sorted(&p.vocabulary, i) - p.vocabulary.spellings);
+            for (i = 0; i < n_units; i++)
+                units[2 * i] = p.trie.units[i].link,
+                          units[2 * i + 1] = (uint32_t)p.trie.units[i].id;
+            units[0] |= p.trie.root << 9;
+            tfm__pool_free(&pool);
+            memcpy(changed, units, sizeof units);
+            must(read_tables(o, n, changed, n_units, 2, &pool, &p));
+            CHECK(((const void *)p.trie.units == (const void *)changed) == little,
+                  "%s: the trie is used where it lies", kind ? "bpe" : "unigram");
+            tfm__pool_free(&pool);
+            memcpy((char *)changed + 1, units, (size_t)n_units * 8);
+            must(read_tables(o, n, (char *)changed + 1, n_units, 2, &pool, &p));
+            CHECK(memcmp(p.trie.units + 1, units + 2, (size_t)(n_units - 1) * 8) == 0,
+                  "  and copied from an odd address");
+            tfm__pool_free(&pool);
+            must(read_tables(NULL, 0, units, n_units, 2, &pool, &p));
+            tfm__pool_free(&pool);
+            for (i = 0; i < n_units; i++)
+                for (bit = 0; bit < 64; bit += kind ? 5 : 1) {
+                    int is_free = i > 0 && (units[2 * i] & 511) == 256; /* and keeps its label */
+                    int harmless = (is_free && bit >= 9) || (i == 0 && bit >= 32);
+                    tfm_status status;
+                    memcpy(changed, units, sizeof units);
+                    changed[2 * i + bit / 32] ^= (uint32_t)1 << bit % 32;
+                    status = read_tables(o, n, changed, n_units, 2, &pool, &p);
+                    wrong += (status == TFM_OK) != harmless ||
+                             (status != TFM_OK && !strstr(err.text, "'tgt_sentencepiece_trie'"));
+                    taken += status != TFM_OK;
+                    tfm__pool_free(&pool);
+                }
+            CHECK(!wrong, "  %d changed bits are refused, all but those of free units", taken);
+            for (i = 0, wrong = taken = 0; i < n_units; i++) {
+                parents += units[2 * i] >> 9 && (i == 0 || (units[2 * i] & 511) != 256);
+                for (k = 0; k < n_units; k += kind ? 23 : 1) {
+                    if (i == k || (i > 0 && (units[2 * i] & 511) == 256) ||
+                        (k > 0 && (units[2 * k] & 511) == 256) ||
+                        units[2 * i] >> 9 == units[2 * k] >> 9)
+                        continue;
+                    memcpy(changed, units, sizeof units);
+                    changed[2 * i] = (units[2 * i] & 511) | (units[2 * k] & ~(uint32_t)511);
+                    taken++;
+                    wrong += read_tables(o, n, changed, n_units, 2, &pool, &p) == TFM_OK;
+                    tfm__pool_free(&pool);
+                }
+            }
+            CHECK(!wrong && taken > parents, "  and %d nodes with another's children", taken);
+            CHECK_FAILS(read_tables(o, n, units, n_units - 1, 2, &pool, &p), TFM_E_TENSOR,
+                        "expected blocks of 256 x 2");
+            tfm__pool_free(&pool);
+            CHECK_FAILS(read_tables(o, n, units, n_units, 1, &pool, &p), TFM_E_TENSOR,
+                        "expected blocks of 256 x 2");
+            tfm__pool_free(&pool);
+            CHECK_FAILS(read_tables(o, n, units, 256, 2, &pool, &p), TFM_E_TENSOR,
+                        "expected blocks of 256 x 2");
+            tfm__pool_free(&pool);
+            CHECK_FAILS(read_tables(o, n - 1, units, n_units, 2, &pool, &p), TFM_E_TENSOR,
+                        "tgt_sentencepiece_sorted");
+            tfm__pool_free(&pool);
+            for (i = 0, wrong = 0; i + 1 < n; i++) {
+                int32_t swap = o[i];
+                o[i] = o[i + 1], o[i + 1] = swap;
+                wrong += read_tables(o, n, NULL, 0, 0, &pool, &p) == TFM_OK ||
+                         !strstr(err.text, "does not come next");
+                tfm__pool_free(&pool);
+                swap = o[i], o[i] = o[i + 1], o[i + 1] = swap;
+            }
+            CHECK(!wrong, "  and %d orders with two exchanged", (int)(n - 1));
+        }
+    }
+}
+
 int main(void) {
     golden();
     wire();
@@ -1086,5 +1226,6 @@ int main(void) {
     languages();
     large();
     real_files();
+    tables();
     return test_done("test_sentencepiece");
 }

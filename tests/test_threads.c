@@ -26,13 +26,16 @@ static tfm_model *wide_model(void) {
     return tiny_model(t);
 }
 
+static tfm_dtype cache = TFM_F32;
+
 static tfm_session *make_session(const tfm_model *model, int32_t threads,
                                  const tfm_parallel *parallel) {
     tfm_session_options o;
     tfm_session *session = NULL;
     memset(&o, 0, sizeof o);
     o.max_batch = ROWS, o.max_source = WIDTH, o.max_target = TARGET, o.max_beam = 3;
-    o.attention = 1, o.threads = threads, o.parallel = parallel;
+    o.attention = 1, o.threads = threads, o.parallel = parallel, o.cache = cache;
+    if (cache == TFM_F16) o.encoder_attention = TFM_BF16;
     must(tfm_session_create(&session, model, &o, &err));
     return session;
 }
@@ -219,24 +222,77 @@ static void side_by_side(const tfm_model *model, int32_t threads) {
           (int)threads);
 }
 
+/* Until all of n threads sleep. */
+static void wait_asleep(tfm_session *s, int32_t n) {
+    int32_t asleep;
+    do {
+        tfm__yield();
+        tfm__lock(&s->workers.mutex);
+        asleep = s->workers.asleep;
+        tfm__unlock(&s->workers.mutex);
+    } while (asleep < n);
+}
+
 /* Ended when every thread is known to sleep; and straight after work, when none may. */
 static void ended_asleep(const tfm_model *model) {
     static outcome out;
     int i, slept = 0;
     for (i = 0; i < 6; i++) {
         tfm_session *s = make_session(model, 4, NULL);
-        int32_t asleep = 0;
         if (i % 3) run(s, &out);
-        while (i < 3 && asleep < 3) {
-            tfm__yield();
-            tfm__lock(&s->workers.mutex);
-            asleep = s->workers.asleep;
-            tfm__unlock(&s->workers.mutex);
-        }
-        slept += asleep == 3;
+        if (i < 3) wait_asleep(s, 3), slept++;
         tfm_session_free(s);
     }
     CHECK(slept == 3, "sessions ended while all their threads wait, and while they do not");
+}
+
+static void count_part(void *counts, int32_t part) { ((int *)counts)[part]++; }
+
+/* Threads that are held in their sleep: the caller does all parts without waiting for them, and
+   cuts nothing for them that is done before they would come. */
+static void held_asleep(const tfm_model *model) {
+    static outcome one, many;
+    tfm_session *s = make_session(model, 1, NULL);
+    int counts[9], part, i, same, once = 1, cut, late, woke = 0;
+    uint64_t seen;
+    run(s, &one);
+    tfm_session_free(s);
+    s = make_session(model, 4, NULL);
+    wait_asleep(s, 3);
+    tfm__lock(&s->workers.mutex); /* without which nobody wakes */
+    run(s, &many);
+    same = memcmp(&one, &many, sizeof one) == 0;
+    for (i = 0; i < 100; i++) {
+        memset(counts, 0, sizeof counts);
+        tfm__run_parts(&s->workers, count_part, counts, 9);
+        for (part = 0; part < 9; part++) once &= counts[part] == 1;
+    }
+    cut = tfm__shares(&s->team, TFM__WORTH_WAKING - 1);
+    late = tfm__shares(&s->team, TFM__WORTH_WAKING) && !tfm__shares(&s->team, 1000);
+    CHECK(same && once && s->workers.asleep == 3,
+          "all parts done by the caller, each once, while %d threads sleep",
+          (int)s->workers.asleep);
+    CHECK(!cut && late, "only what takes long is cut for them");
+    seen = tfm__load(&s->workers.seen);
+    tfm__unlock(&s->workers.mutex);
+    /* the next work wakes them, and what is theirs is done once; they may sleep again before this
+       thread looks, but then have seen it */
+    for (i = 0; i < 1000000 && !woke; i++) {
+        (void)tfm__shares(&s->team, TFM__WORTH_SHARING);
+        tfm__yield();
+        tfm__lock(&s->workers.mutex);
+        woke = s->workers.asleep < 3 || tfm__load(&s->workers.seen) != seen;
+        tfm__unlock(&s->workers.mutex);
+    }
+    for (i = 0; i < 1000; i++) {
+        memset(counts, 0, sizeof counts);
+        tfm__run_parts(&s->workers, count_part, counts, 9);
+        for (part = 0; part < 9; part++) once &= counts[part] == 1;
+    }
+    wait_asleep(s, 3); /* those who came late found nothing */
+    for (part = 0; part < 9; part++) once &= counts[part] == 1;
+    CHECK(woke && once, "let go, they wake, and each part is done once");
+    tfm_session_free(s);
 }
 #endif
 
@@ -249,9 +305,13 @@ int main(void) {
     processes(model);
 #endif
     same_bits(model);
+    cache = TFM_F16;
+    same_bits(model);
+    cache = TFM_F32;
     lives(model);
 #ifdef HOST_THREADS
     ended_asleep(model);
+    held_asleep(model);
     SECTION("sessions on one model, side by side");
     side_by_side(model, 1);
     side_by_side(model, 2);

@@ -143,6 +143,81 @@ static void bytes_in_a_file(void) {
     }
 }
 
+/* A packed file gives the bits of the plain one: panels that are used where they lie, that are
+   rearranged, that become another type, with rows and columns that fill no panel, in the caller's
+   memory, at an odd address, and read from a file. */
+static void packed_files(void) {
+    static const int32_t ids[] = {3, 4, 5, 6};
+    static const char path[] = "build/test_types.safetensors";
+    static const tfm_dtype kinds[] = {TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
+    static const struct {
+        int64_t d, ff, heads, key, value, vs, vt;
+        const char *without;
+    } sizes[] = {{20, 24, 2, 6, 5, 11, 13, NULL},
+                 {22, 26, 2, 7, 3, 11, 33, NULL},
+                 {17, 31, 1, 5, 17, 19, 19, "generator tgt_embedding"},
+                 {16, 2049, 2, 8, 8, 40, 48, "generator"}};
+    size_t kind, size, bytes;
+    int i;
+    SECTION("a packed file gives the bits of a plain one");
+    for (kind = 0; kind < 4; kind++)
+        for (size = 0; size < 4; size++) {
+            int equal = 0, n = 0, as, k_group, how;
+            for (as = 0; as <= TFM_WEIGHTS_I8; as++) {
+                tfm_tensor logits[2];
+                for (i = 0; i < 2; i++)
+                    logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, sizes[size].vt));
+                for (k_group = 0; k_group <= 4; k_group = k_group ? 2 * k_group : 1)
+                    for (how = 0; how < 4; how++) {
+                        tiny t = tiny_default();
+                        tfm_model_options o = tiny_options();
+                        tfm_batch batch = tiny_batch(ids, NULL, 1, 4);
+                        tfm_model *model = NULL;
+                        tfm_session *s;
+                        st_writer w;
+                        t.d = sizes[size].d, t.ff = sizes[size].ff, t.heads = sizes[size].heads;
+                        t.key = sizes[size].key, t.value = sizes[size].value;
+                        t.vs = sizes[size].vs, t.vt = sizes[size].vt;
+                        t.without = sizes[size].without;
+                        if (size == 1) t.ff_decoder = 50;
+                        if (size == 3) t.encoder = t.decoder = 1;
+                        t.dtype = kinds[kind] == TFM_I8 ? TFM_F32 : kinds[kind];
+                        memset(&o, 0, sizeof o);
+                        o.weights = (tfm_weight_type)as;
+                        if (how == 3) o.in_place = 1;
+                        if (how == 3 && (as ? as != TFM_WEIGHTS_I8 : kind != 3))
+                            continue; /* rows of floats add up in another order */
+                        tiny_write(&w, t);
+                        if (kinds[kind] == TFM_I8) tiny_quantize(&w, 0);
+                        if (k_group) tiny_pack(&w, &t, k_group);
+                        if (how == 1) {
+                            const char *fault = st_write_file(&w, path);
+                            if (fault) printf("%s\n", fault), exit(2);
+                            st_free(&w);
+                            must(tfm_model_load_file(&model, path, &o, &err));
+                            remove(path);
+                        } else {
+                            char *data = (char *)tiny_bytes(&w, &bytes);
+                            char *odd = (char *)test_memory(bytes + 1);
+                            memcpy(odd + 1, data, bytes);
+                            must(
+                                tfm_model_load(&model, how == 2 ? odd + 1 : data, bytes, &o, &err));
+                        }
+                        s = tiny_session(model, 1, 4, 4);
+                        must(tfm_forward(s, &batch, &batch, NULL, &logits[n > 0], &err));
+                        equal += memcmp(logits[0].data, logits[n > 0].data,
+                                        (size_t)st_bytes(&logits[0])) == 0;
+                        n++;
+                        tfm_session_free(s), tfm_model_free(model);
+                    }
+                if (equal != n) break;
+                equal = n = 0;
+            }
+            CHECK(as > TFM_WEIGHTS_I8, "%s, sizes %d: in each type", tfm_dtype_name(kinds[kind]),
+                  (int)size);
+        }
+}
+
 static void order(void) {
     static char zeros[64 * 64];
     static const struct {
@@ -198,6 +273,7 @@ int main(void) {
     sixteen_bits();
     eight_bits();
     bytes_in_a_file();
+    packed_files();
     order();
     names();
     return test_done("test_types");

@@ -276,7 +276,8 @@ static double replaced(const tfm_model *m, int32_t n) {
     counted = 0;
     must(tfm__plan_unknowns(s, 0, &source, TFM_FORM_TEXT, &u, &err));
     u.ids = unk, u.positions = last;
-    if (tfm__join(m, unk, n, TFM_FORM_TEXT, &u, out) != 2 * (size_t)n - 1) CHECK(0, "%s", out);
+    if (tfm__join(&m->target, unk, n, TFM_FORM_TEXT, &u, out) != 2 * (size_t)n - 1)
+        CHECK(0, "%s", out);
     tfm_session_free(s);
     return (double)counted;
 }

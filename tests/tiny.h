@@ -178,6 +178,49 @@ static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
     }
 }
 
+/* The same model as a packed file: all matrices become panels of k_group columns, those of int8 of
+   four, but for embeddings that are only looked up. The projections must not be one tensor. */
+static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) {
+    st_writer packed;
+    char config[1024], name[160];
+    size_t i;
+    st_init(&packed);
+    snprintf(
+        config, sizeof config,
+        "{\"n_heads\": %d, \"packed\": 1, \"d_model\": %d, \"d_ff\": %d, \"d_ff_decoder\": %d, "
+        "\"d_key\": %d, \"d_value\": %d, \"src_vocab_size\": %d, \"tgt_vocab_size\": %d%s}",
+        (int)t->heads, (int)t->d, (int)t->ff, (int)(t->ff_decoder ? t->ff_decoder : t->ff),
+        (int)t->key, (int)t->value, (int)t->vs, (int)t->vt, t->config);
+    st_add_metadata(&packed, "transformer.config", config);
+    for (i = 0; i < w->n_entries; i++) {
+        const st_entry *e = &w->entries[i];
+        tfm_tensor from = e->tensor, to;
+        int64_t rows = from.dims[0], columns = from.dims[1];
+        int is_scale = st_is_scale(e->name);
+        int is_looked_up = strstr(e->name, "_embedding.weight") && tiny_has(t, "generator.weight");
+        if (is_scale && !is_looked_up) {
+            to = test_like(tfm_tensor_1d(NULL, TFM_F32, st_padded_rows(rows)));
+            memset(to.data, 0, (size_t)st_bytes(&to));
+            memcpy(to.data, from.data, (size_t)rows * sizeof(float));
+        } else if (st_is_matrix(e->name, &from) && !is_looked_up) {
+            to = st_panels(NULL, from.dtype, rows, columns, from.dtype == TFM_I8 ? 4 : k_group);
+            to.data = test_memory((size_t)st_bytes(&to));
+            st_pack(&to, from.data, rows, columns);
+        } else {
+            to = from;
+        }
+        st_add(&packed, e->name, to);
+        if (to.rank != 4 || to.dtype != TFM_I8) continue;
+        snprintf(name, sizeof name, "%s_sums", e->name);
+        to = st_sums(NULL, rows, columns);
+        to.data = test_memory((size_t)st_bytes(&to));
+        st_sum(&to, (const int8_t *)from.data, rows, columns);
+        st_add(&packed, name, to);
+    }
+    st_free(w);
+    *w = packed;
+}
+
 /* The file's bytes; they live until the test ends. */
 static void TEST_UNUSED *tiny_bytes(st_writer *w, size_t *size) {
     void *data = NULL, *kept;

@@ -9,6 +9,7 @@
 
 #include "output.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 
 /* What TFM_COUNT said since it was last cleared, in any thread. */
@@ -26,6 +27,7 @@ static void change_part(int part);
 #include "transformer.h"
 #include "arithmetic.h"
 #include "ceilings.h"
+#include "examples/options.h"
 #include "random_model.h"
 #include "times.h"
 #ifndef _WIN32
@@ -35,56 +37,7 @@ static void change_part(int part);
 #include <unistd.h>
 #endif
 
-static const char usage[] =
-    "usage: bench [--only NAME] [--threads N] [--weights TYPE] [--repeat N] [--seconds S]\n"
-    "             [--parts] [--steps] [--source N] [--target N] [--cpu] [--json] [--seed N]\n"
-    "             [--vocabulary N]\n"
-    "       bench MODEL [--batch N] [the same] < lines\n"
-    "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
-    "\n"
-    "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm, "
-    "ReLU,\n"
-    "32,000 tokens (one embedding for both sides), random weights. The end token is forbidden, "
-    "so\n"
-    "all translations have 64 tokens.\n"
-    "\n"
-    "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
-    "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
-    "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
-    "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
-    "  product-MxKxN        one product: 128x512x2048, 2048x2048x2048\n"
-    "  load                 loading a file that has the type of weights, and the peak of memory\n"
-    "                       after it and after greedy-1\n"
-    "\n"
-    "With MODEL: sentences a second over all lines, sorted by length, beam 1 and 4.\n"
-    "\n"
-    "  --only NAME     that workload, or those whose name begins so\n"
-    "  --threads N     that share the work, 1 to 64 (default 1)\n"
-    "  --weights TYPE  f32, f16, bf16 or int8: the type of packed matrices (default: as stored,\n"
-    "                  and f32 for the random model)\n"
-    "  --repeat N      N runs after one that does not count, 1 to 1000\n"
-    "  --seconds S     or as many as fit into S seconds, at least 3 (default 3)\n"
-    "  --parts         where the time goes, in runs of their own: projections, attention ...\n"
-    "  --steps         how long a decoding step takes: percentiles, and by position\n"
-    "  --source N      source tokens of a sentence, instead of what a workload has\n"
-    "  --target N      target tokens of a sentence, the same\n"
-    "  --cpu           CPU time instead of time: for machines that are busy with other things\n"
-    "  --batch N       sentences translated together (default 32)\n"
-    "  --json          JSON instead of a table\n"
-    "  --vocabulary N  tokens of the random model, instead of what a workload has\n"
-    "  --write FILE    writes the random model's file and measures nothing\n"
-    "  --seed N        of the random weights (default 1)\n"
-    "\n"
-    "Ceilings, by as many threads: multiply-adds of floats in registers, the same of int8 where\n"
-    "the CPU has VNNI, and reading 512 KB, 12 MB and 200 MB over and over, each thread its share.\n"
-    "GFLOP/s and GB/s are what the workload must compute and read at least, by formula\n"
-    "(tools/arithmetic.h), over its median time; % FMA (int8: % VNNI) and % read are of the\n"
-    "ceilings. The larger of both says how close a workload is to what the machine can do.\n"
-    "\n"
-    "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.\n";
-
 enum { MOST_THREADS = 64, DEFAULT_VOCABULARY = 32000, FIRST_WORD = 4 };
-#define KB 1024.0
 #define MB (1024.0 * 1024.0)
 
 typedef enum kind { ENCODE, FORWARD, DECODE, LOAD, PRODUCT } kind;
@@ -113,51 +66,106 @@ static const workload workloads[] = {
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 
-/* Types of matrices. */
-typedef struct weight_choice {
+/* Types of matrices, by tfm_weight_type. */
+static const struct {
     const char *name;
-    tfm_weight_type load;
     tfm_dtype dtype;
-} weight_choice;
+} weight_types[] = {{"weights as stored", TFM_F32},
+                    {"f32", TFM_F32},
+                    {"f16", TFM_F16},
+                    {"bf16", TFM_BF16},
+                    {"int8", TFM_I8}};
+enum { N_WEIGHT_TYPES = sizeof weight_types / sizeof *weight_types };
 
-static const weight_choice weight_choices[] = {{"f32", TFM_WEIGHTS_F32, TFM_F32},
-                                               {"f16", TFM_WEIGHTS_F16, TFM_F16},
-                                               {"bf16", TFM_WEIGHTS_BF16, TFM_BF16},
-                                               {"int8", TFM_WEIGHTS_I8, TFM_I8}};
-enum { N_WEIGHT_CHOICES = sizeof weight_choices / sizeof *weight_choices };
-
-typedef struct options {
-    const char *model, *only, *write;
-    const weight_choice *weights; /* NULL: as stored */
+static struct options {
+    const char *model, *only, *write, *type;
     repeats how;
-    int json, cpu, parts, steps;
-    int32_t batch, vocabulary, source, target, threads;
+    int weights, json, cpu, parts, steps, neighbour, f16_cache, bf16_attention;
+    int32_t repeat, batch, vocabulary, source, target, threads, workers;
     uint64_t seed;
-} options;
+} opt;
 
-typedef struct bench {
-    options opt;
-    ceilings top;
-    int n_records; /* printed so far */
-    /* the random model that is loaded now; vocabulary 0: none */
-    int32_t vocabulary;
-    void *bytes;
-    size_t size;
-    tfm_model *model;
-    model_shape shape;
-} bench;
+static option table[] = {
+    {"usage: bench [options]\n"
+     "       bench MODEL [options] < lines\n"
+     "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
+     "\n"
+     "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm,\n"
+     "ReLU, 32,000 tokens (one embedding for both sides), random weights. The end token is\n"
+     "forbidden, so all translations have 64 tokens.\n"
+     "\n"
+     "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
+     "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
+     "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
+     "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
+     "  product-MxKxN        one product: 128x512x2048, 2048x2048x2048\n"
+     "  load                 loading a file that has the type of weights, and the peak of memory\n"
+     "                       after it and after greedy-1\n"
+     "\n"
+     "With MODEL: sentences a second over all lines, sorted by length, beam 1 and 4.\n",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
+    {"--only", "NAME", OPTION_PATH, &opt.only, 0, 0, 0,
+     "that workload, or those whose name begins so"},
+    {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, MOST_THREADS, 0,
+     "that share the work, 1 to 64 (default 1)"},
+    {"--workers", "N", OPTION_INTEGER, &opt.workers, 1, MOST_THREADS, 0,
+     "sessions at once, each in a thread of its own: on as many\n"
+     "times the work, or on MODEL's lines in turns (default 1)"},
+    {"--neighbour", NULL, OPTION_FLAG, &opt.neighbour, 0, 0, 0,
+     "beside a thread that reads 200 MB over and over"},
+    {"--weights", "TYPE", OPTION_PATH, &opt.type, 0, 0, 0,
+     "f32, f16, bf16 or int8: the type of packed matrices\n"
+     "(default: as stored, and f32 for the random model)"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+     "sessions keep keys and values as F16"},
+    {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
+     "the encoder's attention multiplies bf16, if there is AMX"},
+    {"--repeat", "N", OPTION_INTEGER, &opt.repeat, 1, MOST_REPEATS, 0,
+     "N runs after one that does not count, 1 to 1000"},
+    {"--seconds", "S", OPTION_NUMBER, &opt.how.seconds, 0, 86400, 0,
+     "or as many as fit into S seconds, at least 3 (default 3)"},
+    {"--parts", NULL, OPTION_FLAG, &opt.parts, 0, 0, 0,
+     "where the time goes, in runs of their own: projections ..."},
+    {"--steps", NULL, OPTION_FLAG, &opt.steps, 0, 0, 0,
+     "how long a decoding step takes: percentiles, by position"},
+    {"--source", "N", OPTION_INTEGER, &opt.source, 1, 16384, 0,
+     "source tokens of a sentence, instead of what a workload has"},
+    {"--target", "N", OPTION_INTEGER, &opt.target, 1, 16384, 0,
+     "target tokens of a sentence, the same"},
+    {"--cpu", NULL, OPTION_FLAG, &opt.cpu, 0, 0, 0,
+     "CPU time instead of time: for machines that are busy"},
+    {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 4096, 0,
+     "sentences translated together (default 32)"},
+    {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "JSON instead of a table"},
+    {"--vocabulary", "N", OPTION_INTEGER, &opt.vocabulary, 10, 1000000, 0,
+     "tokens of the random model, instead of what a workload has"},
+    {"--write", "FILE", OPTION_PATH, &opt.write, 0, 0, 0,
+     "writes the random model's file and measures nothing"},
+    {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, 0, "of the random weights (default 1)"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
+    {"\n"
+     "Ceilings, by as many threads: multiply-adds in registers of floats, of int8 where the CPU\n"
+     "has VNNI, of bf16, and of both by AMX; and reading 512 KB, 12 MB and 200 MB over and over,\n"
+     "each thread its share. GFLOP/s and GB/s are what the workload must compute and read at\n"
+     "least, by formula (tools/arithmetic.h), over its median time, in percent of the ceilings:\n"
+     "of the fastest unit for the type of weights. The larger of both says how close a workload\n"
+     "is to what the machine can do.\n"
+     "\n"
+     "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
+enum { N_OPTIONS = sizeof table / sizeof *table };
+
+static ceilings top;
 
 static int fail(const char *subject, const char *cause) {
     return output_fail("bench", subject, cause);
 }
 
-static tfm_dtype type_of(const options *opt) {
-    return opt->weights ? opt->weights->dtype : TFM_F32;
-}
-static tfm_model_options model_options(const options *opt) {
+static tfm_model_options model_options(void) {
     tfm_model_options how;
     memset(&how, 0, sizeof how);
-    if (opt->weights) how.weights = opt->weights->load;
+    how.weights = (tfm_weight_type)opt.weights;
     return how;
 }
 
@@ -188,206 +196,249 @@ static void change_part(int part) {
     profile.since = t, profile.part = part;
 }
 
-static int run_in_parts(int (*run)(void *), void *what) {
-    int ok;
-    profile.is_on = 1, profile.part = TFM_PART_OTHER, profile.since = wall_clock();
-    ok = run(what);
-    change_part(TFM_PART_OTHER);
-    profile.is_on = 0;
-    return ok;
-}
+/* ---- a record: what is known of a workload ---- */
 
-/* ---- what is printed: a record a workload, as JSON or as a line of the table ---- */
-
-/* In the order of JSON: name, digits there, width of the table's column (0: none). */
+/* Its numbers: name and digits in JSON; in the table, format and head of a column, or a format without
+   a head for what stands behind the columns. */
 /* clang-format off */
 #define NUMBERS(X) \
-    X(tokens_per_s, 1, 10) X(gflops, 2, 8) X(percent_fma, 1, 6) X(percent_vnni, 2, 6) \
-    X(gb_per_s, 2, 6) X(percent_read, 1, 6) X(operations, 0, 0) X(operations_counted, 0, 0) \
-    X(bytes, 0, 0) X(start_ms, 4, 0) X(read_ms, 4, 0) X(file_mb, 1, 0) X(peak_before_mb, 1, 0) \
-    X(peak_loaded_mb, 1, 0) X(peak_decoded_mb, 1, 0) X(tokens, 0, 0) X(sentences, 0, 0) \
-    X(sentences_per_s, 2, 0)
-#define NUMBER_ENUM(name, digits, width) n_##name,
-#define NUMBER_ROW(name, digits, width) {#name, digits, width},
-enum { NUMBERS(NUMBER_ENUM) N_NUMBERS };
-static const struct {
-    const char *name;
-    int digits, width;
-} numbers[] = {NUMBERS(NUMBER_ROW)};
+    X(repeats, 0, "%5.0f", "runs") X(median_ms, 4, "%10.2f", "median ms") \
+    X(p10_ms, 4, "%10.2f", "p10") X(p90_ms, 4, "%10.2f", "p90") \
+    X(tokens_per_s, 1, "%11.1f", "tokens/s") X(gflops, 2, "%9.1f", "GFLOP/s") \
+    X(percent_peak, 1, "%7.1f", "%") X(gb_per_s, 2, "%7.1f", "GB/s") \
+    X(percent_read, 1, "%7.1f", "% read") X(percent_fma, 1, NULL, NULL) \
+    X(percent_vnni, 2, NULL, NULL) X(operations, 0, NULL, NULL) X(operations_counted, 0, NULL, NULL) \
+    X(bytes, 0, NULL, NULL) X(start_ms, 4, NULL, NULL) X(read_ms, 4, "  reading alone %.1f ms", NULL) \
+    X(file_mb, 1, "; file %.1f MB", NULL) X(peak_before_mb, 1, "; peak %.1f MB before", NULL) \
+    X(peak_loaded_mb, 1, ", %.1f loaded", NULL) X(peak_decoded_mb, 1, ", %.1f after greedy-1", NULL) \
+    X(tokens, 0, NULL, NULL) X(sentences_per_s, 2, "   %.1f sentences/s", NULL) \
+    X(sentences, 0, " (%.0f,", NULL) X(batch, 0, " batches of %.0f)", NULL)
+#define NUMBER_ENUM(name, digits, format, head) n_##name,
+#define NUMBER_ROW(name, digits, format, head) {#name, format, head, digits},
+enum { NUMBERS(NUMBER_ENUM) N_NUMBERS, N_COLUMNS = n_percent_read + 1 };
+static const struct { const char *name, *format, *head; int digits; } numbers[] = {NUMBERS(NUMBER_ROW)};
 /* clang-format on */
 
-enum { STEPS, POSITIONS, PARTS, N_LISTS, MOST_ITEMS = 8 };
-
+/* And lists: in the table a line each, if items have labels. */
+enum { RUNS, IDS, STEPS, POSITIONS, PARTS, N_LISTS, MOST_ITEMS = 8 };
 typedef struct list {
-    const char *name; /* in JSON */
-    char begin[48];   /* in the table, before the items */
-    int n, is_share;  /* shares of 1, or ms */
-    double value[MOST_ITEMS];
-    char label[MOST_ITEMS][48];
+    const char *name; /* in JSON; NULL: there is none */
+    char lead[40];    /* in the table */
+    int digits, n;
+    const double *values; /* without labels, or NULL */
+    struct {
+        char label[24];
+        double value; /* in PARTS a share of 1, else ms */
+    } item[MOST_ITEMS];
 } list;
 
 typedef struct record {
     const char *name;
     times t;
     double number[N_NUMBERS]; /* -1: there is none; NaN: this machine has none */
-    char note[160];           /* behind the table's columns */
     list lists[N_LISTS];
-    const int32_t *ids;
-    int32_t n_ids, has_ids; /* has_ids 0: none are printed */
 } record;
 
-static list *begin_list(record *r, int which, const char *name, const char *begin) {
-    list *l = &r->lists[which];
-    l->name = name, l->is_share = which == PARTS;
-    snprintf(l->begin, sizeof l->begin, "%s", begin);
-    return l;
-}
-static void add_item(list *l, const char *label, double value) {
-    snprintf(l->label[l->n], sizeof l->label[0], "%s", label);
-    l->value[l->n++] = value;
-}
-
-static void begin_record(record *r, const char *name) {
+static void record_begin(record *r, const char *name) {
     int i;
     memset(r, 0, sizeof *r);
     r->name = name;
     for (i = 0; i < N_NUMBERS; i++) r->number[i] = -1;
 }
+static list *record_list(record *r, int which, const char *name, int digits, const double *values) {
+    list *l = &r->lists[which];
+    l->name = name, l->digits = digits, l->values = values;
+    return l;
+}
+static void list_add(list *l, const char *label, double value) {
+    snprintf(l->item[l->n].label, sizeof l->item[0].label, "%s", label);
+    l->item[l->n++].value = value;
+}
 
-static int is_int8(const bench *b) { return b->opt.weights && b->opt.weights->dtype == TFM_I8; }
+/* ---- workers: the same thing done by as many threads, each for itself ---- */
 
-static void print_head(const bench *b) {
-    const ceilings *top = &b->top;
-    const options *opt = &b->opt;
-    const char *weights = opt->weights ? opt->weights->name : "weights as stored";
-    char vnni[32] = "-";
-    if (top->vnni > 0)
-        snprintf(vnni, sizeof vnni, opt->json ? "%.2f" : "%.1f GOP/s", 1e-9 * top->vnni);
-    if (opt->json) {
-        printf("{\"version\": \"%s\", \"kernels\": \"%s\", \"clock\": \"%s\", \"threads\": %d, "
-               "\"weights\": \"%s\",\n"
-               " \"ceilings\": {\"instructions\": \"%s\", \"gflops\": %.2f, \"vnni_gops\": %s,\n"
-               "  \"read_512KB\": %.2f, \"read_12MB\": %.2f, \"read_200MB\": %.2f},\n"
-               " \"workloads\": [",
-               tfm_version(), tfm_cpu_string(), opt->cpu ? "cpu" : "wall", (int)opt->threads,
-               weights, top->name, 1e-9 * top->flops, top->vnni > 0 ? vnni : "null",
-               1e-9 * top->read[0], 1e-9 * top->read[1], 1e-9 * top->read[2]);
-        return;
+typedef struct crew {
+    int (*run)(void *);
+    char *each; /* what a worker runs on: opt.workers of so many bytes */
+    size_t size;
+    tfm__team team; /* n 1: this thread alone */
+    tfm__workers threads;
+    tfm__word done; /* workers, in this run */
+    int ok[MOST_THREADS];
+    float *neighbour; /* what it reads, or NULL */
+} crew;
+
+static void crew_part(void *context, int32_t part) {
+    crew *c = (crew *)context;
+    const int64_t n = read_bytes[0] / 4, all = read_bytes[N_READS - 1] / 4;
+    int64_t at;
+    if (part < opt.workers) {
+        c->ok[part] = c->run(c->each + (size_t)part * c->size);
+        tfm__count_one(&c->done);
+    } else {
+        for (at = 0; tfm__load(&c->done) < (uint64_t)opt.workers; at = (at + n) % (all - n))
+            top.reader(c->neighbour + at, n);
     }
-    printf("transformer.h %s, %s, %s, %d thread%s, %s\n", tfm_version(), tfm_cpu_string(), weights,
-           (int)opt->threads, opt->threads > 1 ? "s" : "", opt->cpu ? "CPU time" : "time");
-    printf("ceilings: FMA %.1f GFLOP/s (%s), VNNI %s;\n"
-           "          read %.1f GB/s of 512 KB, %.1f of 12 MB, %.1f of 200 MB\n\n",
-           1e-9 * top->flops, top->name, vnni, 1e-9 * top->read[0], 1e-9 * top->read[1],
-           1e-9 * top->read[2]);
-    printf("%-20s %4s %9s %9s %9s %10s %8s %6s %6s %6s\n", "workload", "runs", "median ms", "p10",
-           "p90", "tokens/s", "GFLOP/s", is_int8(b) ? "% VNNI" : "% FMA", "GB/s", "% read");
+}
+static int run_crew(void *context) {
+    crew *c = (crew *)context;
+    int i, ok = 1;
+    counted = 0, c->done = 0;
+    tfm__parallel_for(&c->team, crew_part, c, c->team.n);
+    for (i = 0; i < opt.workers; i++) ok &= c->ok[i];
+    return ok;
+}
+static int crew_begin(crew *c, int (*run)(void *), void *each, size_t size) {
+    size_t all = (size_t)read_bytes[N_READS - 1], i;
+    tfm_error err;
+    memset(c, 0, sizeof *c);
+    c->run = run, c->each = (char *)each, c->size = size;
+    c->neighbour = opt.neighbour ? (float *)malloc(all) : NULL;
+    for (i = 0; c->neighbour && i < all / 4; i++) c->neighbour[i] = (float)(i % 251);
+    if (opt.neighbour && !c->neighbour) return fail("the neighbour", "no memory");
+    return start_team(&c->team, &c->threads, opt.workers + opt.neighbour, &err) == TFM_OK ||
+           fail("workers", err.text);
+}
+static void crew_end(crew *c) {
+    stop_team(&c->team);
+    free(c->neighbour);
+}
+
+/* Times run; then half a second of it for the parts, where these are wanted. */
+static int record_time(record *r, int least, int (*run)(void *), void *what) {
+    int ok = time_runs(&r->t, &opt.how, least, run, NULL, what);
+    double began = wall_clock();
+    profile.is_on = ok && opt.parts, profile.part = TFM_PART_OTHER, profile.since = began;
+    while (ok && opt.parts && wall_clock() - began < 0.5)
+        ok = run(what), change_part(TFM_PART_OTHER);
+    profile.is_on = 0;
+    return ok;
+}
+
+/* ---- the printer: of records a table or JSON ---- */
+
+static int n_printed; /* so far */
+
+static void print_head(void) {
+    const char *kernels = tfm_cpu_string(), *weights = weight_types[opt.weights].name;
+    int peak = unit_for(&top, weight_types[opt.weights].dtype), k;
+    if (opt.json)
+        printf("{\"version\": \"%s\", \"kernels\": \"%s\", \"weights\": \"%s\", \"threads\": %d, "
+               "\"workers\": %d, \"clock\": \"%s\",\n \"ceilings\": {\"instructions\": \"%s\"",
+               tfm_version(), kernels, weights, (int)opt.threads, (int)opt.workers,
+               opt.cpu ? "cpu" : "wall", top.name);
+    else {
+        printf("transformer.h %s, %s, %s, ", tfm_version(), kernels, weights);
+        if (opt.workers > 1) printf("%d workers of ", (int)opt.workers);
+        printf("%d thread%s, %s%s\nceilings: %s", (int)opt.threads, opt.threads > 1 ? "s" : "",
+               opt.cpu ? "CPU time" : "time", opt.neighbour ? ", beside a neighbour" : "",
+               top.name);
+    }
+    for (k = 0; k < N_UNITS; k++)
+        if (top.unit[k] > 0)
+            printf(opt.json ? ", \"%s\": %.2f" : ", %s %.1f",
+                   opt.json ? units[k].json : units[k].name, 1e-9 * top.unit[k]);
+        else if (opt.json) printf(", \"%s\": null", units[k].json);
+    printf(opt.json ? "" : " GOP/s;\n          read");
+    for (k = 0; k < N_READS; k++)
+        printf(opt.json ? "%s \"read_%s\": %.2f" : "%s %s %.1f", k || opt.json ? "," : "",
+               read_names[k], 1e-9 * top.read[k]);
+    printf(opt.json ? "},\n \"workloads\": [" : " GB/s\n\nworkload            ");
+    for (k = 0; k < N_COLUMNS && !opt.json; k++)
+        printf("%*s", atoi(numbers[k].format + 1),
+               k == n_percent_peak ? units[peak].head : numbers[k].head);
+    printf(opt.json ? "" : "\n");
     fflush(stdout);
 }
 
-static void print_tail(const bench *b) {
-    if (b->opt.json) printf("\n ]}\n");
-}
-
-static void print_json(const bench *b, const record *r) {
-    int i, n, k;
-    printf("%s\n  {\"name\": \"%s\", \"repeats\": %d, \"median_ms\": %.4f, \"p10_ms\": %.4f, "
-           "\"p90_ms\": %.4f,\n   \"ms\": [",
-           b->n_records ? "," : "", r->name, r->t.n, 1e3 * median(&r->t),
-           1e3 * percentile(r->t.seconds, r->t.n, 0.1),
-           1e3 * percentile(r->t.seconds, r->t.n, 0.9));
-    for (i = 0; i < r->t.n; i++) printf("%s%.4f", i ? ", " : "", 1e3 * r->t.seconds[i]);
-    printf("]");
-    for (i = n = 0; i < N_NUMBERS; i++) {
-        if (r->number[i] < 0) continue;
-        printf(n++ && i != n_operations ? ", " : ",\n   ");
-        if (r->number[i] >= 0)
-            printf("\"%s\": %.*f", numbers[i].name, numbers[i].digits, r->number[i]);
-        else printf("\"%s\": null", numbers[i].name);
-    }
-    for (i = 0; i < r->n_ids; i++) printf("%s%d", i ? "," : ", \"ids\": [", (int)r->ids[i]);
-    if (r->has_ids) printf(r->n_ids ? "]" : ", \"ids\": []");
-    for (k = 0; k < N_LISTS; k++) {
-        const list *l = &r->lists[k];
-        if (l->n) printf(",\n   \"%s\": {", l->name);
-        for (i = 0; i < l->n; i++)
-            printf("%s\"%s\": %.*f%s", i ? ", " : "", l->label[i], l->is_share ? 6 : 4, l->value[i],
-                   i < l->n - 1 ? "" : "}");
-    }
-    printf("}");
-}
-
-static void print_line(const bench *b, const record *r) {
-    const int columns[] = {n_tokens_per_s, n_gflops,
-                           is_int8(b) ? (int)n_percent_vnni : (int)n_percent_fma, n_gb_per_s,
-                           n_percent_read};
-    int i, k, n = (int)(sizeof columns / sizeof *columns);
-    printf("%-20s %4d %9.2f %9.2f %9.2f", r->name, r->t.n, 1e3 * median(&r->t),
-           1e3 * percentile(r->t.seconds, r->t.n, 0.1),
-           1e3 * percentile(r->t.seconds, r->t.n, 0.9));
-    while (n > 0 && r->number[columns[n - 1]] < 0) n--;
-    for (i = 0; i < n; i++) {
-        int width = numbers[columns[i]].width;
-        if (r->number[columns[i]] >= 0) printf(" %*.1f", width, r->number[columns[i]]);
-        else printf(" %*s", width, "-");
-    }
-    printf("%s", r->note);
-    for (k = 0; k < N_LISTS; k++) {
-        const list *l = &r->lists[k];
-        if (l->n) printf("\n %s%s", *l->begin ? " " : "", l->begin);
-        for (i = 0; i < l->n; i++)
-            printf(l->is_share ? "%s %s %.1f %%" : "%s %s %.3f", i ? "," : "", l->label[i],
-                   l->is_share ? 100 * l->value[i] : l->value[i]);
-        if (l->n && !l->is_share) printf(" ms");
-    }
-}
-
-/* And what the profile has, which it loses. */
-static void print_record(bench *b, record *r) {
-    list *l = begin_list(r, PARTS, "parts", "");
-    double all = 0;
+static void print_list(const list *l, int is_share) {
     int i;
+    if (opt.json) printf(",\n   \"%s\": %c", l->name, l->values ? '[' : '{');
+    else if (!l->values) printf("\n %s", l->lead);
+    for (i = 0; i < l->n; i++) {
+        double x = l->values ? l->values[i] : l->item[i].value;
+        if (opt.json && i) printf(", ");
+        if (opt.json && !l->values) printf("\"%s\": ", l->item[i].label);
+        if (opt.json) printf("%.*f", l->digits, x);
+        else if (!l->values)
+            printf(is_share ? "%s %s %.1f %%" : "%s %s %.3f", i ? "," : "", l->item[i].label,
+                   is_share ? 100 * x : x);
+    }
+    if (opt.json) putchar(l->values ? ']' : '}');
+    else if (!l->values && !is_share) printf(" ms");
+}
+
+/* And the times of its runs, and what the profile has, which it loses. */
+static void print_record(record *r) {
+    const times *t = &r->t;
+    list *l = record_list(r, RUNS, "ms", 4, t->seconds);
+    double all = 0, *x = r->number;
+    int n = N_COLUMNS, i;
+    for (; l->n < t->n; l->n++) r->t.seconds[l->n] *= 1e3;
+    x[n_repeats] = t->n, x[n_median_ms] = median(t);
+    x[n_p10_ms] = percentile(t->seconds, t->n, 0.1);
+    x[n_p90_ms] = percentile(t->seconds, t->n, 0.9);
     for (i = 0; i < N_PARTS; i++) all += profile.seconds[i];
+    if (all > 0) l = record_list(r, PARTS, "parts", 6, NULL);
     for (i = 1; all > 0 && i <= N_PARTS; i++) /* what is left over comes last */
-        add_item(l, part_names[i % N_PARTS], profile.seconds[i % N_PARTS] / all);
-    if (b->opt.json) print_json(b, r);
-    else print_line(b, r), printf("\n");
-    fflush(stdout);
+        list_add(l, part_names[i % N_PARTS], profile.seconds[i % N_PARTS] / all);
     memset(&profile, 0, sizeof profile);
-    b->n_records++;
+    if (opt.json) printf("%s\n  {\"name\": \"%s\"", n_printed ? "," : "", r->name);
+    else printf("%-20s", r->name);
+    while (x[n - 1] < 0) n--;
+    for (i = 0; i < N_NUMBERS; i++) {
+        if (opt.json && !(x[i] < 0))
+            printf(x[i] >= 0 ? ", \"%s\": %.*f" : ", \"%s\": null", numbers[i].name,
+                   numbers[i].digits, x[i]);
+        if (opt.json || !numbers[i].format) continue;
+        if (x[i] >= 0) printf(numbers[i].format, x[i]);
+        else if (i < n) printf("%*s", atoi(numbers[i].format + 1), "-");
+    }
+    for (i = 0; i < N_LISTS; i++)
+        if (r->lists[i].name) print_list(&r->lists[i], i == PARTS);
+    printf(opt.json ? "}" : "\n");
+    fflush(stdout);
+    n_printed++;
 }
 
 /* ---- the random model's workloads ---- */
 
-static void drop_model(bench *b) {
-    tfm_model_free(b->model);
-    free(b->bytes);
-    b->model = NULL, b->bytes = NULL, b->vocabulary = 0;
+static struct {
+    int32_t vocabulary; /* 0: no model is loaded */
+    void *bytes;
+    tfm_model *model;
+    model_shape shape;
+} random_model;
+
+static void drop_model(void) {
+    tfm_model_free(random_model.model);
+    free(random_model.bytes);
+    memset(&random_model, 0, sizeof random_model);
 }
 
-static int need_model(bench *b, int32_t vocabulary) {
+static int need_model(int32_t vocabulary) {
     tfm_safetensors *file = NULL;
-    tfm_model_options how = model_options(&b->opt);
+    tfm_model_options how = model_options();
     tfm_error err;
-    if (b->vocabulary == vocabulary) return 1;
-    drop_model(b);
-    if (!make_model(NULL, vocabulary, b->opt.seed, TFM_F32, &b->bytes, &b->size)) return 0;
-    if (tfm_model_load(&b->model, b->bytes, b->size, &how, &err) != TFM_OK ||
-        tfm_safetensors_open(&file, b->bytes, b->size, NULL, &err) != TFM_OK)
+    size_t size = 0;
+    if (random_model.vocabulary == vocabulary) return 1;
+    drop_model();
+    if (!make_model(NULL, vocabulary, opt.seed, TFM_F32, &random_model.bytes, &size)) return 0;
+    if (tfm_model_load(&random_model.model, random_model.bytes, size, &how, &err) != TFM_OK ||
+        tfm_safetensors_open(&file, random_model.bytes, size, NULL, &err) != TFM_OK)
         return fail("the model", err.text);
-    b->shape = shape_of_model(tfm_model_config(b->model), file);
+    random_model.shape = shape_of_model(tfm_model_config(random_model.model), file);
     tfm_safetensors_free(file);
-    b->vocabulary = vocabulary;
+    random_model.vocabulary = vocabulary;
     return 1;
 }
 
 typedef struct job {
     const workload *w;
-    const repeats *how;
     tfm_session *session;
     int32_t *src, *tgt;
     float *logits;
-    double *steps; /* of each run: start, and w->target steps */
+    double *steps, *ids; /* steps of each run: start, and w->target steps; ids of the first row */
     int n_runs;
 } job;
 
@@ -400,20 +451,16 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
        them: a seventh more */
     int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S);
     int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, u, B * S);
-    if (w->of == ENCODE) {
-        ops -= keys_values;
-        read -= m->N_decoder * size_keys_values(m, u);
-        *once = (double)read;
-    } else if (w->of == FORWARD) {
+    if (w->of == ENCODE) ops -= keys_values, read -= m->N_decoder * size_keys_values(m, u);
+    if (w->of == FORWARD) {
         ops += ops_decode(m, B * T, B * pairs_self(T, 1), B * T * S);
         read += bytes_decode(m, u, B * T);
-        *once = (double)read;
-    } else {
-        for (t = 0; t < T; t++) {
-            ops += ops_decode(m, R, R * (t + 1), R * S);
-            read += bytes_decode(m, u, R) + bytes_cache(m, R * (t + 1) + B * S);
-        }
-        *once = (double)bytes_decode(m, u, R);
+    }
+    *once = (double)read;
+    if (w->of == DECODE) *once = (double)bytes_decode(m, u, R);
+    for (t = 0; w->of == DECODE && t < T; t++) {
+        ops += ops_decode(m, R, R * (t + 1), R * S);
+        read += bytes_decode(m, u, R) + bytes_cache(m, R * (t + 1) + B * S) / (1 + opt.f16_cache);
     }
     *operations = (double)ops;
     *bytes = (double)read;
@@ -421,65 +468,63 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
 
 /* Greedy or beam search, step by step: the times of start and steps, which are so long that the
    clock costs nothing. */
-static int decode_once(job *j, const tfm_batch *src, tfm_error *err) {
+static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
     static const int32_t end = TOKEN_END;
     tfm_decode_options decode;
-    double *step = j->steps + (int64_t)j->n_runs * (j->w->target + 1), before = j->how->now(),
+    double *step = j->steps + (int64_t)j->n_runs * (j->w->target + 1), before = opt.how.now(),
            after;
     int32_t running = 1, n;
     memset(&decode, 0, sizeof decode);
     decode.max_length = j->w->target, decode.beam = j->w->beam;
     decode.forbidden = &end, decode.n_forbidden = 1;
-    if (tfm_start(j->session, src, &decode, err) != TFM_OK) return 0;
-    for (n = 0;; n++) {
-        after = j->how->now();
-        if (n <= j->w->target) step[n] = after - before;
-        before = after;
-        if (!running) return 1;
-        if (tfm_step(j->session, &running, err) != TFM_OK) return 0;
+    if (tfm_start(j->session, src, &decode, err) != TFM_OK) return err->status;
+    for (n = 0; n <= j->w->target; n++) {
+        after = opt.how.now();
+        step[n] = after - before, before = after;
+        if (running && tfm_step(j->session, &running, err) != TFM_OK) return err->status;
     }
+    return TFM_OK;
 }
 
 static int run_job(void *what) {
     job *j = (job *)what;
     const workload *w = j->w;
     tfm_batch src, tgt;
-    tfm_tensor logits =
-        tfm_tensor_3d(j->logits, TFM_F32, w->rows, w->target, (int64_t)w->vocabulary);
+    tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_F32, w->rows, w->target, w->vocabulary);
     tfm_error err;
-    int ok;
+    tfm_status status;
     src.ids = j->src, tgt.ids = j->tgt, src.lengths = tgt.lengths = NULL;
     src.rows = tgt.rows = w->rows, src.width = w->source, tgt.width = w->target;
-    counted = 0;
-    if (w->of == ENCODE) ok = tfm_encode(j->session, &src, &err) == TFM_OK;
-    else if (w->of == FORWARD)
-        ok = tfm_forward(j->session, &src, &tgt, NULL, &logits, &err) == TFM_OK;
-    else ok = decode_once(j, &src, &err);
-    j->n_runs++;
-    return ok || fail(w->name, err.text);
+    if (w->of == ENCODE) status = tfm_encode(j->session, &src, &err);
+    else if (w->of == FORWARD) status = tfm_forward(j->session, &src, &tgt, NULL, &logits, &err);
+    else status = decode_once(j, &src, &err);
+    j->n_runs += j->n_runs < MOST_REPEATS; /* those in parts are beyond what is looked at */
+    return status == TFM_OK || fail(w->name, err.text);
 }
 
 /* Word i of the workloads' sentences; no special token among them. */
-static int32_t word(int64_t i, int32_t vocabulary) {
-    return FIRST_WORD + (int32_t)(mix((uint64_t)i) % (uint64_t)(vocabulary - FIRST_WORD));
+static int32_t word(uint64_t i, int32_t vocabulary) {
+    return FIRST_WORD + (int32_t)(mix(i) % (uint64_t)(vocabulary - FIRST_WORD));
 }
 
-static int prepare(job *j, const options *opt, const tfm_model *model, const workload *w) {
+static int prepare(job *j, const tfm_model *model, const workload *w) {
     tfm_session_options limits;
     tfm_error err;
-    int64_t i, n_src = (int64_t)w->rows * w->source, n_tgt = (int64_t)w->rows * w->target;
+    size_t n_src = (size_t)w->rows * (size_t)w->source, n_tgt = (size_t)(w->rows * w->target), i;
+    size_t n_steps = (size_t)(w->target + 1) * (MOST_REPEATS + 1), n_ids = (size_t)w->target;
+    size_t n_logits = w->of == FORWARD ? n_tgt * (size_t)w->vocabulary : 0;
     memset(j, 0, sizeof *j);
     memset(&limits, 0, sizeof limits);
-    limits.max_batch = w->rows, limits.max_source = w->source;
-    limits.max_target = w->target ? w->target : 1, limits.max_beam = w->beam;
-    limits.threads = opt->threads;
-    j->w = w, j->how = &opt->how;
-    j->src = (int32_t *)malloc((size_t)(n_src + n_tgt) * sizeof *j->src);
-    if (w->of == FORWARD)
-        j->logits = (float *)malloc((size_t)n_tgt * (size_t)w->vocabulary * sizeof *j->logits);
-    j->steps = (double *)malloc((size_t)(w->target + 1) * (MOST_REPEATS + 1) * sizeof *j->steps);
-    if (!j->src || !j->steps || (w->of == FORWARD && !j->logits)) return fail(w->name, "no memory");
-    j->tgt = j->src + n_src;
+    limits.max_batch = w->rows, limits.max_source = w->source, limits.max_beam = w->beam;
+    limits.max_target = w->target ? w->target : 1, limits.threads = opt.threads;
+    if (opt.f16_cache) limits.cache = TFM_F16;
+    if (opt.bf16_attention) limits.encoder_attention = TFM_BF16;
+    j->w = w;
+    j->steps = (double *)malloc((n_steps + n_ids) * sizeof *j->steps +
+                                (n_logits + n_src + n_tgt) * sizeof *j->logits);
+    if (!j->steps) return fail(w->name, "no memory");
+    j->ids = j->steps + n_steps, j->logits = (float *)(j->ids + n_ids);
+    j->src = (int32_t *)(j->logits + n_logits), j->tgt = j->src + n_src;
     for (i = 0; i < n_src + n_tgt; i++) j->src[i] = word(i, w->vocabulary);
     return tfm_session_create(&j->session, model, &limits, &err) == TFM_OK ||
            fail(w->name, err.text);
@@ -487,8 +532,6 @@ static int prepare(job *j, const options *opt, const tfm_model *model, const wor
 
 static void release(job *j) {
     tfm_session_free(j->session);
-    free(j->src);
-    free(j->logits);
     free(j->steps);
 }
 
@@ -501,86 +544,89 @@ static double median_step(const job *j, int n, int64_t step) {
     return 1e3 * median(&t);
 }
 
-/* How long steps take: all of n runs in order, and spans of positions. Sorts them. */
-static void add_steps(record *r, job *j, int n) {
+/* How long steps take: spans of positions, and all of them in order. Sorts them. */
+static void add_steps(record *r, job *j) {
     static const double shares[] = {0.1, 0.5, 0.9, 0.99, 1};
     static const char *const names[] = {"p10", "p50", "p90", "p99", "max"};
-    const int64_t most = MOST_ITEMS;
-    int64_t T = j->w->target, spans = T < most ? T : most, k, i, all = 0;
-    list *l = begin_list(r, POSITIONS, "step_ms_at", "mean of positions");
-    char text[24]; /* what a label has */
-    r->number[n_start_ms] = median_step(j, n, 0);
+    int64_t T = j->w->target, most = MOST_ITEMS, spans = T < most ? T : most, k, i, all = 0;
+    list *l = record_list(r, POSITIONS, "step_ms_at", 4, NULL);
+    char label[24];
+    snprintf(l->lead, sizeof l->lead, " mean of positions");
+    r->number[n_start_ms] = median_step(j, r->t.n, 0);
     for (k = 0; k < spans; k++) {
         int64_t first = k * T / spans, end = (k + 1) * T / spans;
         double sum = 0;
-        for (i = first; i < end; i++) sum += median_step(j, n, i + 1);
-        snprintf(text, sizeof text, "%d-%d", (int)first + 1, (int)end);
-        add_item(l, text, sum / (double)(end - first));
+        for (i = first; i < end; i++) sum += median_step(j, r->t.n, i + 1);
+        snprintf(label, sizeof label, "%d-%d", (int)first + 1, (int)end);
+        list_add(l, label, sum / (double)(end - first));
     }
-    for (i = 0; i < n; i++)
+    for (i = 0; i < r->t.n; i++)
         for (k = 1; k <= T; k++) j->steps[all++] = j->steps[i * (T + 1) + k];
     qsort(j->steps, (size_t)all, sizeof *j->steps, by_size);
-    snprintf(text, sizeof text, "start %.3f ms; steps", r->number[n_start_ms]);
-    l = begin_list(r, STEPS, "step_ms", text);
-    for (k = 0; k < 5; k++) add_item(l, names[k], 1e3 * percentile(j->steps, all, shares[k]));
+    l = record_list(r, STEPS, "step_ms", 4, NULL);
+    snprintf(l->lead, sizeof l->lead, " start %.3f ms; steps", r->number[n_start_ms]);
+    for (k = 0; k < 5; k++) list_add(l, names[k], 1e3 * percentile(j->steps, all, shares[k]));
 }
 
 /* Operations a second, and percent of the ceilings. */
-static void add_rates(record *r, const ceilings *top, double operations) {
-    double rate = operations / median(&r->t);
+static void add_rates(record *r, double operations) {
+    double rate = operations / median(&r->t),
+           peak = top.unit[unit_for(&top, weight_types[opt.weights].dtype)];
     r->number[n_gflops] = 1e-9 * rate;
-    r->number[n_percent_fma] = 100 * rate / top->flops;
-    r->number[n_percent_vnni] = top->vnni > 0 ? 100 * rate / top->vnni : (double)NAN;
+    r->number[n_percent_peak] = peak > 0 ? 100 * rate / peak : (double)NAN;
+    r->number[n_percent_fma] = 100 * rate / top.unit[UNIT_FMA];
+    r->number[n_percent_vnni] = top.unit[UNIT_VNNI] > 0 ? 100 * rate / top.unit[UNIT_VNNI]
+                                                        : (double)NAN;
 }
 
-static int run_workload(bench *b, const workload *w) {
+static int run_workload(const workload *w) {
     record r;
-    job j;
+    job jobs[MOST_THREADS], *j = &jobs[0];
+    crew c;
     tfm_result result;
-    double began, bytes = 0, once = 0, *x = r.number;
-    int ok = need_model(b, w->vocabulary), n;
-    if (!ok) return 0;
-    begin_record(&r, w->name);
-    ok = prepare(&j, &b->opt, b->model, w) && run_job(&j);
-    j.n_runs = 0;
-    ok = ok && time_runs(&r.t, &b->opt.how, LEAST_REPEATS, run_job, NULL, &j);
-    n = j.n_runs;
-    began = wall_clock(); /* half a second for those that are short */
-    while (ok && b->opt.parts && wall_clock() - began < 0.5) {
-        j.n_runs = n; /* in the room behind the last run */
-        ok = run_in_parts(run_job, &j);
-    }
+    double operations, bytes, once, *x = r.number;
+    const int n = opt.workers;
+    int i, ok = need_model(w->vocabulary);
+    list *l;
+    memset(jobs, 0, sizeof jobs);
+    record_begin(&r, w->name);
+    for (i = 0; ok && i < n; i++) ok = prepare(&jobs[i], random_model.model, w);
+    ok = ok && crew_begin(&c, run_job, jobs, sizeof *jobs) && run_crew(&c);
+    for (i = 0; i < n; i++) jobs[i].n_runs = 0;
+    ok = ok && record_time(&r, LEAST_REPEATS, run_crew, &c);
     if (ok) {
-        cost_of(w, &b->shape, unit_bytes(type_of(&b->opt)), &x[n_operations], &bytes, &once);
-        add_rates(&r, &b->top, x[n_operations]);
-        x[n_tokens_per_s] = (double)w->rows * (w->of == ENCODE ? w->source : w->target) /
+        cost_of(w, &random_model.shape, unit_bytes(weight_types[opt.weights].dtype), &operations,
+                &bytes, &once);
+        add_rates(&r, n * operations);
+        x[n_tokens_per_s] = (double)n * w->rows * (w->of == ENCODE ? w->source : w->target) /
                             median(&r.t);
-        x[n_gb_per_s] = 1e-9 * bytes / median(&r.t);
-        x[n_percent_read] = 1e11 * x[n_gb_per_s] / read_ceiling(&b->top, once);
-        x[n_operations_counted] = (double)counted, x[n_bytes] = bytes;
-        r.has_ids = 1;
-        if (w->of == DECODE) {
-            if (tfm_result_get(j.session, 0, 0, &result, NULL) == TFM_OK)
-                r.ids = result.ids, r.n_ids = result.length;
-            if (b->opt.json || b->opt.steps) add_steps(&r, &j, n);
-        }
-        print_record(b, &r);
+        x[n_gb_per_s] = 1e-9 * n * bytes / median(&r.t);
+        x[n_percent_read] = 1e11 * x[n_gb_per_s] / read_ceiling(&top, once);
+        x[n_operations] = n * operations, x[n_bytes] = n * bytes;
+        x[n_operations_counted] = (double)counted;
+        l = record_list(&r, IDS, "ids", 0, j->ids);
+        if (w->of == DECODE && tfm_result_get(j->session, 0, 0, &result, NULL) == TFM_OK)
+            for (; l->n < result.length; l->n++) j->ids[l->n] = result.ids[l->n];
+        if (w->of == DECODE && (opt.json || opt.steps)) add_steps(&r, j);
+        print_record(&r);
     }
-    release(&j);
+    if (ok) crew_end(&c);
+    for (i = 0; i < n; i++) release(&jobs[i]);
     return ok;
 }
 
 /* ---- a product alone, by the library's own threads ---- */
 
 /* A linear map by rows, packed as a model of this type has it. */
-static tfm_status pack_linear(const bench *b, tfm__pool *pool, tfm__linear *l, float *rows,
-                              int64_t N, int64_t K, tfm_error *err) {
+static tfm_status pack_linear(tfm__pool *pool, tfm__linear *l, float *rows, int64_t N, int64_t K,
+                              tfm_error *err) {
     tfm__packer p;
     memset(&p, 0, sizeof p);
     memset(l, 0, sizeof *l);
     memset(pool, 0, sizeof *pool);
     TFM__TRY(tfm__choose_allocator(&pool->allocator, NULL, err));
-    p.kernels = tfm__kernels_here(), p.pool = pool, p.weights = b->opt.weights->load, p.err = err;
+    p.kernels = tfm__kernels_here(), p.pool = pool, p.err = err;
+    p.weights = (tfm_weight_type)opt.weights;
     l->w.dtype = TFM_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
     TFM__TRY(tfm__pool_take(pool, tfm__pack_scratch(K), sizeof(float), &p.scratch, err));
     return tfm__pack(&p, &l->w);
@@ -598,7 +644,7 @@ static int run_linear(void *what) {
     return 1;
 }
 
-static int run_product(bench *b, const workload *w) {
+static int run_product(const workload *w) {
     int64_t M = w->rows, K = w->source, N = w->target, most = M > N ? M : N;
     float *x = (float *)malloc((size_t)(2 * most * K + M * N) * sizeof *x), *rows = x + most * K;
     tfm__pool pool;
@@ -607,19 +653,22 @@ static int run_product(bench *b, const workload *w) {
     tfm_error err;
     record r;
     if (!x) return fail(w->name, "no memory");
-    begin_record(&r, w->name);
+    record_begin(&r, w->name);
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(x, 1, M, K), p.y = tfm__rows_make(rows + most * K, 1, M, N);
     fill(x, 2 * most * K, 1.0f, 7);
-    if (pack_linear(b, &pool, &p.linear, rows, N, K, &err) != TFM_OK ||
-        start_team(&p.team, &workers, b->opt.threads, &err) != TFM_OK) {
+    if (pack_linear(&pool, &p.linear, rows, N, K, &err) != TFM_OK ||
+        start_team(&p.team, &workers, opt.threads, &err) != TFM_OK ||
+        TFM__NEW(&pool, (M + TFM__MOST_ROWS) * tfm__taken_bytes(p.team.kernels, &p.linear.w) + 1,
+                 &p.team.taken, &err) != TFM_OK ||
+        TFM__NEW(&pool, M, &p.team.scales, &err) != TFM_OK) {
         free(x);
         return fail(w->name, err.text);
     }
     run_linear(&p);
-    time_runs(&r.t, &b->opt.how, LEAST_REPEATS, run_linear, NULL, &p);
-    add_rates(&r, &b->top, 2.0 * (double)M * (double)N * (double)K);
-    print_record(b, &r);
+    time_runs(&r.t, &opt.how, LEAST_REPEATS, run_linear, NULL, &p);
+    add_rates(&r, 2.0 * (double)M * (double)N * (double)K);
+    print_record(&r);
     stop_team(&p.team);
     tfm__pool_free(&pool);
     free(x);
@@ -628,141 +677,118 @@ static int run_product(bench *b, const workload *w) {
 
 /* ---- load time and peak memory ---- */
 
-#ifndef _WIN32
+#ifdef _WIN32 /* no getrusage there */
+static int run_load_apart(const char *path, const workload *w) { return path || w; }
+#else
 /* In MB; of this process. */
 static double peak_memory(void) {
     struct rusage used;
-    if (getrusage(RUSAGE_SELF, &used) != 0) return 0;
+    double unit = 1024;
 #ifdef __APPLE__
-    return (double)used.ru_maxrss / MB;
-#else
-    return (double)used.ru_maxrss / KB;
+    unit = 1;
 #endif
+    return getrusage(RUSAGE_SELF, &used) == 0 ? (double)used.ru_maxrss * unit / MB : 0;
 }
 
 typedef struct loading {
-    const bench *b;
     const char *path;
-    const workload *w; /* to be done after the first load, or NULL */
+    const workload *w; /* is done after the first load; NULL: nothing is */
     tfm_model *model;
-    times read;
-    double size, loaded, decoded; /* peaks */
+    record r;
 } loading;
 
 static int run_load(void *what) {
     loading *l = (loading *)what;
-    tfm_model_options how = model_options(&l->b->opt);
+    tfm_model_options how = model_options();
     tfm_error err;
     return tfm_model_load_file(&l->model, l->path, &how, &err) == TFM_OK || fail("load", err.text);
 }
 
-/* The peaks after the first load, which are never taken back; then the file's bytes into memory and
-   nothing more: the least that loading can take. */
+/* The peaks after the first load: they are never taken back. */
 static int after_load(void *what) {
     loading *l = (loading *)what;
-    double start;
-    FILE *file;
-    char *data = NULL;
-    long n = -1;
+    double *x = l->r.number;
     job j;
-    if (l->read.n == 0) {
-        l->loaded = peak_memory();
-        if (l->w && prepare(&j, &l->b->opt, l->model, l->w) && run_job(&j))
-            l->decoded = peak_memory();
+    if (x[n_peak_loaded_mb] < 0) {
+        x[n_peak_loaded_mb] = peak_memory();
+        if (l->w && prepare(&j, l->model, l->w) && run_job(&j))
+            x[n_peak_decoded_mb] = peak_memory();
         if (l->w) release(&j);
     }
     tfm_model_free(l->model);
     l->model = NULL;
-    start = l->b->opt.how.now();
-    file = fopen(l->path, "rb");
-    if (file && fseek(file, 0, SEEK_END) == 0) n = ftell(file);
-    if (n > 0) data = (char *)malloc((size_t)n);
-    l->size = data && fseek(file, 0, SEEK_SET) == 0 ? (double)fread(data, 1, (size_t)n, file) : 0;
+    return 1;
+}
+
+/* The file's bytes into new memory and nothing more: the least that loading can take. */
+static int run_read(void *what) {
+    loading *l = (loading *)what;
+    FILE *file = fopen(l->path, "rb");
+    long n = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    char *data = n > 0 && fseek(file, 0, SEEK_SET) == 0 ? (char *)malloc((size_t)n) : NULL;
+    int ok = data && fread(data, 1, (size_t)n, file) == (size_t)n;
+    l->r.number[n_file_mb] = (double)n / MB;
     free(data);
     if (file) fclose(file);
-    l->read.seconds[l->read.n++] = l->b->opt.how.now() - start;
-    return 1;
+    return ok || fail(l->path, "cannot be read");
 }
 
-/* The random model's file, or the user's. */
-static int measure_load(bench *b, const char *path, const workload *w) {
+static int measure_load(const char *path, const workload *w) {
     loading l;
-    record r;
-    double *x = r.number;
-    size_t used;
-    begin_record(&r, "load");
-    memset(&l, 0, sizeof l);
-    l.b = b, l.path = path, l.w = w;
-    x[n_peak_before_mb] = peak_memory();
-    if (!time_runs(&r.t, &b->opt.how, LEAST_REPEATS, run_load, after_load, &l)) return 0;
-    sort_times(&l.read);
-    x[n_read_ms] = 1e3 * median(&l.read), x[n_file_mb] = l.size / MB;
-    x[n_peak_loaded_mb] = l.loaded, x[n_peak_decoded_mb] = l.decoded;
-    snprintf(r.note, sizeof r.note,
-             "  reading alone %.1f ms; file %.1f MB; peak %.1f MB before, %.1f loaded",
-             x[n_read_ms], x[n_file_mb], x[n_peak_before_mb], x[n_peak_loaded_mb]);
-    used = strlen(r.note);
-    if (w) snprintf(r.note + used, sizeof r.note - used, ", %.1f after greedy-1", l.decoded);
-    print_record(b, &r);
+    times read;
+    record_begin(&l.r, "load");
+    l.path = path, l.w = w, l.model = NULL;
+    l.r.number[n_peak_before_mb] = peak_memory();
+    if (!time_runs(&l.r.t, &opt.how, LEAST_REPEATS, run_load, after_load, &l) ||
+        !time_runs(&read, &opt.how, LEAST_REPEATS, run_read, NULL, &l))
+        return 0;
+    l.r.number[n_read_ms] = 1e3 * median(&read);
+    print_record(&l.r);
     return 1;
 }
 
-/* Runs step 0 or 1 in a process of its own: makes the file, measures. */
-static int in_process(bench *b, int step, const char *path, const workload *w) {
-    int status = 0, ok;
-    pid_t child;
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        ok = step == 0 ? make_model(path, w->vocabulary, b->opt.seed, type_of(&b->opt), NULL, NULL)
-                       : measure_load(b, path, w);
-        fflush(stdout);
-        _exit(!ok);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child) return fail("load", "no process");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-#endif
-
-/* path NULL: a file of the random model, for the time of the run. */
-static int load_workload(bench *b, const char *path, const workload *w) {
-#ifdef _WIN32
-    (void)b, (void)path, (void)w;
-    return 1; /* no getrusage there */
-#else
+/* Of the user's file, or path NULL: of the random model's, for the time of the run. Each step is a
+   process of its own: making the file, measuring. */
+static int run_load_apart(const char *path, const workload *w) {
     char made[] = "/tmp/bench-XXXXXX";
     output watched;
-    int file, ok;
-    if (path) {
-        ok = in_process(b, 1, path, NULL);
-    } else {
-        output_watch(&watched); /* a Ctrl-C leaves no file: it ends the children */
-        file = mkstemp(made);
-        ok = file >= 0 || fail(made, strerror(errno));
-        if (file >= 0) close(file);
-        ok = ok && in_process(b, 0, made, w) && !output_stopped() && in_process(b, 1, made, w);
-        if (file >= 0) remove(made);
-        output_unwatch(&watched);
+    int file = -1, ok = 1, step, status = 0;
+    fflush(stdout);
+    output_watch(&watched); /* a Ctrl-C leaves no file: it ends the children */
+    if (!path) file = mkstemp(made), ok = file >= 0 || fail(made, strerror(errno));
+    for (step = path != NULL; ok && step < 2 && !output_stopped(); step++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (step == 0)
+                ok = make_model(made, w->vocabulary, opt.seed, weight_types[opt.weights].dtype,
+                                NULL, NULL);
+            else ok = path ? measure_load(path, NULL) : measure_load(made, w);
+            fflush(stdout);
+            _exit(!ok);
+        }
+        ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+             WEXITSTATUS(status) == 0;
     }
-    b->n_records += ok;
+    if (file >= 0) close(file), remove(made);
+    output_unwatch(&watched);
+    n_printed += ok;
     return ok;
-#endif
 }
+#endif
 
-static int is_wanted(const bench *b, const char *name) {
-    const char *only = b->opt.only;
+static int is_wanted(const char *name) {
     int i;
-    for (i = 0; only && i < N_WORKLOADS; i++) /* beam4-1 is not beam4-16 */
-        if (strcmp(workloads[i].name, only) == 0) return strcmp(name, only) == 0;
-    return !only || strncmp(name, only, strlen(only)) == 0;
+    for (i = 0; opt.only && i < N_WORKLOADS; i++) /* beam4-1 is not beam4-16 */
+        if (strcmp(workloads[i].name, opt.only) == 0) return strcmp(name, opt.only) == 0;
+    return !opt.only || strncmp(name, opt.only, strlen(opt.only)) == 0;
 }
 
 /* What the command line says instead of the workload, and a name that says so. */
-static void change_workload(const options *opt, workload *w, char *name, size_t size) {
-    if (opt->vocabulary) w->vocabulary = opt->vocabulary;
-    if (w->of == LOAD || w->of == PRODUCT || (!opt->source && !opt->target)) return;
-    if (opt->source) w->source = opt->source;
-    if (opt->target && w->of != ENCODE) w->target = opt->target;
+static void change_workload(workload *w, char *name, size_t size) {
+    if (opt.vocabulary) w->vocabulary = opt.vocabulary;
+    if (w->of == LOAD || w->of == PRODUCT || (!opt.source && !opt.target)) return;
+    if (opt.source) w->source = opt.source;
+    if (opt.target && w->of != ENCODE) w->target = opt.target;
     if (w->of == ENCODE) snprintf(name, size, "encode-%dx%d", (int)w->rows, (int)w->source);
     else if (w->of == FORWARD)
         snprintf(name, size, "forward-%dx%d-%dx%d", (int)w->rows, (int)w->source, (int)w->rows,
@@ -771,26 +797,29 @@ static void change_workload(const options *opt, workload *w, char *name, size_t 
     w->name = name;
 }
 
-static int measure_ceilings(bench *b) {
+static int begin(void) {
     tfm_error err;
-    return ceilings_measure(&b->top, b->opt.threads, &b->opt.how, &err) == TFM_OK ||
-           fail("ceilings", err.text);
+    if (ceilings_measure(&top, opt.threads * opt.workers, &opt.how, &err) != TFM_OK)
+        return fail("ceilings", err.text);
+    print_head();
+    return 1;
 }
 
-static int run_random(bench *b) {
+static int run_random(void) {
     char name[64];
-    int i, ok = measure_ceilings(b);
-    if (!b->opt.weights) b->opt.weights = &weight_choices[0];
-    if (ok) print_head(b);
+    int i, ok;
+    if (!opt.weights) opt.weights = TFM_WEIGHTS_F32;
+    ok = begin();
     for (i = 0; ok && i < N_WORKLOADS; i++) {
         workload w = workloads[i];
-        if (!is_wanted(b, w.name)) continue;
-        change_workload(&b->opt, &w, name, sizeof name);
-        if (w.of == PRODUCT) ok = run_product(b, &w);
-        else ok = w.of == LOAD ? load_workload(b, NULL, &w) : run_workload(b, &w);
+        if (!is_wanted(w.name)) continue;
+        change_workload(&w, name, sizeof name);
+        ok = w.of == PRODUCT ? run_product(&w)
+             : w.of == LOAD  ? run_load_apart(NULL, &w)
+                             : run_workload(&w);
     }
-    if (ok) print_tail(b);
-    drop_model(b);
+    if (ok && opt.json) printf("\n ]}\n");
+    drop_model();
     return ok;
 }
 
@@ -798,7 +827,7 @@ static int run_random(bench *b) {
 
 enum { LONGEST_SOURCE = 512, TEXT_ROOM = 65536 };
 
-typedef struct lines {
+static struct {
     char *data; /* all of them */
     tfm_text *texts;
     int64_t n;
@@ -812,39 +841,37 @@ static int by_length(const void *a, const void *b) {
 }
 
 /* Lines that are not blank, the longest first: a batch holds little padding. */
-static int read_lines(lines *l) {
+static int read_lines(void) {
     size_t room = 0, size = 0, at, end;
     for (;;) {
         if (size + 1 >= room) {
-            char *larger = (char *)realloc(l->data, room = 2 * room + 65536);
+            char *larger = (char *)realloc(lines.data, room = 2 * room + 65536);
             if (!larger) return fail("standard input", "no memory");
-            l->data = larger;
+            lines.data = larger;
         }
-        end = fread(l->data + size, 1, room - size - 1, stdin);
+        end = fread(lines.data + size, 1, room - size - 1, stdin);
         if (!end) break;
         size += end;
     }
-    l->data[size] = '\0';
-    for (at = 0, room = 0; at < size; at++) room += l->data[at] == '\n';
-    l->texts = (tfm_text *)malloc((room + 1) * sizeof *l->texts);
-    if (!l->texts) return fail("standard input", "no memory");
+    lines.data[size] = '\0';
+    for (at = 0, room = 0; at < size; at++) room += lines.data[at] == '\n';
+    lines.texts = (tfm_text *)malloc((room + 1) * sizeof *lines.texts);
+    if (!lines.texts) return fail("standard input", "no memory");
     for (at = 0; at < size; at = end + 1) {
-        for (end = at; end < size && l->data[end] != '\n';) end++;
-        if (strspn(l->data + at, " \t\r") >= end - at) continue;
-        l->texts[l->n].data = l->data + at;
-        l->texts[l->n++].size = end - at;
-        if (end - at > l->longest) l->longest = end - at;
+        for (end = at; end < size && lines.data[end] != '\n';) end++;
+        if (strspn(lines.data + at, " \t\r") >= end - at) continue;
+        lines.texts[lines.n].data = lines.data + at;
+        lines.texts[lines.n++].size = end - at;
+        if (end - at > lines.longest) lines.longest = end - at;
     }
-    qsort(l->texts, (size_t)l->n, sizeof *l->texts, by_length);
-    return l->n > 0 || fail("standard input", "no lines");
+    qsort(lines.texts, (size_t)lines.n, sizeof *lines.texts, by_length);
+    return lines.n > 0 || fail("standard input", "no lines");
 }
 
 typedef struct translation {
-    const bench *b;
-    const lines *l;
     tfm_session *session;
     int beam;
-    int64_t end; /* of the lines */
+    int64_t first, stride, end; /* of the lines */
     tfm_text *out;
     char *buffer;
     double tokens; /* that came out */
@@ -856,14 +883,14 @@ static int translate(void *what) {
     tfm_result result;
     tfm_error err;
     int64_t i;
-    int32_t n, row, batch = t->b->opt.batch;
+    int32_t n, row;
     memset(&decode, 0, sizeof decode);
     decode.beam = t->beam;
-    for (i = 0, t->tokens = 0; i < t->end; i += n) {
-        n = (int32_t)(t->end - i < batch ? t->end - i : batch);
-        if (tfm_translate_batch(t->session, t->l->texts + i, t->out, n, &decode, t->buffer,
-                                (size_t)batch * TEXT_ROOM, &err) != TFM_OK)
-            return fail(t->b->opt.model, err.text);
+    for (i = t->first, t->tokens = 0; i < t->end; i += t->stride) {
+        n = (int32_t)(t->end - i < opt.batch ? t->end - i : opt.batch);
+        if (tfm_translate_batch(t->session, lines.texts + i, t->out, n, &decode, t->buffer,
+                                (size_t)opt.batch * TEXT_ROOM, &err) != TFM_OK)
+            return fail(opt.model, err.text);
         for (row = 0; row < n; row++)
             if (tfm_result_get(t->session, row, 0, &result, NULL) == TFM_OK)
                 t->tokens += (double)result.length;
@@ -871,161 +898,108 @@ static int translate(void *what) {
     return 1;
 }
 
-static int run_beam(bench *b, const tfm_model *model, const lines *l, int beam) {
+static int run_beam(const tfm_model *model, int beam) {
     tfm_session_options limits;
-    translation t;
+    translation all[MOST_THREADS], *const end = all + opt.workers, *t;
+    crew c;
     record r;
     tfm_error err;
-    int32_t batch = b->opt.batch;
-    double *x = r.number;
+    double *x = r.number, tokens = 0;
     int ok = 1;
-    begin_record(&r, beam == 1 ? "beam 1" : "beam 4");
-    memset(&t, 0, sizeof t);
-    t.b = b, t.l = l, t.beam = beam, t.end = l->n < batch ? l->n : batch;
-    t.out = (tfm_text *)malloc((size_t)batch * sizeof *t.out);
-    t.buffer = (char *)malloc((size_t)batch * TEXT_ROOM);
+    record_begin(&r, beam == 1 ? "beam 1" : "beam 4");
+    if (!is_wanted(r.name)) return 1;
+    memset(all, 0, sizeof all);
     memset(&limits, 0, sizeof limits);
-    limits.max_batch = batch, limits.max_beam = beam, limits.threads = b->opt.threads;
+    limits.max_batch = opt.batch, limits.max_beam = beam, limits.threads = opt.threads;
+    if (opt.f16_cache) limits.cache = TFM_F16;
+    if (opt.bf16_attention) limits.encoder_attention = TFM_BF16;
     /* a token has a byte or more; of what rules of normalization make longer we take the risk */
-    limits.max_source = l->longest + 8 < LONGEST_SOURCE ? (int32_t)l->longest + 8 : LONGEST_SOURCE;
-    if (!t.out || !t.buffer) ok = fail("beam", "no memory");
-    if (ok && tfm_session_create(&t.session, model, &limits, &err) != TFM_OK)
-        ok = fail(b->opt.model, err.text);
-    ok = ok && translate(&t);
-    t.end = l->n;
-    ok = ok && time_runs(&r.t, &b->opt.how, 1, translate, NULL, &t) &&
-         (!b->opt.parts || run_in_parts(translate, &t));
-    if (ok) {
-        x[n_tokens_per_s] = t.tokens / median(&r.t), x[n_tokens] = t.tokens;
-        x[n_sentences] = (double)l->n, x[n_sentences_per_s] = (double)l->n / median(&r.t);
-        snprintf(r.note, sizeof r.note, "   %.1f sentences/s (%lld, batches of %d)",
-                 x[n_sentences_per_s], (long long)l->n, (int)batch);
-        print_record(b, &r);
+    limits.max_source = lines.longest + 8 < LONGEST_SOURCE ? (int32_t)lines.longest + 8
+                                                           : LONGEST_SOURCE;
+    for (t = all; ok && t < end; t++) {
+        t->beam = beam, t->first = (t - all) * opt.batch, t->stride = opt.workers * opt.batch;
+        t->end = lines.n < t->stride ? lines.n : t->stride; /* at first: a batch each */
+        t->out = (tfm_text *)malloc((size_t)opt.batch * sizeof *t->out);
+        t->buffer = (char *)malloc((size_t)opt.batch * TEXT_ROOM);
+        if (!t->out || !t->buffer) ok = fail("beam", "no memory");
+        if (ok && tfm_session_create(&t->session, model, &limits, &err) != TFM_OK)
+            ok = fail(opt.model, err.text);
     }
-    tfm_session_free(t.session);
-    free(t.out);
-    free(t.buffer);
+    ok = ok && crew_begin(&c, translate, all, sizeof *all) && run_crew(&c);
+    for (t = all; t < end; t++) t->end = lines.n;
+    ok = ok && record_time(&r, 1, run_crew, &c);
+    for (t = all; t < end; t++) tokens += t->tokens;
+    if (ok) {
+        x[n_tokens_per_s] = tokens / median(&r.t), x[n_tokens] = tokens;
+        x[n_sentences] = (double)lines.n, x[n_sentences_per_s] = (double)lines.n / median(&r.t);
+        x[n_batch] = opt.batch;
+        print_record(&r);
+        crew_end(&c);
+    }
+    for (t = all; t < end; t++) {
+        tfm_session_free(t->session);
+        free(t->out);
+        free(t->buffer);
+    }
     return ok;
 }
 
-static int run_lines(bench *b) {
-    tfm_model_options how = model_options(&b->opt);
+static int run_lines(void) {
+    tfm_model_options how = model_options();
     tfm_model *model = NULL;
     tfm_error err;
-    lines l;
     int ok;
-    memset(&l, 0, sizeof l);
-    ok = read_lines(&l) && measure_ceilings(b);
-    if (ok) print_head(b);
-    if (ok && is_wanted(b, "load")) ok = load_workload(b, b->opt.model, NULL);
-    if (ok && tfm_model_load_file(&model, b->opt.model, &how, &err) != TFM_OK)
-        ok = fail(b->opt.model, err.text);
-    if (ok && is_wanted(b, "beam 1")) ok = run_beam(b, model, &l, 1);
-    if (ok && is_wanted(b, "beam 4")) ok = run_beam(b, model, &l, 4);
-    if (ok) print_tail(b);
+    ok = read_lines() && begin() &&
+         (!is_wanted("load") || run_load_apart(opt.model, &workloads[0]));
+    if (ok && tfm_model_load_file(&model, opt.model, &how, &err) != TFM_OK)
+        ok = fail(opt.model, err.text);
+    ok = ok && run_beam(model, 1) && run_beam(model, 4);
+    if (ok && opt.json) printf("\n ]}\n");
     tfm_model_free(model);
-    free(l.data);
-    free(l.texts);
+    free(lines.data);
+    free(lines.texts);
     return ok;
 }
 
 /* ---- the command line ---- */
 
-/* The weights of that name, or NULL. */
-static const weight_choice *find_weights(const char *name) {
-    int i;
-    for (i = 0; name && i < N_WEIGHT_CHOICES; i++)
-        if (strcmp(name, weight_choices[i].name) == 0) return &weight_choices[i];
-    return NULL;
-}
-
-/* A number from least to most; 0 with a message if text is none. */
-static int read_number(const char *option, const char *text, double least, double most,
-                       double *number) {
-    char *end = NULL;
-    *number = text ? strtod(text, &end) : 0;
-    if (text && end != text && !*end && *number >= least && *number <= most) return 1;
-    fprintf(stderr, "bench: %s takes a number from %g to %g; see --help\n", option, least, most);
-    return 0;
-}
-
-static int read_options(options *opt, int argc, char **argv) {
-    double repeat = 0, batch = 32, threads = 1, source = 0, target = 0, vocabulary = 0, seed = 1;
-    const struct {
-        const char *name;
-        double least, most, *to;
-    } taking[] = {{"--repeat", 1, MOST_REPEATS, &repeat},
-                  {"--seconds", 0, 86400, &opt->how.seconds},
-                  {"--batch", 1, 4096, &batch},
-                  {"--threads", 1, MOST_THREADS, &threads},
-                  {"--source", 1, 16384, &source},
-                  {"--target", 1, 16384, &target},
-                  {"--vocabulary", 10, 1000000, &vocabulary},
-                  {"--seed", 0, 1e15, &seed}};
-    const struct {
-        const char *name;
-        int *to;
-    } flags[] = {{"--json", &opt->json},
-                 {"--cpu", &opt->cpu},
-                 {"--parts", &opt->parts},
-                 {"--steps", &opt->steps}};
-    int i, k, n, f;
-    opt->how.seconds = 3;
-    for (i = 1; i < argc; i++) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        for (n = 0, k = 8; n < 8; n++)
-            if (strcmp(taking[n].name, name) == 0) k = n;
-        for (n = 0, f = 4; n < 4; n++)
-            if (strcmp(flags[n].name, name) == 0) f = n;
-        if (f < 4) {
-            *flags[f].to = 1;
-        } else if (k < 8) {
-            if (!read_number(name, value, taking[k].least, taking[k].most, taking[k].to)) return 0;
-            i++;
-        } else if (strcmp(name, "--only") == 0 && value) {
-            opt->only = argv[++i];
-        } else if (strcmp(name, "--write") == 0 && value) {
-            opt->write = argv[++i];
-        } else if (strcmp(name, "--weights") == 0) {
-            i++;
-            if ((opt->weights = find_weights(value)) != NULL) continue;
-            fputs("bench: --weights takes f32, f16, bf16 or int8; see --help\n", stderr);
-            return 0;
-        } else if (name[0] == '-' || opt->model) {
-            fprintf(stderr, "bench: '%s' is unknown or one too many; see --help\n", name);
-            return 0;
-        } else {
-            opt->model = name;
-        }
-    }
-    opt->how.now = opt->cpu ? cpu_clock : wall_clock, opt->how.repeat = (int)repeat;
-    opt->batch = (int32_t)batch, opt->threads = (int32_t)threads, opt->source = (int32_t)source;
-    opt->target = (int32_t)target, opt->vocabulary = (int32_t)vocabulary,
-    opt->seed = (uint64_t)seed;
-    if (!opt->cpu || opt->threads == 1) return 1;
-    fputs("bench: --cpu adds up the time of all threads: not with --threads\n", stderr);
-    return 0;
+static void misuse(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("bench: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(2);
 }
 
 /* A misspelt name would otherwise be a table without rows. */
-static int check_only(const bench *b) {
-    int i;
-    if (b->opt.model && (is_wanted(b, "beam 1") || is_wanted(b, "beam 4"))) return 1;
+static void check_only(void) {
+    int i, n = opt.model && (is_wanted("beam 1") || is_wanted("beam 4"));
     for (i = 0; i < N_WORKLOADS; i++)
-        if (is_wanted(b, workloads[i].name) && (!b->opt.model || workloads[i].of == LOAD)) return 1;
-    fprintf(stderr, "bench: no workload begins with '%s'; see --help\n", b->opt.only);
-    return 0;
+        n += is_wanted(workloads[i].name) && (!opt.model || workloads[i].of == LOAD);
+    if (!n) misuse("no workload begins with '%s' (--help lists them)", opt.only);
 }
 
 int main(int argc, char **argv) {
-    bench b;
-    int i;
-    for (i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-    memset(&b, 0, sizeof b);
-    if (!read_options(&b.opt, argc, argv) || !check_only(&b)) return 2;
-    if (b.opt.write)
-        return !make_model(b.opt.write, b.opt.vocabulary ? b.opt.vocabulary : DEFAULT_VOCABULARY,
-                           b.opt.seed, type_of(&b.opt), NULL, NULL);
-    return !(b.opt.model ? run_lines(&b) : run_random(&b));
+    opt.how.seconds = 3, opt.batch = 32, opt.threads = opt.workers = 1;
+    opt.seed = 1;
+    if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
+        options_print(table, N_OPTIONS, stdout);
+        return fflush(stdout) != 0;
+    }
+    while (opt.type && ++opt.weights < N_WEIGHT_TYPES)
+        if (strcmp(weight_types[opt.weights].name, opt.type) == 0) break;
+    if (opt.weights == N_WEIGHT_TYPES) misuse("--weights takes f32, f16, bf16 or int8");
+    if (opt.cpu && opt.threads * opt.workers + opt.neighbour > 1)
+        misuse(
+            "--cpu adds up the time of all threads: not with --threads, --workers or --neighbour");
+    if (opt.threads * opt.workers > MOST_THREADS)
+        misuse("--threads times --workers is at most %d", (int)MOST_THREADS);
+    check_only();
+    opt.how.now = opt.cpu ? cpu_clock : wall_clock, opt.how.repeat = (int)opt.repeat;
+    if (opt.write)
+        return !make_model(opt.write, opt.vocabulary ? opt.vocabulary : DEFAULT_VOCABULARY,
+                           opt.seed, weight_types[opt.weights].dtype, NULL, NULL);
+    return !(opt.model ? run_lines() : run_random());
 }

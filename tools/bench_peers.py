@@ -18,9 +18,17 @@ compared:
            by a new process each time; the peak of memory after a greedy-1.
   models   --model FILE=TEXT, with one sentence a line: CTranslate2 with the same weights translates
            the same tokens, in batches of 32 by length, as build/bench does, which also tokenizes.
+  workers  --throughput FILE=TEXT, the file as it is, greedy: build/translate --threads N from text
+           to text, with starting and loading, and CTranslate2 with the same weights and
+           inter_threads N, from tokens to tokens, in its best batch of 16, 32, 64 and 128. Beside
+           ours, build/bench --workers N --batch 64: a session a thread in C, without starting.
+           Sentences and source words a second, and of the CPUs' time the share that was used,
+           100 % being N cores.
 
 int8: CTranslate2 computes as "int8", ONNX Runtime by quantize_dynamic (u8 x s8, a scale a column),
 PyTorch by torch.ao.quantization.quantize_dynamic of its linear layers, attention and norms in f32.
+bf16: PyTorch computes all of it in bfloat16, encoding by its layers or by its fast path, whichever
+is faster; CTranslate2 where it takes that type on this CPU; ONNX Runtime has none.
 
 Peers run at their best: CTranslate2 as it comes, and tuned by the environment (SETTINGS). Whether
 an engine gave the same tokens as build/bench, or how far its encoding is off PyTorch's in f32, is
@@ -45,6 +53,7 @@ BENCH = Path(__file__).resolve().parent.parent / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
 BATCH = 32  # of the sentences of a model, as in bench.c
+BATCHES = (16, 32, 64, 128)  # that CTranslate2 may choose from for throughput
 # as in bench.c: kind, rows, source, target, beam, vocabulary
 WORKLOADS = {
     "load": ("load", 1, 32, 64, 1, 32000),
@@ -98,7 +107,7 @@ class Work:
     def __init__(self, description):
         self.__dict__.update(description)
         self.folder = Path(self.folder)
-        if self.kind != "translate":
+        if self.kind not in ("translate", "throughput"):
             self.src = words(0, (self.rows, self.source), self.vocabulary)
             self.tgt = words(self.rows * self.source, (self.rows, self.target), self.vocabulary)
 
@@ -207,7 +216,7 @@ def ctranslate2_save(work, folder, weights):
         spec.register_source_vocabulary(names_of(len(w["src_embedding.weight"]), config))
         spec.register_target_vocabulary(names_of(len(spec.decoder.projection.weight), config))
     model.validate()
-    model.optimize(quantization="int8" if weights == "int8" else None)
+    model.optimize(quantization={"int8": "int8", "bf16": "bfloat16"}.get(weights))
     folder.mkdir()
     model.save(str(folder))
 
@@ -220,10 +229,19 @@ def names_of(size, config):
     return names
 
 
+def supported_types():
+    import ctranslate2
+
+    return ctranslate2.get_supported_compute_types("cpu")
+
+
 def ctranslate2_engine(work, threads, weights):
+    types = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
     options = {"device": "cpu", "inter_threads": 1, "intra_threads": threads,
-               "compute_type": "int8" if weights == "int8" else "float32"}
-    if work.kind == "forward":
+               "compute_type": types[weights]}
+    if work.kind == "throughput":
+        options.update(inter_threads=threads, intra_threads=1)
+    if work.kind == "forward" or types[weights] not in supported_types():
         return None
     kind = "encoder" if work.kind == "encode" else "translator"
     folder = work.folder / f"ctranslate2-{kind}-{weights}-{Path(work.file).stem}"
@@ -242,7 +260,7 @@ def ctranslate2_engine(work, threads, weights):
     begin = time.perf_counter()
     translator = ctranslate2.Translator(str(folder), **options)
     work.load_ms = 1e3 * (time.perf_counter() - begin)
-    if work.kind == "translate":
+    if work.kind in ("translate", "throughput"):
         return ctranslate2_lines(work, translator)
     names = names_of(work.vocabulary, {"start": START, "end": END})
     rows = [[names[i] for i in row] for row in work.src]
@@ -266,7 +284,7 @@ def ctranslate2_lines(work, translator):
 
     def run():
         results = translator.translate_batch(
-            rows, beam_size=work.beam, length_penalty=0, max_batch_size=BATCH,
+            rows, beam_size=work.beam, length_penalty=0, max_batch_size=work.batch,
             max_decoding_length=longest, suppress_sequences=never)
         return [[index[token] for token in result.hypotheses[0]] for result in results]
     work.finish = lambda result: [tokenizer.decode(ids) for ids in result]
@@ -274,7 +292,7 @@ def ctranslate2_lines(work, translator):
 
 
 def torch_engine(work, threads, weights):
-    if work.beam > 1 or work.kind in ("translate", "load"):
+    if work.beam > 1 or work.kind in ("translate", "throughput", "load"):
         return None
     import warnings
 
@@ -284,8 +302,9 @@ def torch_engine(work, threads, weights):
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(threads)
-    w = {name: torch.from_numpy(value) for name, value in work.weights.items()}
-    table = torch.from_numpy(positions(1024))
+    number = torch.bfloat16 if weights == "bf16" else torch.float32
+    w = {name: torch.from_numpy(value).to(number) for name, value in work.weights.items()}
+    table = torch.from_numpy(positions(1024)).to(number)
     src, tgt = torch.from_numpy(work.src), torch.from_numpy(work.tgt)
 
     def linears():
@@ -331,7 +350,7 @@ def torch_engine(work, threads, weights):
     def feed_forward(x, name):
         return by[f"{name}.linear2"](F.relu(by[f"{name}.linear1"](x)))
 
-    def encode(x):
+    def encode(x):  # by layers: PyTorch's own encoder has no int8
         for i in range(LAYERS):
             name = f"encoder.layers.{i}"
             q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
@@ -360,19 +379,18 @@ def torch_engine(work, threads, weights):
     fast = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, HEADS, **options), LAYERS)
     fast.load_state_dict({name[len("encoder."):]: value for name, value in w.items()
                           if name.startswith("encoder.")})
-    fast.eval()
-    if weights == "f32":
-        encode = fast
-    empty = torch.empty(work.rows, HEADS, 0, D // HEADS)
+    fast.eval().to(number)
+    plain, encode = encode, fast if weights != "int8" else encode
+    empty = torch.empty(work.rows, HEADS, 0, D // HEADS, dtype=number)
 
     @torch.inference_mode()
     def run():
         memory = encode(embed(src))
         if work.kind == "encode":
-            return memory.numpy()
+            return memory.float().numpy()
         cross, past = cross_of(memory), [(empty, empty)] * LAYERS
         if work.kind == "forward":
-            return decode(embed(tgt), past, cross, True).numpy()
+            return decode(embed(tgt), past, cross, True).float().numpy()
         ids, out = torch.full((work.rows, 1), START), []
         for t in range(work.target):
             logits = decode(embed(ids, t), past, cross)[:, -1]
@@ -380,6 +398,16 @@ def torch_engine(work, threads, weights):
             ids = logits.argmax(-1, keepdim=True)
             out.append(ids)
         return torch.cat(out, 1)[0].tolist()
+
+    @torch.inference_mode()
+    def seconds(encoder):
+        encoder(embed(src))
+        begin = time.perf_counter()
+        for _ in range(3):
+            encoder(embed(src))
+        return time.perf_counter() - begin
+    if weights == "bf16":
+        encode = min(plain, fast, key=seconds)
     return run
 
 
@@ -539,7 +567,7 @@ def onnx_save(work, paths, weights):
 
 
 def onnxruntime_engine(work, threads, weights):
-    if work.beam > 1 or work.kind == "translate":
+    if work.beam > 1 or work.kind in ("translate", "throughput") or weights == "bf16":
         return None
     kind = "decode" if work.kind == "load" else work.kind
     paths = [work.folder / f"{kind}-{weights}-{work.vocabulary}-{part}.onnx" for part in (0, 1)]
@@ -625,11 +653,13 @@ def serve(engine, threads, weights):
                 answer.update(result=result, load_ms=getattr(work, "load_ms", None), peak_mb=peak)
         else:
             clock = time.process_time if order["cpu"] else time.perf_counter
-            answer["ms"] = []
+            work.__dict__.update(order.get("set", {}))
+            answer["ms"], cpu = [], time.process_time()
             for _ in range(order["times"]):
                 begin = clock()
                 run()
                 answer["ms"].append(1e3 * (clock() - begin))
+            answer["cpu_ms"] = 1e3 * (time.process_time() - cpu)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
@@ -745,6 +775,80 @@ def measure(work, peers, group, arguments, folder):
     return {"ms": times, "alike": alike, "ceilings": answer["ceilings"], **kept}
 
 
+def translate_all(work, threads):
+    """Our command line over all lines: its output, its time and its CPU time in ms."""
+    import resource
+
+    def cpu():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1e3 * (used.ru_utime + used.ru_stime)
+    text, before, begin = "".join(line + "\n" for line in work["lines"]), cpu(), time.perf_counter()
+    done = subprocess.run([BENCH.parent / "translate", work["file"], "--threads", str(threads)],
+                          input=text, check=True, capture_output=True, encoding="utf-8")
+    return done.stdout.split("\n")[:-1], 1e3 * (time.perf_counter() - begin), cpu() - before
+
+
+def sessions_in_c(work, workers):
+    """Sentences a second of a session a thread, batches of 64."""
+    command = [BENCH, work["file"], "--only", "beam 1", "--batch", "64", "--repeat", "1", "--json",
+               "--workers", str(workers)]
+    done = subprocess.run(command, input="".join(line + "\n" for line in work["lines"]),
+                          check=True, capture_output=True, encoding="utf-8")
+    return json.loads(done.stdout)["workloads"][0]["sentences_per_s"]
+
+
+def measure_throughput(work, names, threads, arguments):
+    """As many workers as threads, over all lines."""
+    weights, lines = stored_type(work["file"]), len(work["lines"])
+    words = sum(len(line.split()) for line in work["lines"])
+    times, cpu, in_c, alike, peers = {"ours": []}, {"ours": []}, [], {}, {}
+    try:
+        expected, _, _ = translate_all(work, threads)
+        for name in names:
+            if SETTINGS[name][0] != "ctranslate2":
+                continue
+            peers[name] = Peer(name, threads, weights)
+            result = peers[name].ask(work=work)["result"]
+            alike[name] = f"{sum(a == b for a, b in zip(result, expected))}/{lines} lines"
+        for _ in range(arguments.rounds):
+            output, ms, used = translate_all(work, threads)
+            assert output == expected
+            times["ours"].append(ms)
+            cpu["ours"].append(used)
+            in_c.append(sessions_in_c(work, threads))
+            for name, peer in peers.items():
+                for batch in BATCHES:
+                    got = peer.ask(times=1, cpu=False, set={"batch": batch})
+                    times.setdefault((name, batch), []).extend(got["ms"])
+                    cpu.setdefault((name, batch), []).append(got["cpu_ms"])
+    finally:
+        for peer in peers.values():
+            peer.end()
+    best = {"ours": "ours"}
+    for name in peers:
+        best[name] = min(((name, batch) for batch in BATCHES),
+                         key=lambda key: statistics.median(times[key]))
+        alike[name] = f"batch {best[name][1]}, {alike[name]}"
+    for name, key in best.items():
+        ms = statistics.median(times[key])
+        share = statistics.median(a / b for a, b in zip(cpu[key], times[key])) / threads
+        alike[name] = (f"{1e3 * lines / ms:.0f} sentences/s, {1e3 * words / ms:.0f} words/s, "
+                       f"CPU {100 * share:.0f} %, {alike.get(name, '')}").rstrip(", ")
+    alike["ours"] += f", in C {statistics.median(in_c):.0f} sentences/s"
+    batches = {f"{key[0]}, batch {key[1]}": ms for key, ms in times.items() if key != "ours"}
+    return {"weights": f"{weights} as stored, workers", "alike": alike, "batches_ms": batches,
+            "sentences_per_s_in_c": in_c,
+            "ms": {name: times[key] for name, key in best.items()}, "sentences": lines,
+            "words": words}
+
+
+def stored_type(file):
+    """Of the matrices of a model file, as CTranslate2 is to compute with them."""
+    with open(file, "rb") as stream:
+        head = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    return "int8" if any(about.get("dtype") == "I8" for about in head.values()) else "f32"
+
+
 def works_of(arguments, folder):
     """Descriptions of all that is wanted."""
     parts = arguments.only.split(",") if arguments.only else [""]
@@ -759,16 +863,17 @@ def works_of(arguments, folder):
             if not file.exists():
                 subprocess.run([BENCH, "--write", file, "--vocabulary", str(vocabulary), "--seed",
                                 str(arguments.seed)], check=True)
-    for pair in arguments.model:
+    pairs = [(pair, arguments.sentences, "translate", beam, f"beam {beam}")
+             for pair in arguments.model for beam in (1, 4)]
+    pairs += [(pair, arguments.lines, "throughput", 1, f"{arguments.lines} lines")
+              for pair in arguments.throughput]
+    for pair, most, kind, beam, tag in pairs:
         file, _, text = pair.partition("=")
         lines = [line.split("\t")[0].strip() for line in Path(text).read_text("utf-8").splitlines()]
-        lines = [line for line in lines if line][:arguments.sentences]
-        for beam in (1, 4):
-            name = f"{Path(file).stem} beam {beam}"
-            if not name.startswith(tuple(set(parts) - exact)):
-                continue
-            found.append({"name": name, "kind": "translate", "beam": beam, "file": file,
-                          "folder": str(folder), "lines": lines})
+        name = f"{Path(file).stem} {tag}"
+        if name.startswith(tuple(set(parts) - exact)):
+            found.append({"name": name, "kind": kind, "beam": beam, "file": file, "batch": BATCH,
+                          "folder": str(folder), "lines": [line for line in lines if line][:most]})
     return found
 
 
@@ -776,9 +881,9 @@ def expect(work, weights):
     """Our translations, to compare with."""
     translate = BENCH.parent / "translate"
     file = Path(work["file"])
-    if weights == "int8":
-        file = Path(work["folder"]) / f"{file.stem}-int8.safetensors"
-        subprocess.run([BENCH.parent / "quantize", work["file"], file, "int8"], check=True,
+    if weights != "f32":
+        file = Path(work["folder"]) / f"{file.stem}-{weights}.safetensors"
+        subprocess.run([BENCH.parent / "quantize", work["file"], file, weights], check=True,
                        capture_output=True)
     text = "".join(line + "\n" for line in work["lines"])
     done = subprocess.run([translate, file, "--beam", str(work["beam"])], input=text,
@@ -788,7 +893,12 @@ def expect(work, weights):
 
 def measure_all(arguments, names, folder):
     works = works_of(arguments, folder)
-    for weights in arguments.weights:
+    for work in (work for work in works if work["kind"] == "throughput"):
+        for threads in arguments.threads:
+            yield {"name": work["name"], "threads": threads,
+                   **measure_throughput(work, names, threads, arguments)}
+    works = [work for work in works if work["kind"] != "throughput"]
+    for weights in arguments.weights if works else []:
         for threads in arguments.threads:
             group = (threads, weights)
             peers = {}
@@ -855,9 +965,29 @@ def print_tables(results, only_last=False):
 
 
 def print_mean(table):
-    ratios = [fastest(row)[1] for row in table if fastest(row)]
-    if ratios:
-        print(f"\ngeometric mean of the last column: {statistics.geometric_mean(ratios):.2f}")
+    """Of the last column, over the workloads of build/bench and over some of them."""
+    kinds = {"all": lambda name: name in WORKLOADS and name != "load",
+             "encode": lambda name: name.startswith("encode"),
+             "greedy and beam": lambda name: name.startswith(("greedy", "beam")),
+             "models": lambda name: name not in WORKLOADS}
+    means = []
+    for kind, belongs in kinds.items():
+        ratios = [fastest(row)[1] for row in table if fastest(row) and belongs(row["name"])]
+        if ratios:
+            means.append(f"{kind} {statistics.geometric_mean(ratios):.2f} ({len(ratios)} rows)")
+    if means:
+        print(f"\ngeometric means of the last column: {', '.join(means)}")
+
+
+def print_scaling(rows):
+    """What more threads or workers give, row by row."""
+    one = {(row["name"], row["weights"]): row for row in rows if row["threads"] == 1}
+    for row in rows:
+        first = one.get((row["name"], row["weights"]))
+        if first and row is not first:
+            gains = [f"{name} {median(first, name) / median(row, name):.2f}"
+                     for name in row["ms"] if name in first["ms"]]
+            print(f"{row['name']}, {row['weights']}: {row['threads']} against 1:", ", ".join(gains))
 
 
 def plot(results, path):
@@ -925,18 +1055,21 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="workloads whose name begins so, several with commas")
     parser.add_argument("--engines", help=f"some of {','.join(SETTINGS)}")
-    parser.add_argument("--weights", default="f32,int8", help="types of weights")
+    parser.add_argument("--weights", default="f32,int8", help="types of weights: f32, bf16, int8")
     parser.add_argument("--threads", default="1,2", help="numbers of threads")
     parser.add_argument("--model", action="append", default=[], metavar="FILE=TEXT",
                         help="a model file of ours, and sentences for it")
     parser.add_argument("--sentences", type=int, default=1000, help="of each TEXT at most")
+    parser.add_argument("--throughput", action="append", default=[], metavar="FILE=TEXT",
+                        help="workers: --threads 1,2; needs no --weights")
+    parser.add_argument("--lines", type=int, default=5000, help="of its TEXT at most")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each engine a round")
     parser.add_argument("--cpu", action="store_true", help="CPU time, for a busy machine")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="all times into this file, as they come")
-    parser.add_argument("--from", type=Path, dest="source", metavar="JSON",
-                        help="tables and plot of that file; measures nothing")
+    parser.add_argument("--from", type=Path, dest="source", metavar="JSON", action="append",
+                        help="tables and plot of those files; measures nothing")
     parser.add_argument("--plot", type=Path, help="a PNG of the ratios, by matplotlib")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--store", help=argparse.SUPPRESS)
@@ -948,8 +1081,12 @@ def main():
     if arguments.store:
         return store(arguments)
     if arguments.source:
-        results = json.loads(arguments.source.read_text())
+        results = {"rows": [], "versions": {}, "peers": {}}
+        for more in (json.loads(source.read_text()) for source in arguments.source):
+            results = {**more, "rows": results["rows"] + more["rows"],
+                       **{key: {**results[key], **more[key]} for key in ("versions", "peers")}}
         print_tables(results)
+        print_scaling(results["rows"])
     else:
         if arguments.cpu and arguments.threads != [1]:
             parser.error("--cpu adds up the time of all threads: only with --threads 1")
@@ -973,6 +1110,7 @@ def main():
             table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
             print(f"\n{group[0]}, {group[1]}", end="")
             print_mean(table)
+        print_scaling(results["rows"])
     if arguments.plot:
         plot(results, arguments.plot)
 

@@ -1,6 +1,6 @@
-/* ceilings.h: what this machine can do at most: multiply-adds in registers and reading memory, by as
-   many threads as a workload has. The program has the implementation of transformer.h, whose threads
-   these are.
+/* ceilings.h: what this machine can do at most: multiply-adds in registers, by each unit that its CPU
+   has, and reading memory, by as many threads as a workload has. The program has the implementation
+   of transformer.h, whose threads these are.
 
        ceilings top;
        ceilings_measure(&top, 2, &how, &err);    TFM_OK, or why there are none */
@@ -12,17 +12,33 @@
 
 enum { N_READS = 3 };
 static const int64_t read_bytes[N_READS] = {512 * 1024, 12 * 1024 * 1024, 200 * 1024 * 1024};
+static const char *const read_names[N_READS] = {"512KB", "12MB", "200MB"};
+
+/* Units that multiply and add: f32, int8 (u8 x s8) and bf16, by vectors and by AMX. */
+enum { UNIT_FMA, UNIT_VNNI, UNIT_BF16, UNIT_AMX_INT8, UNIT_AMX_BF16, N_UNITS };
+static const struct {
+    const char *name, *json, *head; /* head: of a column */
+} units[N_UNITS] = {{"FMA", "gflops", "% FMA"},
+                    {"VNNI", "vnni_gops", "% VNNI"},
+                    {"BF16", "bf16_gflops", "% BF16"},
+                    {"AMX int8", "amx_int8_gops", "% AMX"},
+                    {"AMX bf16", "amx_bf16_gflops", "% AMX"}};
+
+/* What a ceiling does once: n multiply-adds of vectors, into as many sums as have nothing to wait for
+   but themselves, or the sum of n floats, which is nothing but loads. Returns operations or bytes. */
+typedef double (*stint)(const float *x, int64_t n);
 
 typedef struct ceilings {
-    const char *name;     /* of the instructions */
-    double flops;         /* a second */
-    double vnni;          /* the same of int8; 0: the CPU has no such instruction */
+    const char *name;     /* of the vectors' instructions */
+    double unit[N_UNITS]; /* operations a second; 0: the CPU has no such instruction */
     double read[N_READS]; /* bytes a second */
+    stint reader;
 } ceilings;
 
 /* The library's own threads: helpers for so many, or none. */
 static tfm_status start_team(tfm__team *team, tfm__workers *workers, int32_t threads,
                              tfm_error *err) {
+    memset(team, 0, sizeof *team);
     team->kernels = tfm__kernels_here(), team->n = threads;
     team->parallel.run = tfm__run_parts, team->parallel.user = workers;
     return threads > 1 ? tfm__start_workers(workers, threads - 1, err) : TFM_OK;
@@ -31,91 +47,79 @@ static void stop_team(const tfm__team *team) {
     if (team->n > 1) tfm__stop_workers((tfm__workers *)team->parallel.user);
 }
 
-/* Two functions each: rounds of CHAINS multiply-adds that wait for nobody but themselves, of a
-   vector each; and the sum of a buffer, which is nothing but loads. CHAINS is the product of
-   latency and rate of the machines that have the instructions, or more. */
-enum { CHAINS = 12, ROUNDS = 100000 };
-static volatile float sink; /* results go here, or no compiler would compute them */
-/* read once a chain: a compiler that knew that chains are equal would compute one */
-static volatile float one_half = 0.5f;
+enum { CHAINS = 12, COMPUTE_N = 1200000 }; /* CHAINS: latency times rate of the CPUs, or more */
 
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(TRANSFORMER_NO_SIMD)
-#define BENCH_X86
-#include <immintrin.h>
+#ifdef TFM__X86
+#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define START(n) a[n] = start;
+#define HIDE(n)                                                                                    \
+    __asm__ volatile("" : "+v"(a[n])); /* as if it came from elsewhere, and went there */
 
-/* vector type, instructions, and how many floats a vector has */
-#define BENCH_CEILINGS(suffix, type, instructions, lanes, set1, fmadd, loadu, add, storeu)         \
-    __attribute__((target(instructions))) static double fma_##suffix(void) {                       \
-        type x = set1(one_half), y = set1(one_half), a0 = set1(one_half), a1 = set1(one_half);     \
-        type a2 = set1(one_half), a3 = set1(one_half), a4 = set1(one_half), a5 = set1(one_half);   \
-        type a6 = set1(one_half), a7 = set1(one_half), a8 = set1(one_half), a9 = set1(one_half);   \
-        type a10 = set1(one_half), a11 = set1(one_half);                                           \
-        float last[lanes];                                                                         \
-        int i;                                                                                     \
-        for (i = 0; i < ROUNDS; i++) {                                                             \
-            a0 = fmadd(a0, x, y), a1 = fmadd(a1, x, y), a2 = fmadd(a2, x, y);                      \
-            a3 = fmadd(a3, x, y), a4 = fmadd(a4, x, y), a5 = fmadd(a5, x, y);                      \
-            a6 = fmadd(a6, x, y), a7 = fmadd(a7, x, y), a8 = fmadd(a8, x, y);                      \
-            a9 = fmadd(a9, x, y), a10 = fmadd(a10, x, y), a11 = fmadd(a11, x, y);                  \
-        }                                                                                          \
-        a0 = add(add(add(a0, a1), add(a2, a3)), add(add(a4, a5), add(a6, a7)));                    \
-        a0 = add(a0, add(add(a8, a9), add(a10, a11)));                                             \
-        storeu(last, a0);                                                                          \
-        sink = last[0];                                                                            \
-        return 2.0 * lanes * (double)CHAINS * (double)ROUNDS;                                      \
-    }                                                                                              \
-    __attribute__((target(instructions))) static void read_##suffix(const float *x, int64_t n) {   \
-        type a0 = set1(0.0f), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0, a7 = a0;       \
-        float last[lanes];                                                                         \
+/* step(n): what happens to sum n. advance, amount: of n and of what is returned, in a step. */
+#define CEILING(name, instructions, type, value, step, advance, amount)                            \
+    __attribute__((target(instructions))) static double name(const float *p, int64_t n) {          \
+        const type start = value, x = start;                                                       \
+        type a[CHAINS];                                                                            \
         int64_t i;                                                                                 \
-        for (i = 0; i + 8 * lanes <= n; i += 8 * lanes) {                                          \
-            a0 = add(a0, loadu(x + i)), a1 = add(a1, loadu(x + i + lanes));                        \
-            a2 = add(a2, loadu(x + i + 2 * lanes)), a3 = add(a3, loadu(x + i + 3 * lanes));        \
-            a4 = add(a4, loadu(x + i + 4 * lanes)), a5 = add(a5, loadu(x + i + 5 * lanes));        \
-            a6 = add(a6, loadu(x + i + 6 * lanes)), a7 = add(a7, loadu(x + i + 7 * lanes));        \
+        (void)p, (void)x;                                                                          \
+        TWELVE(START)                                                                              \
+        TWELVE(HIDE)                                                                               \
+        for (i = 0; i + CHAINS * advance <= n; i += CHAINS * advance) {                            \
+            TWELVE(step)                                                                           \
         }                                                                                          \
-        storeu(last, add(add(add(a0, a1), add(a2, a3)), add(add(a4, a5), add(a6, a7))));           \
-        sink = last[0];                                                                            \
+        TWELVE(HIDE)                                                                               \
+        return (double)(amount) * (double)n / advance;                                             \
     }
+#define FMA_AVX2(n) a[n] = _mm256_fmadd_ps(a[n], x, x);
+#define FMA_AVX512(n) a[n] = _mm512_fmadd_ps(a[n], x, x);
+#define FMA_VNNI(n) a[n] = _mm512_dpbusd_epi32(a[n], x, x);
+#define LOAD_AVX2(n) a[n] = _mm256_add_ps(a[n], _mm256_loadu_ps(p + i + 8 * n));
+#define LOAD_AVX512(n) a[n] = _mm512_add_ps(a[n], _mm512_loadu_ps(p + i + 16 * n));
+CEILING(fma_avx2, "avx2,fma", __m256, _mm256_set1_ps(0.5f), FMA_AVX2, 1, 2 * 8)
+CEILING(fma_avx512, "avx512f", __m512, _mm512_set1_ps(0.5f), FMA_AVX512, 1, 2 * 16)
+CEILING(vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi32(0x01020304), FMA_VNNI, 1, 2 * 64)
+CEILING(read_avx2, "avx2", __m256, _mm256_setzero_ps(), LOAD_AVX2, 8, 32)
+CEILING(read_avx512, "avx512f", __m512, _mm512_setzero_ps(), LOAD_AVX512, 16, 64)
 
-BENCH_CEILINGS(avx512, __m512, "avx512f", 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-               _mm512_add_ps, _mm512_storeu_ps)
+#ifdef TFM__AMX
+#define FMA_BF16(n) a[n] = _mm512_dpbf16_ps(a[n], (__m512bh)x, (__m512bh)x);
+CEILING(bf16, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), FMA_BF16, 1, 2 * 32)
 
-/* Four products of bytes and their sum in each of 16 lanes. */
-__attribute__((target("avx512f,avx512vnni"))) static double fma_vnni(void) {
-    __m512i a[CHAINS], x = _mm512_set1_epi32((int)one_half + 0x01020304), y = x;
-    int32_t last[16];
-    int i, c;
-    for (c = 0; c < CHAINS; c++) a[c] = _mm512_set1_epi32((int)one_half);
-    for (i = 0; i < ROUNDS; i++) {
-        a[0] = _mm512_dpbusd_epi32(a[0], x, y), a[1] = _mm512_dpbusd_epi32(a[1], x, y);
-        a[2] = _mm512_dpbusd_epi32(a[2], x, y), a[3] = _mm512_dpbusd_epi32(a[3], x, y);
-        a[4] = _mm512_dpbusd_epi32(a[4], x, y), a[5] = _mm512_dpbusd_epi32(a[5], x, y);
-        a[6] = _mm512_dpbusd_epi32(a[6], x, y), a[7] = _mm512_dpbusd_epi32(a[7], x, y);
-        a[8] = _mm512_dpbusd_epi32(a[8], x, y), a[9] = _mm512_dpbusd_epi32(a[9], x, y);
-        a[10] = _mm512_dpbusd_epi32(a[10], x, y), a[11] = _mm512_dpbusd_epi32(a[11], x, y);
+/* The same of tiles of 16 rows of 64 bytes, a tenth of n of them into six sums. */
+#define TILE_CEILING(name, instructions, step, amount)                                             \
+    __attribute__((target("amx-tile," instructions))) static double name(const float *p,           \
+                                                                         int64_t n) {              \
+        int64_t i;                                                                                 \
+        (void)p;                                                                                   \
+        tfm__avx512_configure(1);                                                                     \
+        for (i = 0; i < n / 60; i++) {                                                             \
+            step(0) step(1) step(2) step(3) step(4) step(5)                                        \
+        }                                                                                          \
+        tfm__avx512_configure(0);                                                                     \
+        return (double)(amount) * (double)n / 10;                                                  \
     }
-    for (c = 1; c < CHAINS; c++) a[0] = _mm512_add_epi32(a[0], a[c]);
-    _mm512_storeu_si512(last, a[0]);
-    sink = (float)last[0];
-    return 2.0 * 64 * (double)CHAINS * (double)ROUNDS;
-}
-BENCH_CEILINGS(avx2, __m256, "avx2,fma", 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-               _mm256_add_ps, _mm256_storeu_ps)
+#define TILE_INT8(n) _tile_dpbusd(n, 6, 7);
+#define TILE_BF16(n) _tile_dpbf16ps(n, 6, 7);
+TILE_CEILING(amx_int8, "amx-int8", TILE_INT8, 2 * 16 * 16 * 64)
+TILE_CEILING(amx_bf16, "amx-bf16", TILE_BF16, 2 * 16 * 16 * 32)
+#endif
 #endif
 
 /* What the compiler makes of loops: a ceiling of its own, perhaps not the machine's. */
-static double fma_plain(void) {
+static volatile float sink, one_half = 0.5f; /* or no compiler would compute it again and again */
+static double fma_plain(const float *p, int64_t n) {
     float a[4 * CHAINS], x = one_half;
-    int i, l;
+    int64_t i;
+    int l;
+    (void)p;
     for (l = 0; l < 4 * CHAINS; l++) a[l] = one_half;
-    for (i = 0; i < ROUNDS; i++)
+    for (i = 0; i < n; i += CHAINS)
         for (l = 0; l < 4 * CHAINS; l++) a[l] = a[l] * x + x;
     for (l = 1; l < 4 * CHAINS; l++) a[0] += a[l];
     sink = a[0];
-    return 8.0 * (double)CHAINS * (double)ROUNDS;
+    return 8.0 * (double)n;
 }
-static void read_plain(const float *x, int64_t n) {
+static double read_plain(const float *x, int64_t n) {
     float a[32];
     int64_t i;
     int l;
@@ -124,90 +128,106 @@ static void read_plain(const float *x, int64_t n) {
         for (l = 0; l < 32; l++) a[l] += x[i + l];
     for (l = 1; l < 32; l++) a[0] += a[l];
     sink = a[0];
+    return 4.0 * (double)n;
 }
 
-/* What a ceiling does: each thread calls compute, or reads its part of x, so many times. */
-typedef struct stint {
-    const tfm__team *team;
-    double (*compute)(void);
-    void (*read)(const float *x, int64_t n);
+/* The functions of this CPU, where it has the unit, and the last one for reading. */
+static const char *find_stints(stint *unit, stint *read) {
+    const char *name = "plain C";
+    unit[UNIT_FMA] = fma_plain, *read = read_plain;
+#ifdef TFM__X86
+    if (__builtin_cpu_supports("avx512f")) {
+        name = "AVX-512", unit[UNIT_FMA] = fma_avx512, *read = read_avx512;
+    } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        name = "AVX2 and FMA", unit[UNIT_FMA] = fma_avx2, *read = read_avx2;
+    }
+    if (__builtin_cpu_supports("avx512vnni")) unit[UNIT_VNNI] = vnni;
+#endif
+#ifdef TFM__AMX
+    if (tfm__has_amx()) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
+    if (__builtin_cpu_supports("avx512f")) {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1) unit[UNIT_BF16] = bf16;
+    }
+#endif
+    return name;
+}
+
+/* What is timed: each thread does its stint so many times, of n on x or behind it. */
+typedef struct trial {
+    tfm__team team;
+    stint run;
     const float *x;
     int64_t n, times;
-    double operations; /* of one call of compute */
-} stint;
+} trial;
 
-static void stint_part(void *work, int32_t part) {
-    const stint *s = (const stint *)work;
-    int64_t i, n = s->n / s->team->n;
-    for (i = 0; i < s->times; i++)
-        if (s->compute) s->compute();
-        else s->read(s->x + part * n, n);
+static void trial_part(void *work, int32_t part) {
+    const trial *t = (const trial *)work;
+    int64_t i;
+    for (i = 0; i < t->times; i++) t->run(t->x + (t->x ? part * t->n : 0), t->n);
 }
-static int run_stint(void *work) {
-    const stint *s = (const stint *)work;
-    tfm__parallel_for(s->team, stint_part, work, s->team->n);
+static int run_trial(void *work) {
+    const tfm__team *team = &((const trial *)work)->team;
+    tfm__parallel_for(team, trial_part, work, team->n);
     return 1;
 }
 
-/* The median seconds of a stint, which should be long enough to wake threads for. */
-static double time_stint(const repeats *how, stint *s) {
+/* Operations or bytes a second; trials are so long that waking threads for them costs nothing. */
+static double rate_of(trial *s, const repeats *how) {
+    double amount = s->run(s->x, s->n) * s->team.n * (double)s->times;
     times t;
-    time_runs(&t, how, LEAST_REPEATS, run_stint, NULL, s);
-    return median(&t);
-}
-
-/* Operations a second. */
-static double measure_compute(const repeats *how, const tfm__team *team, double (*compute)(void)) {
-    stint s;
-    memset(&s, 0, sizeof s);
-    s.team = team, s.compute = compute, s.times = 10;
-    s.operations = compute() * (double)s.times * team->n;
-    return s.operations / time_stint(how, &s);
+    run_trial(s); /* what is small is in its cache now */
+    time_runs(&t, how, LEAST_REPEATS, run_trial, NULL, s);
+    return amount / median(&t);
 }
 
 static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats *of,
                                    tfm_error *err) {
-    double (*fma)(void) = fma_plain;
-    stint s;
-    int64_t i, most = read_bytes[N_READS - 1], n_floats = most / 4;
-    float *buffer = (float *)malloc((size_t)most);
+    int64_t i, most = read_bytes[N_READS - 1];
+    char *memory = (char *)malloc((size_t)most + 64);
+    float *buffer;
+    stint unit[N_UNITS] = {NULL};
     repeats how = *of; /* a small share of the time */
     tfm__workers workers;
-    tfm__team team;
-    int size;
-    if (!buffer) return tfm__fail(err, TFM_E_MEMORY, "no memory to read");
-    if (start_team(&team, &workers, threads, err) != TFM_OK) return free(buffer), err->status;
-    memset(top, 0, sizeof *top);
+    trial s;
+    int k;
     memset(&s, 0, sizeof s);
-    s.team = &team, s.x = buffer, s.read = read_plain, top->name = "plain C";
+    memset(top, 0, sizeof *top);
+    top->name =
+        find_stints(unit, &top->reader); /* before threads start, which get its permission */
+    if (!memory) return tfm__fail(err, TFM_E_MEMORY, "no memory to read");
+    buffer = (float *)(void *)(memory + (64 - (uintptr_t)memory % 64)); /* lines of the caches */
+    if (start_team(&s.team, &workers, threads, err) != TFM_OK) return free(memory), err->status;
     if (how.repeat && how.repeat < LEAST_REPEATS) how.repeat = LEAST_REPEATS;
-    how.seconds /= 4;
-#ifdef BENCH_X86
-    if (__builtin_cpu_supports("avx512f")) {
-        top->name = "AVX-512", fma = fma_avx512, s.read = read_avx512;
-    } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        top->name = "AVX2 and FMA", fma = fma_avx2, s.read = read_avx2;
+    how.seconds /= 6;
+    for (k = 0; k < N_UNITS; k++) {
+        s.run = unit[k], s.n = COMPUTE_N, s.times = 10;
+        if (s.run) top->unit[k] = rate_of(&s, &how);
     }
-    if (__builtin_cpu_supports("avx512vnni")) top->vnni = measure_compute(&how, &team, fma_vnni);
-#endif
-    top->flops = measure_compute(&how, &team, fma);
-    for (i = 0; i < n_floats; i++) buffer[i] = (float)(i % 251); /* else all pages are one */
-    for (size = 0; size < N_READS; size++) {
-        s.n = read_bytes[size] / 4, s.times = 1;
-        run_stint(&s); /* small ones are in their cache now */
-        s.times = most / read_bytes[size];
-        top->read[size] = (double)(s.times * read_bytes[size]) / time_stint(&how, &s);
+    for (i = 0; i < most / 4; i++) buffer[i] = (float)(i % 251); /* else all pages are one */
+    for (k = 0; k < N_READS; k++) {
+        s.run = top->reader, s.x = buffer, s.times = most / read_bytes[k];
+        s.n = read_bytes[k] / 4 / threads;
+        top->read[k] = rate_of(&s, &how);
     }
-    stop_team(&team);
-    free(buffer);
+    stop_team(&s.team);
+    free(memory);
     return TFM_OK;
+}
+
+/* The fastest unit that can multiply weights of a type; its rate may be 0. */
+static int unit_for(const ceilings *top, tfm_dtype type) {
+    if (type == TFM_I8) return top->unit[UNIT_AMX_INT8] > 0 ? UNIT_AMX_INT8 : UNIT_VNNI;
+    if (type != TFM_BF16 || top->unit[UNIT_FMA] > top->unit[UNIT_BF16] + top->unit[UNIT_AMX_BF16])
+        return UNIT_FMA;
+    return top->unit[UNIT_AMX_BF16] > 0 ? UNIT_AMX_BF16 : UNIT_BF16;
 }
 
 /* The read ceiling that goes with so many bytes read over and over. */
 static double read_ceiling(const ceilings *top, double bytes) {
-    int size = 0;
-    while (size < N_READS - 1 && bytes > (double)read_bytes[size]) size++;
-    return top->read[size];
+    int k = 0;
+    while (k < N_READS - 1 && bytes > (double)read_bytes[k]) k++;
+    return top->read[k];
 }
 
 #endif

@@ -1,27 +1,60 @@
 /* inspect.c: says what a model file holds and what running it costs.
 
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/inspect.c -o inspect -lm
-       inspect MODEL [--tensors] [--src N] [--tgt N] */
+       inspect MODEL [--tensors] [--src N] [--tgt N] [--cores N --bandwidth GB/s] */
 
 #include "output.h"
+
+#include <stdarg.h>
+
 #include "transformer.h"
 #include "arithmetic.h"
+#include "examples/options.h"
 #include "write_safetensors.h" /* for the size of a tensor and the name of a scale */
 
-static const char usage[] =
-    "usage: inspect MODEL [--tensors] [--src N] [--tgt N] [--help]\n"
-    "\n"
-    "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
-    "operations and bytes of encoding a sentence, of a teacher-forced pass and of one decoding\n"
-    "step.\n"
-    "\n"
-    "  --tensors  also name, type, shape and bytes of every tensor\n"
-    "  --src N    source tokens of the sentence, 1 to 1000000 (default 32)\n"
-    "  --tgt N    target tokens of the sentence, 1 to 1000000 (default 32)\n"
-    "\n"
-    "Exit status: 0 done, 1 a fault in the file, 2 a fault in the command line.\n";
-
 enum { MAX_TOKENS = 1000000 }; /* far from where products overflow */
+
+static struct {
+    const char *path;
+    int tensors, f16_cache;
+    int32_t S, T, cores;
+    double bandwidth, one_core, rate, cache;
+} opt;
+
+static option table[] = {
+    {"usage: inspect MODEL [options]\n"
+     "\n"
+     "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
+     "operations and bytes of encoding a sentence, of a teacher-forced pass and of one decoding\n"
+     "step.\n",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
+    {"--tensors", NULL, OPTION_FLAG, &opt.tensors, 0, 0, 0,
+     "also name, type, shape and bytes of every tensor"},
+    {"--src", "N", OPTION_INTEGER, &opt.S, 1, MAX_TOKENS, 0,
+     "source tokens of the sentence (default 32)"},
+    {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
+     "target tokens of the sentence (default 32)"},
+    {"\nWhere does translating stop growing with workers, sessions in a thread each? On a machine "
+     "of",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "so many cores, and"},
+    {"--bandwidth", "X", OPTION_NUMBER, &opt.bandwidth, 1e-3, 1e6, 0,
+     "memory that is read at X GB/s by all of them: a table by\n"
+     "batch of what a worker and all of them translate"},
+    {"--one-core", "X", OPTION_NUMBER, &opt.one_core, 1e-3, 1e6, 0,
+     "GB/s that a core alone reads (default 15, or --bandwidth)"},
+    {"--rate", "X", OPTION_NUMBER, &opt.rate, 1e-3, 1e6, 0,
+     "GOP/s of a core in batches, as build/bench says of greedy-32\n"
+     "(default 250 for int8, else 80)"},
+    {"--cache", "MB", OPTION_NUMBER, &opt.cache, 0, 1e6, 0,
+     "of the last level, that all cores share (default 0)"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+     "keys and values in 16 bits (tfm_session_options.cache)"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
+    {"\nExit status: 0 done, 1 a fault in the file, 2 a fault in the command line.", NULL,
+     OPTION_TEXT, NULL, 0, 0, 0, NULL}};
+enum { N_OPTIONS = sizeof table / sizeof *table };
 
 /* ---- the config, under the names that the model file uses ---- */
 
@@ -112,25 +145,36 @@ static void print_tensors(const tfm_safetensors *file) {
     }
 }
 
+/* Matrices of a packed file are panels. */
+static int is_panels(const tfm_tensor *t) { return t->rank == 4; }
+
+/* What stands beside int8, or beside a text: no parameters. */
+static int is_beside(const char *name) {
+    size_t n = strlen(name);
+    return st_is_scale(name) || (n > 5 && strcmp(name + n - 5, "_sums") == 0);
+}
+
 /* Tensors and bytes of each type, and how I8 comes by its scales. */
 static void print_types(const tfm_safetensors *file) {
     int64_t n = tfm_safetensors_count(file), i;
     int dtype;
     printf("types\n");
     for (dtype = 0; dtype < TFM_DTYPE_COUNT; dtype++) {
-        int64_t tensors = 0, bytes = 0, scales = 0, matrices = 0;
+        int64_t tensors = 0, bytes = 0, scales = 0, matrices = 0, panels = 0;
         for (i = 0; i < n; i++) {
             tfm_tensor t = tfm_safetensors_tensor(file, i);
             if ((int)t.dtype != dtype) continue;
             tensors++;
             bytes += st_bytes(&t);
-            matrices += t.rank == 2;
+            matrices += st_is_matrix(tfm_safetensors_name(file, i), &t) || is_panels(&t);
+            panels += is_panels(&t);
             scales += st_is_scale(tfm_safetensors_name(file, i));
         }
         if (!tensors) continue;
         printf("  %-20s %14lld bytes in %lld tensors, %lld of them matrices",
                tfm_dtype_name((tfm_dtype)dtype), (long long)bytes, (long long)tensors,
                (long long)matrices);
+        if (panels) printf(", %lld packed", (long long)panels);
         if (scales) printf(", %lld the scales of I8 rows", (long long)scales);
         printf("\n");
     }
@@ -140,7 +184,7 @@ enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
 
 /* The part that a tensor of a model belongs to; N_PARTS: text and scales, which are none. */
 static int part_of(const char *name) {
-    if (st_is_scale(name)) return N_PARTS;
+    if (is_beside(name)) return N_PARTS;
     if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
     if (strncmp(name, "decoder.", 8) == 0) return DECODER;
     if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
@@ -151,10 +195,17 @@ static void print_parameters(const tfm_safetensors *file, const model_shape *m) 
     static const char *const names[] = {"embeddings", "encoder", "decoder", "generator"};
     const char *notes[N_PARTS] = {"", "", "", ""};
     int64_t counts[N_PARTS + 1], total = 0, i;
+    int packed = 0;
     memset(counts, 0, sizeof counts);
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tfm_tensor t = tfm_safetensors_tensor(file, i);
         counts[part_of(tfm_safetensors_name(file, i))] += count_elements(&t);
+        packed |= is_panels(&t);
+    }
+    if (packed) { /* panels are padded */
+        counts[EMBEDDINGS] = params_embeddings(m), counts[GENERATOR] = params_generator(m);
+        counts[ENCODER] = size_encoder(m, unit_parameters());
+        counts[DECODER] = size_decoder(m, unit_parameters());
     }
     if (!m->tgt_embedding) notes[EMBEDDINGS] = "  one for source and target, counted once";
     if (!m->generator) notes[GENERATOR] = "  weight tied to the target embedding, counted there";
@@ -230,6 +281,63 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
            (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, S + T)));
 }
 
+/* ---- how many workers a machine feeds ----
+   A worker translates batches of b sentences, greedy: it encodes them and takes T steps. Computing
+   takes operations / rate; each step reads the decoder's weights once, however large b is, and the
+   keys and values of b sentences. What all workers together read over and over stays in the cache if
+   it fits (weights once, keys and values a worker), and a core reads it from there twice as fast as
+   from memory, where all of them share the bandwidth:
+
+       seconds of a batch = max(operations / rate, bytes / one core, workers x bytes / bandwidth)
+
+   so growth stops at bandwidth x seconds(1 worker) / bytes. */
+
+/* *bytes: from memory. */
+static double batch_seconds(const model_shape *m, weight_unit u, int64_t b, int64_t workers,
+                            double *bytes) {
+    int64_t S = opt.S, T = opt.T, t, ops = ops_encode(m, b * S, b * pairs_self(S, 0));
+    int64_t step = bytes_decode(m, u, b), read = bytes_encode(m, u, b * S) + T * step;
+    double seconds[3];
+    int i;
+    for (t = 1; t <= T; t++) {
+        ops += ops_decode(m, b, b * t, b * S);
+        read += b * bytes_cache(m, S + t) / (1 + opt.f16_cache);
+    }
+    *bytes = (double)read;
+    seconds[0] = (double)ops / opt.rate, seconds[1] = *bytes / opt.one_core;
+    if ((double)(step + workers * b * bytes_cache(m, S + T) / (1 + opt.f16_cache)) <=
+        1e6 * opt.cache)
+        *bytes = 0, seconds[1] /= 2;
+    seconds[2] = (double)workers * *bytes / opt.bandwidth;
+    for (i = 1; i < 3; i++)
+        if (seconds[0] < seconds[i]) seconds[0] = seconds[i];
+    return 1e-9 * seconds[0];
+}
+
+static void print_workers(const model_shape *m, tfm_dtype type) {
+    static const int64_t batches[] = {1, 4, 16, 32, 64, 128};
+    size_t i;
+    if (opt.rate <= 0) opt.rate = type == TFM_I8 ? 250 : 80;
+    if (opt.one_core <= 0) opt.one_core = opt.bandwidth < 15 ? opt.bandwidth : 15;
+    printf("workers, a session each, greedy, S = %d, T = %d: %d cores of %g GOP/s, memory of %g "
+           "GB/s,\n"
+           "  of which a core alone gets %g, and %g MB of cache\n"
+           "  batch   MB from memory   sentences/s of      all cores        times   memory feeds\n"
+           "              a sentence       one worker\n",
+           (int)opt.S, (int)opt.T, (int)opt.cores, opt.rate, opt.bandwidth, opt.one_core,
+           opt.cache);
+    for (i = 0; i < sizeof batches / sizeof *batches; i++) {
+        int64_t b = batches[i];
+        double one, all, alone, bytes;
+        one = batch_seconds(m, unit_bytes(type), b, 1, &bytes), alone = (double)b / one;
+        all = (double)(opt.cores * b) / batch_seconds(m, unit_bytes(type), b, opt.cores, &bytes);
+        printf("  %5d %16.2f %16.1f %14.1f %12.2f ", (int)b, 1e-6 * bytes / (double)b, alone, all,
+               all / alone);
+        if (bytes > 0) printf("%14.1f\n", 1e9 * opt.bandwidth * one / bytes);
+        else printf("%14s\n", "all");
+    }
+}
+
 /* ---- the command line ---- */
 
 /* Prints the one line that a failed run prints, and returns the exit status. */
@@ -250,7 +358,7 @@ static void print_about(const tfm_safetensors *file) {
     }
 }
 
-static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
+static int inspect(const char *path) {
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
     tfm_config config;
@@ -263,50 +371,35 @@ static int inspect(const char *path, int want_tensors, int64_t S, int64_t T) {
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
     print_about(file);
     shape = shape_of_model(&config, file);
-    if (want_tensors) print_tensors(file);
+    if (opt.tensors) print_tensors(file);
     print_types(file);
     print_parameters(file, &shape);
-    print_self_attention(&shape, S);
-    print_costs(&shape, type_of_matrices(file), S, T);
+    print_self_attention(&shape, opt.S);
+    print_costs(&shape, type_of_matrices(file), opt.S, opt.T);
+    if (opt.cores) print_workers(&shape, type_of_matrices(file));
     tfm_safetensors_free(file);
     if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
     fputs("inspect: standard output: write error\n", stderr);
     return 1;
 }
 
-/* A number of tokens, or 0. */
-static int64_t read_tokens(const char *text) {
-    char *end;
-    long n = strtol(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && n <= MAX_TOKENS ? n : 0;
+static void misuse(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("inspect: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(2);
 }
 
 int main(int argc, char **argv) {
-    const char *path = NULL;
-    int64_t tokens[2] = {32, 32};
-    int i, want_tensors = 0;
-    for (i = 1; i < argc; i++) {
-        int is_tgt = strcmp(argv[i], "--tgt") == 0;
-        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-        if (strcmp(argv[i], "--tensors") == 0) {
-            want_tensors = 1;
-        } else if (is_tgt || strcmp(argv[i], "--src") == 0) {
-            tokens[is_tgt] = i + 1 < argc ? read_tokens(argv[i + 1]) : 0;
-            if (!tokens[is_tgt]) {
-                fprintf(stderr, "inspect: %s needs a number from 1 to %d\n", argv[i], MAX_TOKENS);
-                return 2;
-            }
-            i++;
-        } else if (argv[i][0] == '-' || path) {
-            fprintf(stderr, "inspect: '%s' is unknown or one too many; see --help\n", argv[i]);
-            return 2;
-        } else {
-            path = argv[i];
-        }
+    opt.S = opt.T = 32;
+    if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
+        options_print(table, N_OPTIONS, stdout);
+        return fflush(stdout) != 0;
     }
-    if (!path) {
-        fputs("inspect: MODEL is needed; see --help\n", stderr);
-        return 2;
-    }
-    return inspect(path, want_tensors, tokens[0], tokens[1]);
+    if (!opt.path) misuse("MODEL is needed; see --help");
+    if ((opt.cores > 0) != (opt.bandwidth > 0)) misuse("--cores and --bandwidth belong together");
+    return inspect(opt.path);
 }

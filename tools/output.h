@@ -91,6 +91,7 @@ static inline const char *output_refusal(const char *path, int *mode) {
 #ifdef __wasi__
 static inline int output_stopped(void) { return 0; }
 static inline void output_note(const char *part) { (void)part; }
+static inline void output_hold(int is_held) { (void)is_held; }
 static inline void output_watch(output *o) { (void)o; }
 static inline void output_unwatch(const output *o) { (void)o; }
 static inline int output_process(void) { return 0; }
@@ -131,12 +132,23 @@ static inline int output_stopped(void) { return output_signal != 0; }
 
 static inline void output_note(const char *part) { output_unfinished = part; }
 
+/* While the part file is made and noted, signals wait: the handler would not know of it. */
 #ifdef _WIN32
 static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, 0, 0};
 static inline int output_process(void) { return _getpid(); }
+static inline void output_hold(int is_held) { (void)is_held; }
 #else
 static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
 static inline int output_process(void) { return (int)getpid(); }
+static inline void output_hold(int is_held) {
+    static sigset_t before;
+    sigset_t all;
+    int i;
+    sigemptyset(&all);
+    for (i = 0; i < OUTPUT_SIGNALS; i++) sigaddset(&all, output_signals[i]);
+    if (is_held) sigprocmask(SIG_BLOCK, &all, &before);
+    else sigprocmask(SIG_SETMASK, &before, NULL);
+}
 #endif
 
 static inline void output_watch(output *o) {
@@ -191,6 +203,7 @@ static inline const char *output_open(output *o, const char *path) {
     o->part = (char *)malloc(size);
     if (!o->part) return "no memory";
     output_watch(o);
+    output_hold(1);
     for (i = 0; i < OUTPUT_NAMES && file < 0; i++) { /* one that stayed behind is left alone */
         snprintf(o->part, size, i ? "%s.part%d-%d" : "%s.part%d", path, output_process(), i);
         file = output_create(o->part, mode);
@@ -201,12 +214,11 @@ static inline const char *output_open(output *o, const char *path) {
 #else
     if (file >= 0) o->stream = fdopen(file, "wb");
 #endif
-    if (o->stream) {
-        output_note(o->part);
-        return NULL;
-    }
-    snprintf(o->fault, sizeof o->fault, "%s", strerror(errno));
-    if (file >= 0) remove(o->part);
+    if (!o->stream) snprintf(o->fault, sizeof o->fault, "%s", strerror(errno));
+    else output_note(o->part);
+    if (!o->stream && file >= 0) remove(o->part);
+    output_hold(0);
+    if (o->stream) return NULL;
     free(o->part);
     output_unwatch(o);
     return o->fault;

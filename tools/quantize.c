@@ -1,18 +1,21 @@
-/* quantize.c: writes a model file with its matrices in another type.
+/* quantize.c: writes a model file with its matrices in another type, or packed.
 
-       cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/quantize.c -o quantize -lm
-       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32
+       cc -O2 -I. tools/quantize.c -o quantize -lm
+       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]
 
    The same happens in memory where tfm_model_options ask for a type: a file that has it is smaller
-   and loads without the work. */
+   and loads without the work. Which columns of panels lie side by side is the library's table. */
 
 #include "output.h"
+#ifndef TRANSFORMER_IMPLEMENTATION
+#define TRANSFORMER_IMPLEMENTATION
+#endif
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <float.h>
 
 static const char usage[] =
-    "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32\n"
+    "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
     "\n"
     "Writes the model IN to OUT with its matrices in another type; biases, norms and learned\n"
     "positions become F32, texts and metadata stay as they are. Reads F32, F16, BF16 and int8.\n"
@@ -21,6 +24,9 @@ static const char usage[] =
     "  bf16  bfloat16: the upper halves of floats\n"
     "  f16   half precision; a number beyond 65504 is a fault\n"
     "  f32   single precision, as other programs may want it\n"
+    "\n"
+    "  --packed  matrices as the library multiplies with them (the header's manual, chapter 5):\n"
+    "            translate --map uses the file where it lies, and processes share its pages\n"
     "\n"
     "Prints what was written, and the largest error, relative to the absmax of its row.\n"
     "OUT is the old file or the whole new one, never a piece of it, also after Ctrl-C; it must be\n"
@@ -34,11 +40,16 @@ typedef struct account {
     double error;
 } account;
 
+enum { PIECES = 12 }; /* data that is made of a tensor: at most */
+
 typedef struct job {
     tfm_safetensors *in;
     tfm_dtype want;
+    int packed;
+    tfm_model *model;     /* packed: the same, loaded */
+    int64_t query, value; /* rows of in_proj that are queries or keys, and values */
     st_writer out;
-    void **made; /* data that the writer points to: at most two pieces a tensor */
+    void **made; /* data that the writer points to: PIECES a tensor */
     int64_t n_made;
     float *scratch; /* a matrix on its way from one type to another */
     int64_t room;
@@ -137,6 +148,81 @@ static double error_of(tfm_dtype type, const void *out, int64_t at, const float 
     return most > 0 ? off / most : 0;
 }
 
+/* Adds NAME_BESIDE. */
+static int add_beside(job *j, const char *name, const char *beside, tfm_tensor t) {
+    char whole[512];
+    if (snprintf(whole, sizeof whole, "%s_%s", name, beside) >= (int)sizeof whole)
+        return fail(name, "its name is too long");
+    st_add(&j->out, whole, t);
+    j->others.tensors++;
+    j->others.after += st_bytes(&t);
+    return 1;
+}
+
+/* The panels of a matrix, its scales (NULL: none) and sums. */
+static int add_panels(job *j, const char *name, const void *data, const float *scales, int64_t rows,
+                      int64_t width, int64_t *after) {
+    int64_t k_group = tfm__types[tfm__weights_of(j->want)].k_group;
+    int64_t padded = st_padded_rows(rows), i;
+    tfm_tensor t = st_panels(NULL, j->want, rows, width, k_group),
+               sums = st_sums(NULL, rows, width);
+    float *out;
+    if (!(t.data = take(j, st_bytes(&t), 1))) return fail(name, "no memory");
+    st_pack(&t, data, rows, width);
+    st_add(&j->out, name, t);
+    *after += st_bytes(&t);
+    if (!scales) return 1;
+    out = (float *)take(j, padded, sizeof *out), sums.data = take(j, st_bytes(&sums), 1);
+    if (!out || !sums.data) return fail(name, "no memory");
+    for (i = 0; i < padded; i++) out[i] = i < rows ? scales[i] : 0.0f;
+    st_sum(&sums, (const int8_t *)data, rows, width);
+    return add_beside(j, name, "scale", tfm_tensor_1d(out, TFM_F32, padded)) &&
+           add_beside(j, name, "sums", sums);
+}
+
+/* The names of in_proj's parts, beginning at the same row: NAME.q_proj.weight for
+   NAME.in_proj_weight. 0: it is too long. */
+static int name_part(char *out, size_t size, const char *name, int part) {
+    static const char *const parts[] = {"q_proj.", "k_proj.", "v_proj."};
+    const char *in = strstr(name, "in_proj_");
+    return snprintf(out, size, "%.*s%s%s", (int)(in - name), name, parts[part],
+                    in + strlen("in_proj_")) < (int)size;
+}
+
+/* A matrix that is multiplied with: as it is, or query, key and value apart. */
+static int add_packed(job *j, const char *name, const char *data, const float *scales, int64_t rows,
+                      int64_t width, int64_t *after) {
+    char part[512];
+    int64_t at = 0, n;
+    int i;
+    if (!strstr(name, "in_proj_weight"))
+        return add_panels(j, name, data, scales, rows, width, after);
+    for (i = 0; i < 3; i++, at += n) {
+        n = i < 2 ? j->query : j->value;
+        if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
+        if (!add_panels(j, part, data + at * width * st_bits(j->want) / 8,
+                        scales ? scales + at : NULL, n, width, after))
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether a matrix is multiplied with: an embedding is where there is no generator, and the
+   source's where it is the target's as well. */
+static int is_multiplied(const job *j, const char *name) {
+    if (!strstr(name, "_embedding.weight")) return 1;
+    return tfm_safetensors_find(j->in, "generator.weight") < 0 &&
+           (name[0] == 't' || tfm_safetensors_find(j->in, "tgt_embedding.weight") < 0);
+}
+
+/* The scales of an I8 matrix in the file, which read_floats has seen. */
+static void read_scales(const job *j, const char *name, float *scales) {
+    char beside[512];
+    tfm_error err;
+    snprintf(beside, sizeof beside, "%s_scale", name);
+    (void)tfm_safetensors_read(j->in, tfm_safetensors_find(j->in, beside), TFM_F32, scales, &err);
+}
+
 /* A matrix in the type that is wanted, and its scales. */
 static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
@@ -148,12 +234,11 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     float *floats = j->want == TFM_F32 ? (float *)data : need_scratch(j, rows * width + 1);
     float *scales = NULL, scale = 1;
     char beside[512];
+    int has_scales = j->want == TFM_I8 && (j->packed || !is_kept); /* else they go by themselves */
     sum->tensors++;
     sum->before += st_bytes(&t);
-    sum->after += rows * width * (int64_t)size;
-    if (j->want == TFM_I8 && !is_kept) scales = (float *)take(j, rows, sizeof *scales);
-    if (!floats || !data || (j->want == TFM_I8 && !is_kept && !scales))
-        return fail(name, "no memory");
+    if (has_scales) scales = (float *)take(j, rows, sizeof *scales);
+    if (!floats || !data || (has_scales && !scales)) return fail(name, "no memory");
     if (!read_floats(j, i, floats, err)) return 0;
     for (row = 0; row < rows && !is_kept; row++) {
         const float *x = floats + row * width;
@@ -165,16 +250,16 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
         error = error_of(j->want, data, row * width, x, width, scale);
         if (error > sum->error) sum->error = error;
     }
-    st_add(&j->out, name, tfm_tensor_2d(data, j->want, rows, width));
-    if (!scales) return 1;
+    if (is_kept && scales) read_scales(j, name, scales);
     if (snprintf(beside, sizeof beside, "%s_scale", name) >= (int)sizeof beside)
         return fail(name, "its name is too long");
-    if (tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
+    if (scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
         return fail(beside, "belongs to no I8");
-    st_add(&j->out, beside, tfm_tensor_1d(scales, TFM_F32, rows));
-    j->others.tensors++;
-    j->others.after += 4 * rows;
-    return 1;
+    if (j->packed && is_multiplied(j, name))
+        return add_packed(j, name, (const char *)data, scales, rows, width, &sum->after);
+    st_add(&j->out, name, tfm_tensor_2d(data, j->want, rows, width));
+    sum->after += rows * width * (int64_t)size;
+    return !scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_F32, rows));
 }
 
 /* Whether tensor i is the scales of an I8 matrix, which become something else with it. */
@@ -183,13 +268,28 @@ static int is_read_with_matrix(const job *j, const char *name) {
     size_t n = strlen(name);
     int64_t i;
     tfm_tensor t;
-    if (j->want == TFM_I8 || !st_is_scale(name) || n >= sizeof of) return 0;
+    if ((j->want == TFM_I8 && !j->packed) || !st_is_scale(name) || n >= sizeof of) return 0;
     memcpy(of, name, n - 6);
     of[n - 6] = 0;
     i = tfm_safetensors_find(j->in, of);
     if (i < 0) return 0;
     t = tfm_safetensors_tensor(j->in, i);
     return t.dtype == TFM_I8 && st_is_matrix(of, &t);
+}
+
+/* in_proj_bias, apart as its matrix is. */
+static int add_bias(job *j, const char *name, const tfm_tensor *t) {
+    char part[512];
+    float *data = (float *)t->data;
+    int i;
+    for (i = 0; i < 3; i++) {
+        int64_t n = i < 2 ? j->query : j->value;
+        if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
+        st_add(&j->out, part, tfm_tensor_1d(data, TFM_F32, n));
+        data += n;
+    }
+    j->others.after += st_bytes(t);
+    return 1;
 }
 
 static int add_tensor(job *j, int64_t i, tfm_error *err) {
@@ -211,6 +311,7 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
         if (!read_floats(j, i, floats, err)) return 0;
         t = tfm_tensor_make(floats, TFM_F32, t.rank, t.dims);
     }
+    if (j->packed && is_float && strstr(name, "in_proj_bias")) return add_bias(j, name, &t);
     j->others.after += st_bytes(&t);
     st_add(&j->out, name, t);
     return 1;
@@ -242,10 +343,101 @@ static void print_report(const job *j, const char *path) {
            j->before ? (double)after / (double)j->before : 1.0);
 }
 
+/* The config of a packed file, in memory that the caller frees: all sizes are stated. */
+static char *pack_config(const char *text, const tfm_config *c) {
+    const struct {
+        const char *name;
+        int32_t size;
+    } fields[] = {{"packed", 1},
+                  {"d_model", c->d_model},
+                  {"d_ff", c->d_ff},
+                  {"d_ff_decoder", c->d_ff_decoder},
+                  {"d_key", c->d_key},
+                  {"d_value", c->d_value},
+                  {"src_vocab_size", c->src_vocab_size},
+                  {"tgt_vocab_size", c->tgt_vocab_size}};
+    size_t n = (size_t)(strrchr(text, '}') - text), room = strlen(text) + 400, i;
+    char *out = (char *)malloc(room), *key = (char *)malloc(room);
+    if (out && key) {
+        memcpy(out, text, n);
+        for (i = 0; i < sizeof fields / sizeof *fields; i++) {
+            int is_there = strcmp(fields[i].name, "d_ff_decoder") == 0 &&
+                           c->d_ff_decoder == c->d_ff;
+            tfm__json json = {text, text, text + strlen(text)};
+            while (tfm__json_member(&json, key) && tfm__json_value(&json, 0) >= 0)
+                is_there |= strcmp(key, fields[i].name) == 0;
+            if (!is_there)
+                n += (size_t)snprintf(out + n, room - n, ", \"%s\": %d", fields[i].name,
+                                      (int)fields[i].size);
+        }
+        snprintf(out + n, room - n, "}");
+    } else {
+        free(out);
+        out = NULL;
+    }
+    free(key);
+    return out;
+}
+
+/* The order of a vocabulary's spellings, NAME_sorted. */
+static int add_order(job *j, const char *name, const tfm__vocabulary *v) {
+    int32_t *order = (int32_t *)take(j, v->n_spellings, sizeof *order);
+    int64_t i;
+    if (!order) return fail(name, "no memory");
+    for (i = 0; i < v->n_spellings; i++) order[i] = (int32_t)(tfm__sorted(v, i) - v->spellings);
+    return add_beside(j, name, "sorted", tfm_tensor_1d(order, TFM_I32, v->n_spellings));
+}
+
+/* What loading makes of the texts of a side, "src" or "tgt", where the file has them. */
+static int add_tables(job *j, const tfm__side *side) {
+    const tfm__trie *trie;
+    uint32_t *units;
+    char name[64];
+    int64_t i;
+    snprintf(name, sizeof name, "%s_vocabulary", side->name);
+    if (tfm_safetensors_find(j->in, name) >= 0 && !add_order(j, name, &side->vocabulary)) return 0;
+    snprintf(name, sizeof name, "%s_sentencepiece", side->name);
+    if (tfm_safetensors_find(j->in, name) < 0 || !side->spm) return 1;
+    if (!add_order(j, name, &side->spm->vocabulary)) return 0;
+    trie = &side->spm->trie;
+    units = (uint32_t *)take(j, trie->n_units, 2 * sizeof *units);
+    if (!units) return fail(name, "no memory");
+    for (i = 0; i < trie->n_units; i++)
+        units[2 * i] = trie->units[i].link, units[2 * i + 1] = (uint32_t)trie->units[i].id;
+    if (trie->n_units) units[0] |= trie->root << 9;
+    return add_beside(j, name, "trie", tfm_tensor_2d(units, TFM_U32, trie->n_units, 2));
+}
+
+/* What packing needs to know of the model, which must be one. */
+static int prepare_packed(job *j, const char *from, char **config) {
+    const char *text = tfm_safetensors_metadata(j->in, "transformer.config");
+    tfm_model_options options;
+    tfm_model *model;
+    tfm_error err;
+    memset(&options, 0, sizeof options);
+    options.in_place = 1;
+    if (tfm_model_load_file(&model, from, &options, &err) != TFM_OK)
+        return fail(err.status == TFM_E_IO ? NULL : from, err.text);
+    j->query = (int64_t)model->config.n_heads * model->config.d_key;
+    j->value = (int64_t)model->config.n_heads * model->config.d_value;
+    *config = pack_config(text, &model->config);
+    j->model = model;
+    return *config || fail(from, "no memory");
+}
+
+/* Whether a model's config says that it is packed. */
+static int is_packed(const tfm_safetensors *in) {
+    int64_t i;
+    for (i = 0; i < tfm_safetensors_count(in); i++)
+        if (tfm_safetensors_tensor(in, i).rank == 4) return 1;
+    return 0;
+}
+
 static int quantize(job *j, const char *from, const char *to) {
     tfm_error err;
     const char *fault;
     const char *key;
+    char *config = NULL;
     int64_t i, n;
     int mode;
     st_init(&j->out);
@@ -253,13 +445,24 @@ static int quantize(job *j, const char *from, const char *to) {
     if (fault) return fail(to, fault);
     if (tfm_safetensors_open_file(&j->in, from, NULL, &err) != TFM_OK)
         return fail(err.status == TFM_E_IO ? NULL : from, err.text); /* TFM_E_IO names the file */
+    if (is_packed(j->in)) return fail(from, "is packed: take the file that it was made of");
+    if (j->packed && !prepare_packed(j, from, &config)) return 0;
     n = tfm_safetensors_count(j->in);
-    j->made = (void **)calloc((size_t)n + 1, 3 * sizeof *j->made);
-    if (!j->made) return fail(from, "no memory");
+    j->made = (void **)calloc((size_t)n + 1, PIECES * sizeof *j->made);
+    if (!j->made) {
+        free(config);
+        return fail(from, "no memory");
+    }
     for (i = 0; (key = tfm_safetensors_metadata_key(j->in, i)) != NULL; i++)
-        st_add_metadata(&j->out, key, tfm_safetensors_metadata(j->in, key));
+        st_add_metadata(&j->out, key,
+                        config && strcmp(key, "transformer.config") == 0
+                            ? config
+                            : tfm_safetensors_metadata(j->in, key));
+    free(config);
     for (i = 0; i < n; i++)
         if (!add_tensor(j, i, &err)) return 0;
+    if (j->packed && (!add_tables(j, &j->model->source) || !add_tables(j, &j->model->target)))
+        return 0;
     fault = st_write_file(&j->out, to);
     if (fault) return fail(NULL, fault);
     print_report(j, to);
@@ -269,29 +472,34 @@ static int quantize(job *j, const char *from, const char *to) {
 int main(int argc, char **argv) {
     static const char *const names[] = {"int8", "bf16", "f16", "f32"};
     static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
+    const char *words[4] = {NULL, NULL, NULL, NULL}; /* IN, OUT, type; one too many */
     job j;
     int64_t k;
-    int i, ok, type = -1;
-    for (i = 1; i < argc; i++)
+    int i, n = 0, ok, type = -1;
+    memset(&j, 0, sizeof j);
+    for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-    for (i = 0; argc == 4 && i < 4; i++)
-        if (strcmp(argv[3], names[i]) == 0) type = i;
+        if (strcmp(argv[i], "--packed") == 0) j.packed = 1;
+        else if (n < 4) words[n++] = argv[i];
+    }
+    for (i = 0; n == 3 && i < 4; i++)
+        if (strcmp(words[2], names[i]) == 0) type = i;
     if (type < 0) {
         fputs("quantize: IN, OUT and one of int8, bf16, f16, f32 are needed; see --help\n", stderr);
         return 2;
     }
-    if (output_is_same(argv[1], argv[2])) {
-        fail(argv[2], "is the file to be read");
+    if (output_is_same(words[0], words[1])) {
+        fail(words[1], "is the file to be read");
         return 2;
     }
-    memset(&j, 0, sizeof j);
     j.want = types[type];
-    ok = quantize(&j, argv[1], argv[2]);
+    ok = quantize(&j, words[0], words[1]);
     st_free(&j.out);
     for (k = 0; k < j.n_made; k++) free(j.made[k]);
     free(j.made);
     free(j.scratch);
     tfm_safetensors_free(j.in);
+    tfm_model_free(j.model);
     if (ok && (fflush(stdout) != 0 || ferror(stdout))) ok = fail("standard output", "write error");
     return !ok;
 }

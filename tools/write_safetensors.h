@@ -458,4 +458,54 @@ static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n,
     return fits;
 }
 
+/* ---- packed matrices ----
+   Panels of 16 rows, as chapter 5 of the manual has them. k_group: columns that lie side by side,
+   by the type (tfm__types). */
+
+enum {
+    ST_PANEL = 16,
+    ST_PADDING = 64,    /* scales and sums behind those of the last panel */
+    ST_BLOCK = 2048,    /* columns of one sum */
+    ST_ZERO_POINT = 128 /* what sums are times */
+};
+
+static inline int64_t st_padded_rows(int64_t rows) {
+    return (rows + ST_PANEL - 1) / ST_PANEL * ST_PANEL + ST_PADDING;
+}
+
+/* The panels of a matrix, whose data may be NULL. */
+static inline tfm_tensor st_panels(void *data, tfm_dtype type, int64_t rows, int64_t columns,
+                                   int64_t k_group) {
+    return tfm_tensor_4d(data, type, (rows + ST_PANEL - 1) / ST_PANEL,
+                         (columns + k_group - 1) / k_group, ST_PANEL, k_group);
+}
+
+/* Fills them from rows: element [p, g, r, j] is that of row 16 p + r and column g k_group + j, zero
+   behind the last. */
+static inline void st_pack(const tfm_tensor *to, const void *from, int64_t rows, int64_t columns) {
+    size_t size = (size_t)st_bits(to->dtype) / 8;
+    char *out = (char *)to->data;
+    int64_t p, k, r, j;
+    for (p = 0; p < to->dims[0]; p++)
+        for (k = 0; k < to->dims[1] * to->dims[3]; k += to->dims[3])
+            for (r = p * ST_PANEL; r < (p + 1) * ST_PANEL; r++)
+                for (j = k; j < k + to->dims[3]; j++, out += size)
+                    if (r < rows && j < columns)
+                        memcpy(out, (const char *)from + (size_t)(r * columns + j) * size, size);
+                    else memset(out, 0, size);
+}
+
+/* [blocks, padded rows], of int8 rows. */
+static inline tfm_tensor st_sums(void *data, int64_t rows, int64_t columns) {
+    return tfm_tensor_2d(data, TFM_I32, (columns + ST_BLOCK - 1) / ST_BLOCK, st_padded_rows(rows));
+}
+static inline void st_sum(const tfm_tensor *to, const int8_t *from, int64_t rows, int64_t columns) {
+    int32_t *sums = (int32_t *)to->data;
+    int64_t r, k;
+    for (k = 0; k < to->dims[0] * to->dims[1]; k++) sums[k] = 0;
+    for (r = 0; r < rows; r++)
+        for (k = 0; k < columns; k++)
+            sums[k / ST_BLOCK * to->dims[1] + r] += ST_ZERO_POINT * from[r * columns + k];
+}
+
 #endif

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
     tfm__pool pool = fuzz_pool(), temporary = pool;
     tfm_text source = tfm__text(text, sizeof text - 1);
-    tfm__spm_reader r;
+    tfm__text_reader r;
     tfm__side side;
     tfm__cut cut;
     tfm__token token;
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_refused(size, NULL);
     else {
         fuzz_bounded(size);
-        need(tfm__spm_build(&r, p) == TFM_OK);
+        need(tfm__spm_build(p, &pool, &err) == TFM_OK);
         side.unk_piece = p->unk;
         if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
             while (tfm__cut_next(&cut, &token)) need(token.id >= 0 && token.id < p->vocabulary.n);

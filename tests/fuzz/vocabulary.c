@@ -6,13 +6,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *large = fuzz_large(data, &size, 0);
     const char *text = (const char *)(large ? large : data);
     tfm__pool pool = fuzz_pool();
+    tfm__text_reader r;
     tfm__vocabulary v;
     int32_t lines = 0;
     size_t k;
     int64_t i;
     for (k = 0; k < size; k++) lines += text[k] == '\n';
     memset(&v, 0, sizeof v), err.text[0] = 0;
-    if (tfm__read_vocabulary(&v, &pool, "v", text, (int64_t)size, lines, &err) == TFM_OK) {
+    memset(&r, 0, sizeof r);
+    r.name = "v", r.pool = r.temporary = &pool, r.err = &err;
+    if (tfm__read_vocabulary(&r, &v, text, (int64_t)size, lines) == TFM_OK) {
         fuzz_bounded(size);
         need(tfm__build_vocabulary(&v, &pool, &err) == TFM_OK && v.n == lines);
         for (i = 0; i < v.n_spellings; i++)
