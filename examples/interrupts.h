@@ -1,39 +1,51 @@
 /* interrupts.h: Ctrl-C lets the work at hand end.
 
        hold_interrupts(1);
-       while (work() && !stopped) ...
+       while (work() && !stopped()) ...
        write_what_is_ready();
-       if (stopped) end_by_signal();
        hold_interrupts(0);
+       if (stopped()) end_by_signal();
 
-   While they are held, SIGINT and SIGTERM set `stopped`, the first time; a second one ends the
-   program at once. What is ignored stays ignored. Where there is no sigaction, nothing is held.
-   Define _POSIX_C_SOURCE 200809L before the first include. */
+   While they are held, SIGINT and SIGTERM make stopped() true, the first time; a second one ends
+   the program at once. What is ignored stays ignored. Any thread may ask. Where there is no
+   sigaction, nothing is held. Define _POSIX_C_SOURCE 200809L before the first include. */
 #ifndef INTERRUPTS_H
 #define INTERRUPTS_H
-
-static volatile int stopped; /* the signal */
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <signal.h>
 #include <string.h>
 
-static void note_interrupt(int number) { stopped = number; }
+static volatile int interrupts_signal;
+
+#ifdef __ATOMIC_RELAXED
+static void interrupts_note(int number) {
+    __atomic_store_n(&interrupts_signal, number, __ATOMIC_RELAXED);
+}
+static int stopped(void) { return __atomic_load_n(&interrupts_signal, __ATOMIC_RELAXED); }
+#else
+static void interrupts_note(int number) { interrupts_signal = number; }
+static int stopped(void) { return interrupts_signal; }
+#endif
 
 static void hold_interrupts(int hold) {
     static const int numbers[] = {SIGINT, SIGTERM};
     struct sigaction action, old;
     int i;
     memset(&action, 0, sizeof action);
-    if (hold) action.sa_handler = note_interrupt, action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    if (hold) action.sa_handler = interrupts_note, action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
     else action.sa_handler = SIG_DFL;
     for (i = 0; i < 2; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
 }
 
-static void end_by_signal(void) { hold_interrupts(0), raise(stopped); }
+static void end_by_signal(void) {
+    hold_interrupts(0);
+    raise(stopped());
+}
 #else
+static int stopped(void) { return 0; }
 static void hold_interrupts(int hold) { (void)hold; }
 static void end_by_signal(void) {}
 #endif

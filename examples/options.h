@@ -63,7 +63,7 @@ static void option_set(const option *o, const char *text, void (*fail)(const cha
     char *end = NULL;
     double value = 0;
     if (o->kind == OPTION_PATH) {
-        if (!text) fail("%s takes the name of a file", o->name);
+        if (!text) fail("%s takes %s", o->name, o->value);
         *(const char **)o->to = text;
     } else if (o->kind == OPTION_SEED) {
         errno = 0;

@@ -1,0 +1,187 @@
+/* command.h: what can be said on the command line of translate, in `opt`.
+
+       read_options(argc, argv);
+
+   It ends the program where that cannot be, or where --help or --version is asked for; so do fail,
+   fail_writing, and open_file where there is no such file. Include transformer.h before it. */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include "options.h"
+#include <stdarg.h>
+#ifdef _WIN32
+#include <io.h>
+#define isatty _isatty
+#define is_open(file) ((file) >= 0)
+#else
+#include <fcntl.h>
+#include <unistd.h>
+#define is_open(file) (fcntl(file, F_GETFD) != -1) /* if not, the next file would get its number */
+#endif
+
+enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
+
+/* All that was given on the command line; 0: not given. */
+static struct {
+    const char *model, *from, *to, *prefix, *score, *attention;
+    int document, tokens, scores, align, per_token, sample, map;
+    int32_t batch, threads, max_length, max_source, beam, n_best;
+    tfm_decode_options decode;
+    /* what follows from it */
+    const char *beside; /* the file of --prefix or --score */
+    tfm_text_form form;
+} opt;
+
+#ifdef TFM__ANALYZED /* analyzers do not look into such a function (make analyze) */
+__attribute__((noreturn))
+#endif
+static void
+fail(const char *format, ...) {
+    va_list arguments;
+    fputs("translate: ", stderr);
+    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
+    fputs("\n", stderr);
+    exit(EXIT_USAGE);
+}
+
+/* Ends the program without waiting for a thread that reads input. */
+static void fail_writing(int fault) {
+    fprintf(stderr, "translate: writing: %s\n", strerror(fault));
+    _Exit(EXIT_USAGE);
+}
+
+/* A file of the user's, or the end of the program. */
+static FILE *open_file(const char *path, const char *mode) {
+    FILE *file = fopen(path, mode);
+    if (!file) fail("%s: %s", path, strerror(errno));
+    return file;
+}
+
+/* Options that contradict another, or do nothing without it. */
+enum { NOT_DOCUMENT = 2, NOT_SAMPLE = 4, NOT_SCORE = 8, OF_SAMPLE = 16, OF_SCORE = 32 };
+
+static option table[] = {
+    {"usage: translate MODEL [options] < in > out\n\n"
+     "Translates standard input, a sentence a line, to standard output, a line each: where a\n"
+     "translation has a line break of its own (or a tab, where tabs separate fields), the output\n"
+     "has a space.",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
+    {"\ninput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, 0,
+     "lines are paragraphs: each is split into sentences, by rules for\n"
+     "many languages; they are translated one by one and joined again"},
+    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT,
+     "lines are tokens of the vocabularies between spaces, in and out; in\n"
+     "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
+    {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
+     "language of the source, for models of several (eng_Latn, fra ...)"},
+    {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0, "language of the translation"},
+    {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
+     "sentences translated together (default 64; 1 on a terminal, where\n"
+     "each line is answered at once)"},
+    {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
+     "a worker each, with a batch of its own (default 1); a single line is\n"
+     "shared by all; outputs are the same for any number"},
+    {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, 0,
+     "use MODEL where it lies on disk (packed ones, quantize --packed, load\n"
+     "at once and are shared): nobody may change it or cut it short meanwhile"},
+    {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,
+     "a line of more than N source tokens is an error (default 4096), and\n"
+     "so is one of more than 64 N bytes to tokenize"},
+    {"\nsearch", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
+     "hypotheses followed at each step (default 1: greedy, or --n-best)"},
+    {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
+     "order hypotheses by sum / length^X (default 0)"},
+    {"--max-length", "N", OPTION_INTEGER, &opt.max_length, 1, 1000000, NOT_SCORE,
+     "at most N target tokens a sentence (default 2 x source + 16)"},
+    {"--min-length", "N", OPTION_INTEGER, &opt.decode.min_length, 0, 1000000, NOT_SCORE,
+     "at least N, but within --max-length"},
+    {"--no-repeat-ngram", "N", OPTION_INTEGER, &opt.decode.no_repeat_ngram, 0, 1000000, NOT_SCORE,
+     "no N tokens in a row twice"},
+    {"--repetition-penalty", "X", OPTION_NUMBER, &opt.decode.repetition_penalty, 0.01, 100,
+     NOT_SCORE, "above 1: tokens that came before get less likely"},
+    {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+     "line n of FILE is what translation n begins with; blank: anything"},
+    {"\nsampling", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--sample", NULL, OPTION_FLAG, &opt.sample, 0, 0, NOT_SCORE,
+     "draw tokens instead of searching: --n-best N independent samples"},
+    {"--temperature", "X", OPTION_NUMBER, &opt.decode.temperature, 0.01, 100, OF_SAMPLE,
+     "above 1: more variety; below: less (default 1)"},
+    {"--top-k", "N", OPTION_INTEGER, &opt.decode.top_k, 1, 1000000, OF_SAMPLE,
+     "only the N most probable tokens"},
+    {"--top-p", "X", OPTION_NUMBER, &opt.decode.top_p, 0.0001, 1, OF_SAMPLE,
+     "only the most probable ones, of X together"},
+    {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
+     "line n is drawn with seed N + n (default 0)"},
+    {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT,
+     "do not translate: line n of FILE is the translation of line n, and\n"
+     "the output its sum of log-probabilities"},
+    {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
+     "with --score: then a tab and each token's, the end token's last"},
+    {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--scores", NULL, OPTION_FLAG, &opt.scores, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+     "before each translation its score and a tab: the sum of\n"
+     "log-probabilities, over length^X if there is a length penalty"},
+    {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT,
+     "the N best, a line each: number of the input line, tab, text"},
+    {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+     "after each translation a tab and pairs source-target of token\n"
+     "positions from 0: what each target token attends to most"},
+    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE,
+     "draw the attention of the first sentence that is not blank: SVG,\n"
+     "last layer, mean over heads"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
+    {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "the number of this version"},
+    {"\nExit status: 0 all lines translated; 1 some line could not be (its output is empty,\n"
+     "standard error says why); 2 wrong usage, no model, or input or output failed. An interrupt\n"
+     "(Ctrl-C) ends it after the last line that is ready.",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
+enum { N_OPTIONS = sizeof table / sizeof *table };
+
+static void check_together(void) {
+    size_t i;
+    for (i = 0; i < N_OPTIONS; i++)
+        if (table[i].marks & OPTION_GIVEN && table[i].marks & NOT_DOCUMENT && opt.document)
+            fail("%s and --document do not go together", table[i].name);
+    for (i = 0; i < N_OPTIONS; i++) {
+        const char *name = table[i].name;
+        unsigned marks = table[i].marks & OPTION_GIVEN ? table[i].marks : 0;
+        if (marks & OF_SAMPLE && !opt.sample) fail("%s needs --sample", name);
+        if (marks & OF_SCORE && !opt.score) fail("%s needs --score", name);
+        if (marks & NOT_SCORE && opt.score) fail("%s and --score do not go together", name);
+        if (marks & NOT_SAMPLE && opt.sample) fail("%s and --sample do not go together", name);
+    }
+    if (opt.beam && opt.n_best > opt.beam)
+        fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
+             (int)opt.beam);
+    if (opt.max_length && opt.decode.min_length >= opt.max_length)
+        fail("--min-length %d leaves no room for an end in --max-length %d",
+             (int)opt.decode.min_length, (int)opt.max_length);
+}
+
+static void read_options(int argc, char **argv) {
+    const option *stop = options_read(table, N_OPTIONS, argc, argv, fail);
+    if (stop) {
+        if (strcmp(stop->name, "--help") == 0) options_print(table, N_OPTIONS, stdout);
+        else printf("translate %s\n", tfm_version());
+        exit(0);
+    }
+    if (!opt.model) options_print(table, N_OPTIONS, stderr), exit(EXIT_USAGE);
+    check_together();
+    if (!is_open(0) || !is_open(1)) fail("standard %s is closed", is_open(0) ? "output" : "input");
+    opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
+    opt.beside = opt.prefix ? opt.prefix : opt.score;
+    if (!opt.batch) opt.batch = isatty(0) ? 1 : 64;
+    if (!opt.max_source) opt.max_source = 4096;
+    if (!opt.threads) opt.threads = 1;
+    if (!opt.n_best) opt.n_best = 1;
+    if (!opt.beam) opt.beam = opt.n_best;
+    opt.decode.max_length = opt.max_length;
+    if (opt.sample) opt.decode.samples = opt.n_best;
+    else opt.decode.beam = opt.beam, opt.decode.n_best = opt.n_best;
+}
+
+#endif
