@@ -4148,67 +4148,38 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
 enum { TFM__KERNEL_SETS = 6 };
 static const tfm__kernels *tfm__kernel_set(int i) {
+/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose loops, loops
+   of F16 and narrow_f16 it has */
+#define TFM__LOOPS_OF(isa)                                                                         \
+    tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
+        tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
+        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize,          \
+        tfm__##isa##_activate, tfm__##isa##_norm
 #define TFM__F16_OF(dots, isa)                                                                     \
     tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
-#define TFM__LOOPS_OF(isa)                                                                         \
-    tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax,    \
-        tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize, tfm__##isa##_activate,        \
-        tfm__##isa##_norm
-#define TFM__DOTS_OF(isa) tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4
-    static const tfm__kernels plain = {"plain C",
-                                       {NULL, tfm__plain_f32, NULL, NULL, tfm__plain_int8},
-                                       0,
-                                       NULL,
-                                       NULL,
-                                       TFM__DOTS_OF(plain),
-                                       TFM__LOOPS_OF(plain),
-                                       TFM__F16_OF(plain, plain)};
+#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
+    static const tfm__kernels set = {name,                                                         \
+                                     {NULL, f32, f16, bf16, int8},                                 \
+                                     zero,                                                         \
+                                     configure,                                                    \
+                                     narrow,                                                       \
+                                     TFM__LOOPS_OF(isa),                                           \
+                                     TFM__F16_OF(dots, to_f16)}
+    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
+                 plain, plain, plain);
 #ifdef TFM__X86
-    static const tfm__kernels sse2 = {"SSE2",
-                                      {NULL, tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8},
-                                      0,
-                                      NULL,
-                                      NULL,
-                                      TFM__DOTS_OF(sse2),
-                                      TFM__LOOPS_OF(sse2),
-                                      TFM__F16_OF(plain, plain)};
-    static const tfm__kernels avx2 = {
-        "AVX2 and FMA",
-        {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8},
-        0,
-        NULL,
-        NULL,
-        TFM__DOTS_OF(avx2),
-        TFM__LOOPS_OF(avx2),
-        TFM__F16_OF(avx2, avx2)};
-    static const tfm__kernels avx512 = {
-        "AVX-512",
-        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8},
-        0,
-        NULL,
-        NULL,
-        TFM__DOTS_OF(avx512),
-        TFM__LOOPS_OF(avx512),
-        TFM__F16_OF(avx512, avx2)};
-    static const tfm__kernels vnni = {
-        "AVX-512 with VNNI",
-        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx512_int8},
-        128,
-        NULL,
-        NULL,
-        TFM__DOTS_OF(avx512),
-        TFM__LOOPS_OF(avx512),
-        TFM__F16_OF(avx512, avx2)};
+    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
+                 sse2, plain, plain);
+    TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
+                 0, NULL, NULL, avx2, avx2, avx2);
+    TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
+    TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
 #ifdef TFM__AMX
-    static const tfm__kernels amx = {
-        "AVX-512 with VNNI and AMX",
-        {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8},
-        128,
-        tfm__avx512_configure,
-        tfm__avx512_narrow,
-        TFM__DOTS_OF(avx512),
-        TFM__LOOPS_OF(avx512),
-        TFM__F16_OF(avx512, avx2)};
+    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
+                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
+                 tfm__avx512_narrow, avx512, avx512, avx2);
 #endif
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -4224,44 +4195,24 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     }
 #endif
 #ifdef TFM__NEON
-    static const tfm__kernels neon = {
-        "NEON",
-        {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8},
-        0,
-        NULL,
-        NULL,
-        TFM__DOTS_OF(neon),
-        TFM__LOOPS_OF(neon),
-        TFM__F16_OF(neon, neon)};
+    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
+                 NULL, NULL, neon, neon, neon);
 #ifdef TFM__NEON_DOT
-    static const tfm__kernels neon_dot = {
-        "NEON with dot product",
-        {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_dot_int8},
-        0,
-        NULL,
-        NULL,
-        TFM__DOTS_OF(neon),
-        TFM__LOOPS_OF(neon),
-        TFM__F16_OF(neon, neon)};
+    TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
+                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    static const tfm__kernels wasm = {"WASM SIMD128",
-                                      {NULL, tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8},
-                                      0,
-                                      NULL,
-                                      NULL,
-                                      TFM__DOTS_OF(wasm),
-                                      TFM__LOOPS_OF(wasm),
-                                      TFM__F16_OF(plain, plain)};
+    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
+                 NULL, wasm, plain, plain);
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
-#undef TFM__LOOPS_OF
-#undef TFM__DOTS_OF
+#undef TFM__KERNELS
 #undef TFM__F16_OF
+#undef TFM__LOOPS_OF
 }
 
 /* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
