@@ -55,7 +55,7 @@
        >>kernels       13. the inner loops
        >>packed        14. packed weights, products
        >>positions     15. positional encodings
-       >>modules       16. norm, linear, softmax, feed-forward
+       >>modules       16. norm, linear, softmax, feed-forward, SSRU
        >>attention     17. masks, scaled dot-product and multi-head attention
        >>stack         18. layers and stacks
        >>utf8          19. UTF-8
@@ -201,6 +201,7 @@
        encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
        encoder.layers.N.norm1.weight .bias, norm2                       absent: a norm without them
        decoder.layers.N. the same, multihead_attn.* for the memory, norm3
+       decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   SSRU, no self_attn
        encoder.norm.*, decoder.norm.*                                   absent: no final norm
        generator.weight [V, D]                                          absent: the tgt_embedding
        generator.bias [V]                                               absent: none
@@ -309,15 +310,16 @@
    -----------------------
    Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
    max_beam * max_target) for the KV cache (2 bytes where cache is TFM_F16, which also makes batches
-   decode faster: reading keys and values is much of their time), 4 * max_source * D for the
-   encoder's output; per hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target
-   for its tokens and back-pointers, and with attention 4 * max_source * max_target; once, scratch
-   for 512 positions or the longest sentence, of which int8 weights want 2,112 bytes more a position
-   for every 2,048 columns of the widest input of a product; and 29 * V for candidates; and for each
-   thread 4 * max_source * (K + W + 40) of an encoder's head. max_target is what people
-   overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
-   of the output projection for each id, 4 bytes an id for each hypothesis, and V. Text costs 16
-   bytes for each token of max_source, and the room in which SentencePiece works.
+   decode faster: reading keys and values is much of their time; a layer that is an SSRU has 4 * D a
+   hypothesis instead of max_target of these), 4 * max_source * D for the encoder's output; per
+   hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens and
+   back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
+   the longest sentence, of which int8 weights want 2,112 bytes more a position for every 2,048
+   columns of the widest input of a product; and 29 * V for candidates; and for each thread 4 *
+   max_source * (K + W + 40) of an encoder's head. max_target is what people overestimate: the
+   default is the length at which decoding stops anyway. max_shortlist costs a row of the output
+   projection for each id, 4 bytes an id for each hypothesis, and V. Text costs 16 bytes for each
+   token of max_source, and the room in which SentencePiece works.
 
 
    9. MODULES ON TENSORS OF YOUR OWN
@@ -469,6 +471,8 @@
    part         a share of one call's work that a thread does: parallel for over the parts
    row          of a batch: one sentence; of a matrix: one output channel
    session      what other engines call a context or a state
+   SSRU         Marian's simpler simple recurrent unit (tfm_ssru): what the decoders of Firefox's
+                translators have instead of self-attention
    tile         some rows of x by some panels of w: what stays in registers together
 ------------------------------------------------------------------------------------------------- */
 
@@ -768,6 +772,21 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err);
 
+/* ---- recurrence ---- */
+
+/* A simpler simple recurrent unit: D19-5632 of the ACL Anthology, Marian's dec-cell ssru. */
+typedef struct tfm_ssru_weights {
+    tfm_linear_weights input; /* [W, D] */
+    tfm_linear_weights gate;  /* [W, D] */
+} tfm_ssru_weights;
+
+/* c_t = g_t * c_(t-1) + (1 - g_t) * input(x_t) with g_t = 1 / (1 + exp(-gate(x_t))), and
+   out_t = max(0, c_t). x: [B, T, D], out: [B, T, W]. state: [B, W], c before the first position,
+   which becomes that of the last; NULL: zeros before. The bits do not depend on how many positions
+   go at a time. */
+TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
+                            const tfm_tensor *x, tfm_arena *scratch, tfm_error *err);
+
 /* ---- attention ---- */
 
 /* context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
@@ -826,6 +845,7 @@ typedef struct tfm_decoder_layer_weights {
     tfm_ffn_weights ffn;
     tfm_norm_weights norm1, norm2, norm3;
     tfm_norm_order order;
+    tfm_ssru_weights ssru; /* [D, D] each, instead of self_attn, which is absent then */
 } tfm_decoder_layer_weights;
 
 typedef struct tfm_encoder_weights {
@@ -852,7 +872,8 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
 
 /* torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
    [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Nothing is causal unless self_masks
-   says so. */
+   says so, but an SSRU, which takes no masks: it reads what came before, pads too. A layer that is
+   one has no self_attention: asking for it is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
                                      const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
@@ -960,6 +981,7 @@ typedef struct tfm_config {
     const tfm_language *languages; /* [n_languages], the model's */
     tfm_language_use src_language;
     int32_t tgt_language_forced; /* the target begins with its language's token */
+    int32_t n_ssru_layers;       /* of the decoder's: SSRUs instead of self-attention */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -1065,7 +1087,8 @@ typedef struct tfm_forward_options {
 /* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's
    tensor, which may have row strides of its own. torch.nn.Transformer.forward with embeddings
    before and the generator behind. Every position is computed, pads too, as PyTorch does it. Errors
-   as tfm_encode, and TFM_E_SHAPE for logits and attention tensors that do not fit. */
+   as tfm_encode, TFM_E_SHAPE for logits and attention tensors that do not fit, and TFM_E_ARGUMENT
+   for decoder_attention and not_causal where a layer is an SSRU. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
@@ -2312,6 +2335,8 @@ enum {
     TFM__W_CHUNK = 512 << 10 /* bytes of w that stay in the second-level cache together */
 };
 
+enum { TFM__SIGMOID = TFM_GELU_SIGMOID + 1 }; /* behind tfm_activation: an SSRU's gate */
+
 /* One set of inner loops. */
 typedef struct tfm__kernels {
     const char *name;
@@ -2620,6 +2645,8 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
 /* In place. NaN stays NaN. */
 static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) {
     int64_t i;
+    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) x[i] = 1.0f / (1.0f + expf(-x[i]));
+    if ((int)activation == TFM__SIGMOID) return;
     switch (activation) {
     case TFM_RELU:
         for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
@@ -3910,6 +3937,7 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
 }
 TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
     TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
+    if ((int)activation == TFM__SIGMOID) return TFM__(gate)(TFM__V_SET(1.0f), x);
     switch (activation) {
     case TFM_RELU: break;
     case TFM_GELU:
@@ -4677,7 +4705,7 @@ typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
     int64_t first;        /* a multiple of 16 */
-    int activation;       /* a tfm_activation, or -1 */
+    int activation;       /* a tfm_activation, TFM__SIGMOID, or -1 */
     unsigned char *taken; /* x as tiles take it; NULL: floats, as they are */
     float *scales;        /* of int8: one a row */
     int64_t taken_block;  /* bytes of taken from a block of columns to the next */
@@ -5100,7 +5128,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 }
 
 /* >>modules =======================================================================================
-   16. NORM, LINEAR, SOFTMAX, FEED-FORWARD
+   16. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
    tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
    The stacks (>>stack) call the computations alone, after one check of all weights.
    ============================================================================================== */
@@ -5261,6 +5289,82 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     TFM__TRY(TFM__TAKE(&all, from.B * from.L, ffn.linear1.w.rows, &hidden, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) tfm__feed_forward(&team, &to, &from, &ffn, hidden);
+    return TFM_OK;
+}
+
+/* An SSRU as the products see it; without data: none. */
+typedef struct tfm__ssru {
+    tfm__linear input, gate;
+} tfm__ssru;
+
+/* c = input(x), and the gates: both products for all positions at once. */
+static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const tfm__rows *gates,
+                               const tfm__rows *x, const tfm__ssru *w) {
+    tfm__product products[2];
+    products[0] = tfm__product_of(c, x, &w->input);
+    products[1] = tfm__product_of(gates, x, &w->gate);
+    products[1].activation = TFM__SIGMOID;
+    TFM_PART(PROJECTIONS);
+    tfm__multiply(team, products, 2);
+}
+
+/* Then position by position of block b. before: c in front of the first; NULL: zeros. */
+static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_t b,
+                           const float *before) {
+    int64_t l, i;
+    for (l = 0; l < rows->L; l++) {
+        float *c = tfm__row(rows, b, l);
+        const float *g = tfm__row(gates, b, l);
+        for (i = 0; i < rows->D; i++)
+            c[i] = g[i] * (before ? before[i] : 0.0f) + (1.0f - g[i]) * c[i];
+        before = c;
+    }
+}
+
+/* Last, when states are where they belong: max(0, c). */
+static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
+    int64_t b, l;
+    for (b = 0; b < c->B; b++)
+        for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_RELU);
+}
+
+/* Checks a caller's SSRU for inputs of width D. */
+static tfm_status tfm__view_ssru(const tfm_ssru_weights *w, int64_t D, tfm__ssru *view,
+                                 tfm_error *err) {
+    TFM__TRY(tfm__view_linear(&w->input, "ssru input", D, &view->input, err));
+    TFM__TRY(tfm__view_linear(&w->gate, "ssru gate", D, &view->gate, err));
+    if (view->gate.w.rows == view->input.w.rows) return TFM_OK;
+    return tfm__fail(err, TFM_E_SHAPE, "ssru gate.weight is %t, expected %i rows", &w->gate.weight,
+                     view->input.w.rows);
+}
+
+TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
+                            const tfm_tensor *x, tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__alone();
+    tfm__rows from, to, gates, states;
+    tfm_tensor expected;
+    tfm__ssru w;
+    tfm_arena all;
+    int64_t b;
+    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    TFM__TRY(tfm__view_ssru(weights, from.D, &w, err));
+    gates = tfm__rows_make(NULL, from.B, from.L, w.input.w.rows);
+    expected = tfm_tensor_3d(NULL, TFM_F32, from.B, from.L, gates.D);
+    TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, from.B, gates.D);
+    if (state) TFM__TRY(tfm__view_like(state, "state", &expected, &states, err));
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, gates.D, &gates.data, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    tfm__ssru_products(&team, &to, &gates, &from, &w);
+    for (b = 0; b < to.B; b++) {
+        float *c = state ? tfm__row(&states, 0, b) : NULL;
+        tfm__ssru_scan(&to, &gates, b, c);
+        if (c && to.L) memcpy(c, tfm__row(&to, b, to.L - 1), (size_t)to.D * sizeof *c);
+    }
+    tfm__ssru_out(team.kernels, &to);
     return TFM_OK;
 }
 
@@ -5688,7 +5792,8 @@ typedef struct tfm__projections {
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
     void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
-    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order */
+    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order;
+                         of an SSRU k alone: its states [rows, D], floats */
     int is_f16;       /* elements are F16, by heads; else floats */
     int64_t capacity; /* positions that a row has room for */
 } tfm__kv;
@@ -5900,9 +6005,11 @@ static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__wor
     return TFM__TAKE(arena, z->M, z->F, &w->hidden, err);
 }
 
-/* A layer as the products see it: of an encoder, or with cross-attention of a decoder. */
+/* A layer as the products see it: of an encoder, or with cross-attention of a decoder, whose self
+   may be an SSRU. */
 typedef struct tfm__layer {
     tfm__projections self, cross;
+    tfm__ssru ssru;
     tfm__ffn ffn;
     tfm_norm_weights self_norm, cross_norm, ffn_norm;
     tfm_norm_order order;
@@ -5999,11 +6106,35 @@ static void tfm__attention_sublayer(const tfm__pass *p, const tfm__layer *l, int
     tfm__sublayer_out(p, norm, l->order);
 }
 
+static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
+
+/* A step reads the state in the row of each hypothesis's predecessor and writes its own row: all
+   are read before the first is written, and a fork copies nothing else. */
+static void tfm__ssru_sublayer(const tfm__pass *p, const tfm__layer *l, const tfm__kv *kv) {
+    tfm__rows in = tfm__sublayer_in(p, &l->self_norm, l->order);
+    tfm__rows c = tfm__rows_beside(p, p->work.y, p->x.D);
+    tfm__rows gates = tfm__rows_beside(p, p->work.q, p->x.D);
+    float *states = (float *)kv->k;
+    int64_t b;
+    tfm__ssru_products(p->work.team, &c, &gates, &in, &l->ssru);
+    TFM_PART(ATTENTION);
+    for (b = 0; b < c.B; b++) {
+        const float *before = NULL;
+        if (p->first) before = states + p->ancestry[b * kv->capacity + p->first - 1] * c.D;
+        tfm__ssru_scan(&c, &gates, b, before);
+    }
+    for (b = 0; p->ancestry && b < c.B; b++)
+        memcpy(states + p->self_rows[b] * c.D, tfm__row(&c, b, 0), (size_t)c.D * sizeof *states);
+    tfm__ssru_out(p->work.team->kernels, &c);
+    tfm__sublayer_out(p, &l->self_norm, l->order);
+}
+
 /* self: the cache to append to; cross: the memory's keys and values, NULL: an encoder's layer. */
 static void tfm__run_layer(const tfm__pass *p, const tfm__layer *l, const tfm__kv *self,
                            const tfm__kv *cross, float *self_attention, float *cross_attention) {
     tfm__rows in, out = tfm__rows_beside(p, p->work.y, p->x.D);
-    tfm__attention_sublayer(p, l, 1, self, self_attention);
+    if (tfm__is_ssru(l)) tfm__ssru_sublayer(p, l, self);
+    else tfm__attention_sublayer(p, l, 1, self, self_attention);
     if (cross) tfm__attention_sublayer(p, l, 0, cross, cross_attention);
     in = tfm__sublayer_in(p, &l->ffn_norm, l->order);
     tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
@@ -6035,6 +6166,7 @@ static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char 
 static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
     const tfm__projections *c = &l->cross;
     z->HK = tfm__max(z->HK, tfm__max(l->self.query.w.rows, c->query.w.rows));
+    z->HK = tfm__max(z->HK, l->ssru.gate.w.rows);
     z->HW = tfm__max(z->HW, tfm__max(l->self.value.w.rows, c->value.w.rows));
     z->K = tfm__max(z->K, tfm__max(l->self.K, c->K));
     z->W = tfm__max(z->W, tfm__max(l->self.W, c->W));
@@ -6062,8 +6194,19 @@ static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D
     l->self_norm = e ? e->norm1 : d->norm1;
     l->cross_norm = e ? e->norm2 : d->norm2;
     l->ffn_norm = e ? e->norm2 : d->norm3;
-    TFM__TRY(
-        tfm__view_residual(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, &l->self, err));
+    if (d && (d->ssru.input.weight.data || d->ssru.gate.weight.data)) {
+        if (d->self_attn.query.weight.data)
+            return tfm__fail(err, TFM_E_ARGUMENT, "layers[%d] has both self_attn and ssru", i);
+        if (c->self_attention && c->self_attention->data)
+            return tfm__fail(err, TFM_E_ARGUMENT, "self_attention: layers[%d] is an SSRU", i);
+        TFM__TRY(tfm__view_ssru(&d->ssru, D, &l->ssru, err));
+        if (l->ssru.input.w.rows != D)
+            return tfm__fail(err, TFM_E_SHAPE, "ssru gives %i columns, expected %i",
+                             l->ssru.input.w.rows, D);
+    } else {
+        const tfm_attention_weights *self = e ? &e->self_attn : &d->self_attn;
+        TFM__TRY(tfm__view_residual(self, "self_attn", D, D, &l->self, err));
+    }
     if (d) TFM__TRY(tfm__view_residual(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
     TFM__TRY(tfm__view_ffn(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
     TFM__TRY(tfm__check_norm(&l->self_norm, "norm1", D, err));
@@ -6113,7 +6256,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
         TFM__TRY(tfm__view_layer(c, i, from.D, mem.D, &layer, err));
         tfm__grow_sizes(&z, &layer);
         shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.self.n_heads, from.L, from.L);
-        TFM__TRY(tfm__check_masks(c->self_masks, &shape, err));
+        if (!tfm__is_ssru(&layer)) TFM__TRY(tfm__check_masks(c->self_masks, &shape, err));
         TFM__TRY(tfm__check_attention_out(c->self_attention, d ? "self_attention" : "attention", n,
                                           &shape, err));
         shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.cross.n_heads, from.L, mem.L);
@@ -7535,8 +7678,20 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
    cross-attention of decoders. *d_ff as in tfm__load_ffn. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__layer *layer) {
+    char self[TFM__NAME], ssru[TFM__NAME];
+    int64_t D = l->model->config.d_model;
+    tfm__format(self, sizeof self, "%s.self_attn.", prefix);
+    tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
     layer->order = l->model->config.norm;
-    TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &layer->self));
+    if (has_cross && tfm__has_prefix(l->file, ssru)) {
+        if (tfm__has_prefix(l->file, self))
+            return tfm__fail(l->err, TFM_E_TENSOR, "'%s' has both self_attn and ssru", prefix);
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, D, D, &layer->ssru.input));
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, D, D, &layer->ssru.gate));
+        l->model->config.n_ssru_layers++;
+    } else {
+        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &layer->self));
+    }
     TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
     TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->self_norm));
     if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->ffn_norm);
@@ -8005,12 +8160,13 @@ struct tfm_session {
     tfm__shortlist shortlist;
 };
 
-/* Keys and values of every decoder layer: of the target so far, and of the memory. */
+/* Keys and values of every decoder layer, or an SSRU's states: of the target so far; and of the
+   memory. */
 static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
     size_t size = s->cache_is_f16 ? sizeof(uint16_t) : sizeof(float);
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
-    int64_t cross_rows = (int64_t)s->max_batch * s->max_source;
+    int64_t cross_rows = (int64_t)s->max_batch * s->max_source, D = s->model->config.d_model;
     tfm__kv none, *self, *cross;
     int32_t i;
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->self, err));
@@ -8025,8 +8181,12 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
         cross->capacity = s->max_source;
         self->by_heads = cross->by_heads = 1;
         self->is_f16 = cross->is_f16 = s->cache_is_f16;
-        TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self->k, err));
-        TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self->v, err));
+        if (tfm__is_ssru(d->layers[i])) {
+            TFM__TRY(tfm__take(arena, s->max_rows, D, sizeof(float), &self->k, err));
+        } else {
+            TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self->k, err));
+            TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self->v, err));
+        }
         TFM__TRY(tfm__take(arena, cross_rows, c->key.w.rows, size, &cross->k, err));
         TFM__TRY(tfm__take(arena, cross_rows, c->value.w.rows, size, &cross->v, err));
     }
@@ -8550,6 +8710,17 @@ static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
     return p.x;
 }
 
+/* An SSRU attends to nothing, and cannot look ahead. */
+static tfm_status tfm__check_ssru(const tfm_model *m, const tfm_forward_options *o,
+                                  tfm_error *err) {
+    int32_t i;
+    for (i = 0; i < m->decoder.n; i++)
+        if (tfm__is_ssru(m->decoder.layers[i]) && (o->decoder_attention.data || o->not_causal))
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
+                             o->not_causal ? "not_causal" : "decoder_attention", i);
+    return TFM_OK;
+}
+
 /* Checks everything first; then encodes, and decodes group by group straight into logits. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
@@ -8570,6 +8741,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
     /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
     T = tgt->width;
+    TFM__TRY(tfm__check_ssru(m, &o, err));
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
     expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
@@ -11943,6 +12115,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
                             translate --threads runs a session a thread.
+                            Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
+                            ssru of tfm_decoder_layer_weights): such weights that a program fills
+                            in by hand must begin as zeros.
                             Names go noun first, then verb. What was, and what is:
                                 tfm_free_model          tfm_model_free
                                 tfm_free_session        tfm_session_free

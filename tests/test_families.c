@@ -93,5 +93,6 @@ int main(void) {
     family("mbart");
     family("m2m_100");
     family("pegasus");
+    family("ssru");
     return test_done("test_families");
 }

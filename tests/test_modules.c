@@ -513,6 +513,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_status status;
     char what[64];
     int i;
+    memset(decoder_layers, 0, sizeof decoder_layers);
     for (i = 0; i < 2; i++) {
         tfm_encoder_layer_weights *e = &encoder_layers[i];
         tfm_decoder_layer_weights *d = &decoder_layers[i];
@@ -597,6 +598,96 @@ static void no_layers(void) {
                 "layers is NULL");
 }
 
+/* ---- the SSRU ---- */
+
+static tfm_ssru_weights ssru_of(int64_t W, int64_t D, unsigned seed) {
+    tfm_ssru_weights w;
+    w.input.weight = pattern(2, W, D, 0, seed), w.input.bias = pattern(1, W, 0, 0, seed + 1);
+    w.gate.weight = pattern(2, W, D, 0, seed + 2), w.gate.bias = pattern(1, W, 0, 0, seed + 3);
+    return w;
+}
+
+/* Row n of x w^T + bias, in double. */
+static double map_at(const tfm_linear_weights *w, const tfm_tensor *x, int64_t row, int64_t n) {
+    int64_t k, D = x->dims[2];
+    double sum = w->bias.data ? (double)at(&w->bias, n) : 0;
+    for (k = 0; k < D; k++) sum += (double)at(x, row * D + k) * (double)at(&w->weight, n * D + k);
+    return sum;
+}
+
+/* By the formula, in double, from a state on; then by pieces, with strides, and in a layer. */
+static void ssrus(void) {
+    enum { B = 3, T = 7, D = 20, W = 33 };
+    tfm_ssru_weights w = ssru_of(W, D, 11);
+    tfm_tensor bias = w.input.bias;
+    tfm_tensor x = pattern(3, B, T, D, 14), out = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, W));
+    tfm_tensor first = pattern(2, B, W, 0, 15), state = test_like(first), again = test_like(out);
+    tfm_tensor turned = test_like(tfm_tensor_3d(NULL, TFM_F32, T, B, D)), swapped, ends;
+    tfm_arena measure = tfm_arena_measuring();
+    int64_t b, t, n, cut;
+    int with, same = 1;
+    SECTION("SSRU");
+    for (with = 0; with < 2; with++) {
+        double worst = 0;
+        w.input.bias.data = with ? bias.data : NULL;
+        memcpy(state.data, first.data, (size_t)(B * W) * sizeof(float));
+        if (tfm_ssru(&out, with ? &state : NULL, &w, &x, &scratch, &err) != TFM_OK)
+            worst = INFINITY;
+        for (b = 0; b < B; b++)
+            for (n = 0; n < W; n++) {
+                double c = with ? (double)at(&first, b * W + n) : 0;
+                for (t = 0; t < T; t++) {
+                    double g = 1 / (1 + exp(-map_at(&w.gate, &x, b * T + t, n)));
+                    c = g * c + (1 - g) * map_at(&w.input, &x, b * T + t, n);
+                    worst =
+                        fmax(worst, fabs((c > 0 ? c : 0) - (double)at(&out, (b * T + t) * W + n)));
+                }
+                if (with) worst = fmax(worst, fabs(c - (double)at(&state, b * W + n)));
+            }
+        CHECK(worst < MODULE_LIMIT, "%s        largest difference %.2g",
+              with ? "with biases, from a state on, which goes on" : "from nothing              ",
+              worst);
+    }
+    ends = test_like(state);
+    memcpy(ends.data, state.data, (size_t)(B * W) * sizeof(float));
+    for (cut = 1; cut < T; cut++) {
+        memcpy(state.data, first.data, (size_t)(B * W) * sizeof(float));
+        for (t = 0; t < T; t += cut) {
+            int64_t some = cut < T - t ? cut : T - t;
+            tfm_tensor part = x, to = again;
+            part.data = (float *)x.data + t * D, to.data = (float *)again.data + t * W;
+            part.dims[1] = to.dims[1] = some;
+            same &= tfm_ssru(&to, &state, &w, &part, &scratch, &err) == TFM_OK;
+        }
+        same &= memcmp(again.data, out.data, (size_t)(B * T * W) * sizeof(float)) == 0;
+        same &= memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0;
+    }
+    CHECK(same, "positions by ones to sixes: the same bits");
+    for (b = 0; b < B; b++)
+        for (t = 0; t < T; t++)
+            memcpy((float *)turned.data + (t * B + b) * D, (float *)x.data + (b * T + t) * D,
+                   D * sizeof(float));
+    memcpy(state.data, first.data, (size_t)(B * W) * sizeof(float));
+    turned = tfm_tensor_swap(turned, 0, 1);
+    again = test_like(tfm_tensor_3d(NULL, TFM_F32, T, B, W)),
+    swapped = tfm_tensor_swap(again, 0, 1);
+    CHECK(tfm_ssru(&swapped, &state, &w, &turned, &scratch, &err) == TFM_OK, "");
+    for (b = 0, same = 1; b < B; b++)
+        for (t = 0; t < T; t++)
+            same &= memcmp((float *)again.data + (t * B + b) * W,
+                           (float *)out.data + (b * T + t) * W, W * sizeof(float)) == 0;
+    CHECK(same && memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0,
+          "[T, B, D] by strides: the same bits");
+    CHECK(tfm_ssru(&out, &state, &w, &x, &measure, &err) == TFM_OK, "");
+    CHECK(measure.peak >= B * T * W * 4 &&
+              memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0,
+          "a measuring arena: %d bytes, and the state stays", (int)measure.peak);
+    x.dims[1] = out.dims[1] = 0;
+    CHECK(tfm_ssru(&out, &state, &w, &x, &scratch, &err) == TFM_OK &&
+              memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0,
+          "no positions: the state stays");
+}
+
 /* ---- what is refused ---- */
 
 /* The arguments of the call at hand. Its outputs lie in output_memory, and are full of one byte
@@ -646,6 +737,10 @@ static tfm_status call_softmax(void) { return tfm_softmax(given.out, given.x, &e
 static tfm_status call_ffn(void) {
     return tfm_feed_forward(given.out, given.x, (const tfm_ffn_weights *)given.weights,
                             given.scratch, &err);
+}
+static tfm_status call_ssru(void) {
+    return tfm_ssru(given.out, given.attention, (const tfm_ssru_weights *)given.weights, given.x,
+                    given.scratch, &err);
 }
 static tfm_status call_mask_ids(void) {
     return tfm_mask_from_ids(given.out, given.numbers, 0, &err);
@@ -1001,6 +1096,33 @@ static void wrong_modules(void) {
     CHECK(n_refused > 100, "norm, linear, softmax, feed-forward: %d times refused", n_refused);
 }
 
+static void wrong_ssru(void) {
+    tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 6, 0), x = pattern(3, 2, 3, 8, 42);
+    tfm_tensor state = dims4(output_memory[1], 2, 2, 6, 0, 0);
+    tfm_ssru_weights w = ssru_of(6, 8, 43), kept = w;
+    start_giving();
+    given.out = &out, given.x = &x, given.weights = &w;
+    accepted(call_ssru); /* without a state */
+    given.attention = &state;
+    wrong_argument(call_ssru, &given.x, "x", 0);
+    wrong_output(call_ssru, &out, "out", SHAPED);
+    wrong_output(call_ssru, &state, "state", SHAPED);
+    memset(output_memory[1], 0, sizeof output_memory[1]);
+    accepted(call_ssru);
+    wrong_linear(call_ssru, &w.input, "ssru input");
+    wrong_linear(call_ssru, &w.gate, "ssru gate");
+    w.gate = linear_of(5, 8, 50);
+    refused(call_ssru, TFM_E_SHAPE, "ssru gate.weight is [5, 8], expected 6 rows"), w = kept;
+    given.out = NULL;
+    refused(call_ssru, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
+    given.weights = NULL;
+    refused(call_ssru, TFM_E_ARGUMENT, "is NULL"), given.weights = &w;
+    given.scratch = NULL;
+    refused(call_ssru, TFM_E_ARGUMENT, "is NULL"), given.scratch = &scratch;
+    small_arenas(call_ssru);
+    CHECK(n_refused > 25, "SSRU: %d times refused", n_refused);
+}
+
 static void wrong_mask_helpers(void) {
     static const function calls[] = {call_mask_ids, call_mask_lengths, call_mask_causal};
     static const int32_t numbers[6] = {1, 2, 0, 3, 0, 0};
@@ -1187,6 +1309,47 @@ static void wrong_encoders(void) {
     CHECK(n_refused > 200, "encoders: %d times refused", n_refused);
 }
 
+/* to = x, plus y where there is one. */
+static tfm_tensor sum_of(const tfm_tensor *x, const tfm_tensor *y) {
+    tfm_tensor to = test_like(*x);
+    int64_t i;
+    for (i = 0; i < test_count(x); i++) ((float *)to.data)[i] = at(x, i) + (y ? at(y, i) : 0);
+    return to;
+}
+
+/* A layer is its parts: an SSRU, cross-attention, a feed-forward, with their norms. */
+static void ssru_layers(void) {
+    tfm_tensor x = pattern(3, 2, 5, 8, 130), memory = pattern(3, 2, 4, 6, 131);
+    tfm_tensor out = test_like(x), y = test_like(x);
+    tfm_decoder_layer_weights w;
+    int pre, part;
+    memset(&w, 0, sizeof w);
+    w.ssru = ssru_of(8, 8, 132), w.cross_attn = attention_of(6, 135), w.ffn = ffn_of(143);
+    w.norm1 = norm_of(8, 147), w.norm2 = norm_of(8, 149), w.norm3 = norm_of(8, 151);
+    for (pre = 0; pre < 2; pre++) {
+        tfm_tensor stream = sum_of(&x, NULL), in;
+        tfm_status status;
+        w.order = pre ? TFM_PRE_NORM : TFM_POST_NORM;
+        for (part = 0; part < 3; part++) {
+            const tfm_norm_weights *norm = part == 0 ? &w.norm1 : part == 1 ? &w.norm2 : &w.norm3;
+            in = sum_of(&stream, NULL);
+            if (pre) CHECK(tfm_layer_norm(&in, &stream, norm, &err) == TFM_OK, "");
+            if (part == 0) status = tfm_ssru(&y, NULL, &w.ssru, &in, &scratch, &err);
+            else if (part == 1)
+                status = tfm_multi_head_attention(&y, NULL, &w.cross_attn, &in, &memory, &memory,
+                                                  NULL, &scratch, &err);
+            else status = tfm_feed_forward(&y, &in, &w.ffn, &scratch, &err);
+            CHECK(status == TFM_OK, "");
+            stream = sum_of(&stream, &y);
+            if (!pre) CHECK(tfm_layer_norm(&stream, &stream, norm, &err) == TFM_OK, "");
+        }
+        compare(pre ? "decoder layer with an SSRU, pre-norm, by its parts"
+                    : "decoder layer with an SSRU, by its parts",
+                tfm_decoder_layer(&out, NULL, NULL, &w, &x, &memory, NULL, NULL, &scratch, &err),
+                &out, &stream);
+    }
+}
+
 static void wrong_decoders(void) {
     tfm_tensor x = pattern(3, 2, 3, 8, 90), memory = pattern(3, 2, 4, 6, 91);
     tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0);
@@ -1197,6 +1360,7 @@ static void wrong_decoders(void) {
     tfm_decoder_weights w;
     tfm_norm_weights norm = norm_of(8, 92);
     function call;
+    char says[64];
     int one;
     memset(layers, 0, sizeof layers);
     layers[0].self_attn = attention_of(8, 93), layers[0].cross_attn = attention_of(6, 101);
@@ -1241,7 +1405,23 @@ static void wrong_decoders(void) {
 #endif
         wrong_masks(call, &given.masks, 3, 3);
         wrong_masks(call, &given.cross_masks, 3, 4);
-        small_arenas(call);
+        small_arenas(call), give_outputs();
+        layers[1].ssru = ssru_of(8, 8, 120);
+        snprintf(says, sizeof says, "layers[%d] has both self_attn and ssru", !one);
+        refused(call, TFM_E_ARGUMENT, says);
+        memset(&layers[1].self_attn, 0, sizeof layers[1].self_attn);
+        accepted(call);
+        small_arenas(call), give_outputs();
+        wrong_linear(call, &layers[1].ssru.input, "ssru input");
+        wrong_linear(call, &layers[1].ssru.gate, "ssru gate");
+        layers[1].ssru = ssru_of(7, 8, 123);
+        refused(call, TFM_E_SHAPE, "ssru gives 7 columns, expected 8");
+        layers[1].ssru = ssru_of(8, 8, 120), layers[1].ssru.input.weight.data = NULL;
+        refused(call, TFM_E_ARGUMENT, "ssru input.weight has no data");
+        layers[1].ssru = ssru_of(8, 8, 120), given.attention = &self;
+        snprintf(says, sizeof says, "self_attention: layers[%d] is an SSRU", !one);
+        refused(call, TFM_E_ARGUMENT, says);
+        layers[1] = kept;
         given.attention = &self, given.cross = &cross;
     }
     given.weights = &w, given.attention = given.cross = NULL;
@@ -1297,6 +1477,7 @@ int main(int argc, char **argv) {
     norms();
     linears();
     feed_forwards();
+    ssrus();
     SECTION("attention");
     scaled_dot_product("sdpa_scaled.safetensors", 0);
     scaled_dot_product("sdpa_unscaled.safetensors", 1);
@@ -1315,9 +1496,11 @@ int main(int argc, char **argv) {
     draw("tests/data/draw2");
     draw("tests/data/draw3");
     no_layers();
+    ssru_layers();
     SECTION("what is refused");
     wrong_positions();
     wrong_modules();
+    wrong_ssru();
     wrong_mask_helpers();
     wrong_unpack();
     wrong_dot_product();

@@ -18,10 +18,10 @@
 enum { ROWS = 6, WIDTH = 40, TARGET = 24, VOCABULARY = 700 };
 
 /* Wide enough that products and attention are worth sharing. */
-static tfm_model *wide_model(void) {
+static tfm_model *wide_model(unsigned ssru) {
     tiny t = tiny_default();
     t.d = 96, t.heads = 6, t.key = 16, t.value = 16, t.ff = 256, t.encoder = 2, t.decoder = 2;
-    t.vs = 50, t.vt = VOCABULARY, t.packed = 1;
+    t.vs = 50, t.vt = VOCABULARY, t.packed = 1, t.ssru = ssru;
     t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0";
     return tiny_model(t);
 }
@@ -297,7 +297,7 @@ static void held_asleep(const tfm_model *model) {
 #endif
 
 int main(void) {
-    tfm_model *model = wide_model();
+    tfm_model *model = wide_model(0), *recurrent = wide_model(3);
     unsigned seed = 5;
     int i;
     for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 49);
@@ -308,6 +308,7 @@ int main(void) {
     cache = TFM_F16;
     same_bits(model);
     cache = TFM_F32;
+    same_bits(recurrent);
     lives(model);
 #ifdef HOST_THREADS
     ended_asleep(model);
@@ -316,6 +317,6 @@ int main(void) {
     side_by_side(model, 1);
     side_by_side(model, 2);
 #endif
-    tfm_model_free(model);
+    tfm_model_free(model), tfm_model_free(recurrent);
     return test_done("test_threads");
 }

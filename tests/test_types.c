@@ -179,7 +179,8 @@ static void packed_files(void) {
                         t.key = sizes[size].key, t.value = sizes[size].value;
                         t.vs = sizes[size].vs, t.vt = sizes[size].vt;
                         t.without = sizes[size].without;
-                        if (size == 1) t.ff_decoder = 50;
+                        if (size == 1) t.ff_decoder = 50, t.ssru = 1;
+                        if (size == 2) t.ssru = 3;
                         if (size == 3) t.encoder = t.decoder = 1;
                         t.dtype = kinds[kind] == TFM_I8 ? TFM_F32 : kinds[kind];
                         memset(&o, 0, sizeof o);

@@ -26,6 +26,7 @@ typedef struct tiny {
     const char *src, *tgt; /* vocabularies, or NULL */
     tfm_dtype dtype;       /* of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
+    unsigned ssru; /* bit i: decoder layer i is an SSRU */
 } tiny;
 
 static tiny TEST_UNUSED tiny_default(void) {
@@ -108,7 +109,12 @@ static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int6
     int i;
     for (i = 0; i < layers; i++) {
         snprintf(prefix, sizeof prefix, "%s.layers.%d.", name, i);
-        tiny_attention(w, t, prefix, "self_attn");
+        if (cross && t->ssru >> i & 1) {
+            tiny_tensor(w, t, prefix, "ssru.weight", t->d, t->d);
+            tiny_pair(w, t, prefix, "ssru_gate", t->d, t->d);
+        } else {
+            tiny_attention(w, t, prefix, "self_attn");
+        }
         if (cross) tiny_attention(w, t, prefix, "multihead_attn");
         tiny_pair(w, t, prefix, "linear1", ff, t->d);
         tiny_pair(w, t, prefix, "linear2", t->d, ff);

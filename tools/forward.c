@@ -23,7 +23,8 @@ static const char usage[] =
     "  OUT  memory [B, S, D], logits [B, T, V]\n"
     "\n"
     "  --attention   also encoder_attention [N, B, H, S, S], decoder_attention [N, B, H, T, T]\n"
-    "                and cross_attention [N, B, H, T, S]\n"
+    "                and cross_attention [N, B, H, T, S]; no decoder_attention where a layer is an\n"
+    "                SSRU\n"
     "  --not-causal  a target position sees the later ones too\n"
     "  --repeat N    makes the pass N times, 1 to 1000, and prints the median of their CPU times\n"
     "\n"
@@ -133,7 +134,8 @@ static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
     dims[0] = B, dims[1] = T, dims[2] = c->tgt_vocab_size;
     return make_tensor(t->in_path, &t->logits, TFM_F32, 3, dims) &&
            make_attention(t, &f->encoder_attention, c->n_encoder_layers, B, S, S) &&
-           make_attention(t, &f->decoder_attention, c->n_decoder_layers, B, T, T) &&
+           (c->n_ssru_layers ||
+            make_attention(t, &f->decoder_attention, c->n_decoder_layers, B, T, T)) &&
            make_attention(t, &f->cross_attention, c->n_decoder_layers, B, T, S);
 }
 
@@ -145,7 +147,8 @@ static int write_outputs(const task *t) {
     st_add(&w, "logits", t->logits);
     if (t->want_attention) {
         st_add(&w, "encoder_attention", t->forward.encoder_attention);
-        st_add(&w, "decoder_attention", t->forward.decoder_attention);
+        if (t->forward.decoder_attention.data)
+            st_add(&w, "decoder_attention", t->forward.decoder_attention);
         st_add(&w, "cross_attention", t->forward.cross_attention);
     }
     fault = st_write_file(&w, t->out_path);
