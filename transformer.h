@@ -160,6 +160,9 @@
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
            tfm_result_get(session, row, rank, &result, &err);
 
+   A model file may say how its maker decodes (config: decoding): tfm_decode_defaults fills options
+   with that, for sessions of that max_beam and max_target. Nothing else reads it.
+
    Beam 1 is greedy, to the bit. At each step the best 2 * beam continuations are looked at; those
    among the best beam that end are results, and the best beam that do not end go on. That and the
    default end of the search (tfm_stop) are CTranslate2's, and so are the scores: the sum of
@@ -240,6 +243,11 @@
        src_text            "words" | "characters" | "sentencepiece"
        tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
        packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
+       decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
+                           beam length_penalty patience max_length min_length no_repeat_ngram
+                           repetition_penalty no_unknown force_end, numbers; "stop": "enough" |
+                           "sure"; "repetition": "target" | "hugging_face"; "forbidden": [ids];
+                           "forbidden_sequences": [[ids], ...]. (0.3.0 refuses a file that has it.)
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
    has at least as many rows. With a vocabulary, pieces become the ids that it has for their
@@ -1106,6 +1114,13 @@ typedef enum tfm_stop {
     TFM_STOP_SURE
 } tfm_stop;
 
+/* Which tokens came before, for the rules against repetition. */
+typedef enum tfm_repetition {
+    TFM_REPETITION_TARGET,      /* those of the target; its penalty changes logits */
+    TFM_REPETITION_HUGGING_FACE /* the start token too; with a beam, the penalty multiplies
+                                   log-probabilities, and what is left of 1 is lost */
+} tfm_repetition;
+
 /* All zero: greedy, the model's own end token, nothing forbidden but what its config says. Arrays
    are the caller's and are read until the last step. The probability of a token is always the
    model's softmax over all V logits, so that what tfm_score says of a hypothesis is what the search
@@ -1175,7 +1190,17 @@ typedef struct tfm_decode_options {
        status is not TFM_OK is left out, and its translation is empty; NULL: its fault is the
        call's. */
     tfm_error *faults;
+
+    /* What Hugging Face does otherwise. */
+    tfm_repetition repetition; /* what no_repeat_ngram and repetition_penalty go by */
+    int32_t
+        force_end; /* 1: what has not ended before is ended by its token number max_length, which
+                          scores 0 (forced_eos_token_id) */
 } tfm_decode_options;
+
+/* Options as the model's file has them (5. The model file: decoding), and else all zero; arrays are
+   the model's. The session needs a max_beam and max_target for them. */
+TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options);
 
 typedef enum tfm_finish {
     TFM_RUNNING,    /* more steps to come */
@@ -7048,7 +7073,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
    public struct. What depends on shapes is checked by the next section.
    ============================================================================================== */
 
-/* a list is ids, or codes of languages and their ids */
+/* a list is ids, codes of languages and their ids, or what a decode begins with */
 enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
 
 /* name, what it may be, the words of a choice in the order of their enum */
@@ -7067,7 +7092,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
     X(tgt_language, 4, "none|forced")                                                              \
     X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "")
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "") \
+    X(decoding, 8, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7084,6 +7110,62 @@ static const struct {
     const char *words;
 } tfm__fields[] = {TFM__CONFIG_TABLE(TFM_X)};
 #undef TFM_X
+
+/* Numbers of tfm_decode_options, and what they may be; kind 0: a call's, not the file's. */
+/* clang-format off */
+#define TFM__DECODE(field, kind, least, most, words)                                               \
+    {#field, offsetof(tfm_decode_options, field), sizeof ((tfm_decode_options *)0)->field, kind,   \
+     least, most, words}
+static const struct {
+    const char *name;
+    size_t at, size; /* of a double, an int32_t, or an enum, which may be a byte */
+    int kind;
+    int32_t least, most;
+    const char *words;
+} tfm__decode_fields[] = {
+    TFM__DECODE(beam, 1, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, 2, -100, 100, ""),
+    TFM__DECODE(patience, 2, 0, 1000000, ""), TFM__DECODE(stop, 4, 0, TFM_STOP_SURE, "enough|sure"),
+    TFM__DECODE(max_length, 1, 0, INT32_MAX, ""), TFM__DECODE(min_length, 1, 0, INT32_MAX, ""),
+    TFM__DECODE(no_repeat_ngram, 1, 0, INT32_MAX, ""),
+    TFM__DECODE(repetition_penalty, 2, 0, 1000000, ""),
+    TFM__DECODE(repetition, 4, 0, 1, "target|hugging_face"), TFM__DECODE(force_end, 1, 0, 1, ""),
+    TFM__DECODE(no_unknown, 1, 0, 1, ""), TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
+    TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
+    TFM__DECODE(top_k, 0, 0, INT32_MAX, ""), TFM__DECODE(top_p, 0, 0, 1, ""),
+    TFM__DECODE(alternatives, 0, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, 0, 0, 1, "")};
+/* clang-format on */
+enum { TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields };
+#undef TFM__DECODE
+
+static tfm_status tfm__check_range(const char *where, const char *name, double value, int32_t least,
+                                   int32_t most, tfm_error *err) {
+    if (value >= least && value <= most) return TFM_OK; /* NaN is not */
+    return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
+                     "%s%s is out of range: it takes %d to %d", where, name, least, most);
+}
+
+/* Whether all of them are in range; where: what stands before a message, "" in a call. */
+static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const char *where,
+                                           tfm_error *err) {
+    int k;
+    for (k = 0; k < TFM__N_DECODE_FIELDS; k++) {
+        const char *at = (const char *)o + tfm__decode_fields[k].at;
+        int32_t integer;
+        double value;
+        if (tfm__decode_fields[k].size == sizeof value) memcpy(&value, at, sizeof value);
+        else if (tfm__decode_fields[k].size == 1) value = *(const unsigned char *)at;
+        else {
+            memcpy(&integer, at, sizeof integer);
+            value = integer;
+        }
+        TFM__TRY(tfm__check_range(where, tfm__decode_fields[k].name, value,
+                                  tfm__decode_fields[k].least, tfm__decode_fields[k].most, err));
+    }
+    if (o->max_length && o->min_length >= o->max_length)
+        return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
+                         "%smin_length is %d, max_length %d", where, o->min_length, o->max_length);
+    return TFM_OK;
+}
 
 /* What the file says of one field. */
 typedef struct tfm__value {
@@ -7121,17 +7203,47 @@ static int tfm__read_int32(tfm__json *j, int32_t *value) {
 }
 
 /* [id, id, ...] into memory of the model. */
-static tfm_status tfm__read_suppressed(tfm__json *j, tfm__pool *pool, tfm_config *c,
-                                       tfm_error *err) {
+static tfm_status tfm__read_ids(tfm__json *j, tfm__pool *pool, const char *name,
+                                const int32_t **list, int32_t *n_list, tfm_error *err) {
     tfm__json ahead = *j;
     int64_t n = tfm__json_count(&ahead, '[');
     int32_t *ids;
-    if (n < 0) return tfm__config_fault("suppressed", "is not a list", "", err);
+    if (n < 0) return tfm__config_fault(name, "is not a list", "", err);
     TFM__TRY(TFM__NEW(pool, n, &ids, err));
-    c->suppressed = ids;
-    for (; tfm__json_element(j); c->n_suppressed++)
-        if (!tfm__read_int32(j, &ids[c->n_suppressed]))
-            return tfm__config_fault("suppressed", "is not a list of ids", "", err);
+    *list = ids;
+    for (*n_list = 0; tfm__json_element(j); ++*n_list)
+        if (!tfm__read_int32(j, &ids[*n_list]))
+            return tfm__config_fault(name, "is not a list of ids", "", err);
+    return TFM_OK;
+}
+
+/* [[id, ...], ...] as a batch, whose rows are padded with 0. */
+static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const tfm_batch **sequences,
+                                      tfm_error *err) {
+    static const char *const name = "forbidden_sequences";
+    tfm__json ahead = *j;
+    const char *begin = j->at;
+    int64_t n = tfm__json_count(&ahead, '['), width = 0, size = ahead.at - begin, k;
+    int32_t *ids, *lengths;
+    tfm_batch *batch;
+    if (n < 0) return tfm__config_fault(name, "is not a list", "", err);
+    for (ahead = *j; tfm__json_element(&ahead); width = tfm__max(width, k)) {
+        k = tfm__json_count(&ahead, '[');
+        if (k < 1) return tfm__config_fault(name, "is not a list of lists of ids", "", err);
+    }
+    if (n * width > size)
+        return tfm__config_fault(name, "has a row that is too much longer than others", "", err);
+    TFM__TRY(TFM__NEW(pool, 1, &batch, err));
+    TFM__TRY(TFM__NEW(pool, n, &lengths, err));
+    TFM__TRY(TFM__NEW(pool, n * width, &ids, err));
+    memset(ids, 0, (size_t)(n * width) * sizeof *ids);
+    batch->ids = ids, batch->lengths = lengths;
+    batch->rows = (int32_t)n, batch->width = (int32_t)width;
+    for (; tfm__json_element(j); lengths++, ids += width)
+        for (*lengths = 0; tfm__json_element(j); ++*lengths)
+            if (!tfm__read_int32(j, &ids[*lengths]))
+                return tfm__config_fault(name, "is not a list of lists of ids", "", err);
+    if (n) *sequences = batch;
     return TFM_OK;
 }
 
@@ -7167,10 +7279,8 @@ static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config 
 }
 
 /* One value of the kind that the table says. spare: room for any string of the config. */
-static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *spare,
-                                  tfm_error *err) {
-    const char *name = tfm__fields[field].name, *words = tfm__fields[field].words;
-    int kind = tfm__fields[field].kind;
+static tfm_status tfm__read_field(tfm__json *j, const char *name, int kind, const char *words,
+                                  tfm__value *v, char *spare, tfm_error *err) {
     tfm__number n;
     tfm__json_space(j);
     /* the value is at j->at; at a fault the message says what was expected */
@@ -7197,6 +7307,43 @@ static tfm_status tfm__read_field(tfm__json *j, int field, tfm__value *v, char *
         return tfm__config_fault(name, "is not one of ", words, err);
     }
     return TFM_OK;
+}
+
+/* {"beam": 4, ...}: what a decode begins with. */
+static tfm_status tfm__read_decoding(tfm__json *j, tfm__pool *pool, tfm_decode_options *o,
+                                     char *spare, tfm_error *err) {
+    tfm__json ahead = *j;
+    unsigned char seen[TFM__N_DECODE_FIELDS + 2] = {0};
+    int k;
+    if (tfm__json_count(&ahead, '{') < 0)
+        return tfm__config_fault("decoding", "is not an object", "", err);
+    while (tfm__json_member(j, spare)) {
+        tfm__value v;
+        char *at;
+        int list = tfm__choice("forbidden|forbidden_sequences", spare);
+        memset(&v, 0, sizeof v);
+        for (k = 0; k < TFM__N_DECODE_FIELDS; k++)
+            if (tfm__decode_fields[k].kind && strcmp(tfm__decode_fields[k].name, spare) == 0) break;
+        if (list < 0 && k == TFM__N_DECODE_FIELDS)
+            return tfm__config_fault("decoding", "has no key ", spare, err);
+        if (seen[list < 0 ? k : TFM__N_DECODE_FIELDS + list]++)
+            return tfm__config_fault("decoding", "has the duplicate key ", spare, err);
+        if (list == 0) {
+            TFM__TRY(tfm__read_ids(j, pool, "forbidden", &o->forbidden, &o->n_forbidden, err));
+            continue;
+        }
+        if (list > 0) {
+            TFM__TRY(tfm__read_sequences(j, pool, &o->forbidden_sequences, err));
+            continue;
+        }
+        TFM__TRY(tfm__read_field(j, tfm__decode_fields[k].name, tfm__decode_fields[k].kind,
+                                 tfm__decode_fields[k].words, &v, spare, err));
+        at = (char *)o + tfm__decode_fields[k].at;
+        if (tfm__decode_fields[k].size == sizeof v.number) memcpy(at, &v.number, sizeof v.number);
+        else if (tfm__decode_fields[k].size == 1) *at = (char)v.integer; /* a short enum */
+        else memcpy(at, &v.integer, sizeof v.integer);
+    }
+    return tfm__check_decode_fields(o, "transformer.config: decoding: ", err);
 }
 
 /* Values to fields, with the defaults that the manual states. What was not seen is 0, the first of
@@ -7252,7 +7399,8 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
 
 /* Reads the JSON text into c and values. */
 static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config *c,
-                                   tfm__value *values, tfm_error *err) {
+                                   tfm_decode_options *decoding, tfm__value *values,
+                                   tfm_error *err) {
     tfm__json j, ahead;
     char *spare;
     int64_t n;
@@ -7274,10 +7422,15 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
         if (field == TFM__N_FIELDS)
             return tfm__config_fault(spare, "is not a known field", "", err);
         if (values[field].seen++) return tfm__config_fault(spare, "is a duplicate key", "", err);
-        if (field == tfm__field_suppressed) TFM__TRY(tfm__read_suppressed(&j, pool, c, err));
+        if (field == tfm__field_suppressed)
+            TFM__TRY(tfm__read_ids(&j, pool, "suppressed", &c->suppressed, &c->n_suppressed, err));
         else if (field == tfm__field_languages)
             TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
-        else TFM__TRY(tfm__read_field(&j, field, &values[field], spare, err));
+        else if (field == tfm__field_decoding)
+            TFM__TRY(tfm__read_decoding(&j, pool, decoding, spare, err));
+        else
+            TFM__TRY(tfm__read_field(&j, tfm__fields[field].name, tfm__fields[field].kind,
+                                     tfm__fields[field].words, &values[field], spare, err));
     }
     return tfm__make_config(c, values, err);
 }
@@ -7338,6 +7491,7 @@ struct tfm_model {
     void *mapping;  /* or where they are mapped; NULL: neither */
     size_t mapped;  /* bytes there */
     tfm_config config;
+    tfm_decode_options decoding;
     const tfm__kernels *kernels; /* that its matrices are packed for */
     tfm__linear *linears;        /* all whose matrices are packed, a list */
     tfm__side source, target;
@@ -7777,9 +7931,22 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l);
 static tfm_status tfm__build_text(tfm__loader *l);
 
+/* Ids of a list in the config are in the target's vocabulary. */
+static tfm_status tfm__check_config_ids(tfm__loader *l, const char *name, const int32_t *ids,
+                                        int64_t n) {
+    int32_t V = l->model->config.tgt_vocab_size;
+    for (; n > 0; n--, ids++)
+        if (*ids >= V)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' has %d, the vocabulary %d tokens", name,
+                             *ids, V);
+    return TFM_OK;
+}
+
 /* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
 static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     const tfm_config *c = &l->model->config;
+    const tfm_decode_options *o = &l->model->decoding;
     const struct {
         int field;
         int32_t actual;
@@ -7808,11 +7975,17 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
                              "transformer.config: '%s' is %d, the vocabulary has %d tokens",
                              tfm__fields[i].name, v[i].integer, n);
     }
-    for (s = 0; s < c->n_suppressed; s++)
-        if (c->suppressed[s] >= c->tgt_vocab_size)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'suppressed' has %d, the vocabulary %d tokens",
-                             c->suppressed[s], c->tgt_vocab_size);
+    TFM__TRY(tfm__check_config_ids(l, "suppressed", c->suppressed, c->n_suppressed));
+    TFM__TRY(tfm__check_config_ids(l, "forbidden", o->forbidden, o->n_forbidden));
+    if (o->forbidden_sequences)
+        TFM__TRY(tfm__check_config_ids(l, "forbidden_sequences", o->forbidden_sequences->ids,
+                                       (int64_t)o->forbidden_sequences->rows *
+                                           o->forbidden_sequences->width));
+    if (c->max_positions && tfm__max(o->max_length, o->min_length + 1) > c->max_positions)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: decoding: %s is %d, there are positions for %d",
+                         o->max_length ? "max_length" : "min_length",
+                         o->max_length ? o->max_length : o->min_length, c->max_positions);
     for (s = 0; s < c->n_languages; s++)
         if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
@@ -7892,7 +8065,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config before the tensors: it says how many heads, which positions */
-    TFM__TRY(tfm__read_config(text, &m->pool, c, values, l->err));
+    TFM__TRY(tfm__read_config(text, &m->pool, c, &m->decoding, values, l->err));
     TFM__TRY(tfm__stated_sizes(l, values));
     m->source.name = "src";
     m->source.pad = c->src_pad;
@@ -8878,6 +9051,15 @@ static int tfm__is_end(const tfm_session *s, int32_t id) {
     return 0;
 }
 
+static int32_t tfm__end_id(const tfm_session *s) {
+    return s->decode.n_ends ? s->decode.ends[0] : s->model->config.end;
+}
+
+/* Whether the token of this step is the last one that the cap allows, and has to be an end. */
+static int tfm__must_end(const tfm_session *s, int32_t b) {
+    return s->decode.force_end && s->position + 1 >= s->sentences[b].cap && tfm__end_id(s) >= 0;
+}
+
 /* The id that is forced, or favoured, at the position of this step; -1: none. */
 static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
     const tfm__sentence *sentence = &s->sentences[b];
@@ -8907,8 +9089,8 @@ static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int3
     return 1;
 }
 
-/* Marks what may not follow the tokens ids [n]. */
-static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n) {
+/* Marks what may not follow the tokens ids [n], before which n_start more count for n-grams. */
+static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n, int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
     const tfm_batch *sequences = o->forbidden_sequences;
     int32_t i, gram = o->no_repeat_ngram;
@@ -8921,29 +9103,39 @@ static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n) {
         if (tfm__ends_in(ids, n, sequence, last)) tfm__mark(s, sequence[last]);
     }
     /* the last gram - 1 tokens stood before: what came after them then may not come now */
+    ids -= n_start, n += n_start;
     for (i = gram - 1; gram > 0 && i < n; i++)
         if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
 }
 
-/* Every token that came before gets less likely, once. */
-static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n) {
-    float penalty = (float)s->decode.repetition_penalty;
+/* Every token that came before gets less likely, once; zero: the logit that stays. */
+static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n,
+                                     double zero) {
+    double penalty = (double)(float)s->decode.repetition_penalty;
     int32_t i, kept = s->n_marked;
     for (i = 0; i < n; i++) {
+        double x = (double)logits[ids[i]] - zero;
         if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
-        logits[ids[i]] = logits[ids[i]] > 0 ? logits[ids[i]] / penalty : logits[ids[i]] * penalty;
+        logits[ids[i]] = (float)((x > 0 ? x / penalty : x * penalty) + zero);
         tfm__mark(s, ids[i]);
     }
     tfm__unmark(s, kept);
 }
 
-/* Makes logits and marks ready for choosing the next token of h. */
-static void tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, float *logits) {
+/* Makes logits and marks ready for choosing the next token of h. The logarithm of the logits' sum,
+   by which they become probabilities. */
+static double tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, float *logits) {
     const tfm_decode_options *o = &s->decode;
-    tfm__trace_tokens(s, h, s->history);
+    int64_t V = s->model->config.tgt_vocab_size;
+    int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
+    int after = o->repetition && s->beam > 1; /* log-probabilities are penalized, not logits */
+    double log_sum = after ? tfm__log_sum(s->team.kernels, logits, V) : 0;
+    s->history[0] = start;
+    tfm__trace_tokens(s, h, s->history + n_start);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__penalize_repetition(s, logits, s->history, h->length);
-    tfm__mark_forbidden(s, s->history, h->length);
+        tfm__penalize_repetition(s, logits, s->history, h->length + n_start, log_sum);
+    tfm__mark_forbidden(s, s->history + n_start, h->length, n_start);
+    return after ? log_sum : tfm__log_sum(s->team.kernels, logits, V);
 }
 
 /* ---- candidates: the best few of many ---- */
@@ -9004,12 +9196,12 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
     int32_t wanted = tfm__wanted_id(s, b, &forced);
     double log_sum, base = h->sum, bias = s->decode.prefix_bias;
     float floor;
+    if (wanted < 0 && tfm__must_end(s, b)) wanted = tfm__end_id(s), forced = 1;
     if (wanted >= 0 && forced) {
         tfm__offer(c, h->sum, from, wanted);
         return;
     }
-    tfm__prepare_choice(s, h, logits);
-    log_sum = tfm__log_sum(s->team.kernels, logits, V);
+    log_sum = tfm__prepare_choice(s, h, logits);
     if (wanted >= 0 && h->on_prefix) {
         double p = exp((double)logits[wanted] - log_sum);
         if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
@@ -9214,11 +9406,12 @@ static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
     if (o->samples) {
         uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
         double log_sum, sum = 0;
-        tfm__prepare_choice(s, h, logits);
-        log_sum = tfm__log_sum(s->team.kernels, logits, s->model->config.tgt_vocab_size);
+        log_sum = tfm__prepare_choice(s, h, logits);
         for (k = first; k < first + n; k++) {
-            id = tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
-            if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
+            id = tfm__must_end(s, b) ? tfm__end_id(s)
+                                     : tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+            if (tfm__must_end(s, b)) sum = h->sum;
+            else if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
             tfm__extend(s, b, k, h, id, sum);
         }
         tfm__unmark(s, kept);
@@ -9289,34 +9482,6 @@ static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
 
 /* ---- options ---- */
 
-/* Numbers among the options, and what they may be. */
-/* clang-format off */
-#define TFM__RANGE(field, least, most)                                                             \
-    {#field, offsetof(tfm_decode_options, field), sizeof ((tfm_decode_options *)0)->field,         \
-     least, most}
-static const struct {
-    const char *name;
-    size_t at, size; /* a double's, or an int32_t's */
-    int32_t least, most;
-} tfm__ranges[] = {
-    TFM__RANGE(repetition_penalty, 0, 1000000), TFM__RANGE(no_repeat_ngram, 0, INT32_MAX),
-    TFM__RANGE(prefix_bias, 0, 1),              TFM__RANGE(alternatives, 0, INT32_MAX),
-    TFM__RANGE(top_p, 0, 1),                    TFM__RANGE(top_k, 0, INT32_MAX),
-    TFM__RANGE(temperature, 0, 1000000),        TFM__RANGE(samples, 0, INT32_MAX),
-    TFM__RANGE(patience, 0, 1000000),           TFM__RANGE(coverage_penalty, 0, 1000000),
-    TFM__RANGE(length_penalty, -100, 100),      TFM__RANGE(beam, 0, INT32_MAX),
-    TFM__RANGE(min_length, 0, INT32_MAX),       TFM__RANGE(max_length, 0, INT32_MAX)
-};
-/* clang-format on */
-#undef TFM__RANGE
-
-static tfm_status tfm__check_range(const char *name, double value, int32_t least, int32_t most,
-                                   tfm_error *err) {
-    if (value >= least && value <= most) return TFM_OK; /* NaN is not */
-    return tfm__fail(err, TFM_E_ARGUMENT, "%s is out of range: it takes %d to %d", name, least,
-                     most);
-}
-
 /* Ids of a shortlist: each in the vocabulary, and once. */
 static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_options *o,
                                        tfm_error *err) {
@@ -9347,22 +9512,10 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size, i;
-    size_t k;
-    for (k = 0; k < sizeof tfm__ranges / sizeof *tfm__ranges; k++) {
-        const char *at = (const char *)o + tfm__ranges[k].at;
-        int32_t integer;
-        double value;
-        if (tfm__ranges[k].size == sizeof value) memcpy(&value, at, sizeof value);
-        else {
-            memcpy(&integer, at, sizeof integer);
-            value = integer;
-        }
-        TFM__TRY(tfm__check_range(tfm__ranges[k].name, value, tfm__ranges[k].least,
-                                  tfm__ranges[k].most, err));
-    }
-    TFM__TRY(tfm__check_range("stop", (double)o->stop, TFM_STOP_ENOUGH, TFM_STOP_SURE, err));
-    TFM__TRY(tfm__check_range("n_best", o->n_best, 0, o->beam > 1 ? o->beam : 1, err));
-    TFM__TRY(tfm__check_range("attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
+    TFM__TRY(tfm__check_decode_fields(o, "", err));
+    TFM__TRY(tfm__check_range("", "n_best", o->n_best, 0, o->beam > 1 ? o->beam : 1, err));
+    TFM__TRY(
+        tfm__check_range("", "attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
     if (o->attention_head < 0 || o->attention_head > c->n_heads)
         return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %d, the model has %d",
                          o->attention_head, c->n_heads);
@@ -9380,9 +9533,6 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %d",
                          o->max_length > s->max_target ? "max_length" : "min_length",
                          tfm__max(o->max_length, o->min_length), s->max_target);
-    if (o->max_length && o->min_length >= o->max_length)
-        return tfm__fail(err, TFM_E_ARGUMENT, "min_length is %d, max_length %d", o->min_length,
-                         o->max_length);
     if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
@@ -9479,6 +9629,11 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         s->slots[b] = -1;
     }
     return TFM_OK;
+}
+
+TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options) {
+    if (options && model) *options = model->decoding;
+    else if (options) memset(options, 0, sizeof *options);
 }
 
 /* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
@@ -12118,6 +12273,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
                             ssru of tfm_decoder_layer_weights): such weights that a program fills
                             in by hand must begin as zeros.
+                            Decoding defaults in a model file: config key decoding, which 0.3.0
+                            refuses; tfm_decode_defaults; repetition and force_end of
+                            tfm_decode_options.
                             Names go noun first, then verb. What was, and what is:
                                 tfm_free_model          tfm_model_free
                                 tfm_free_session        tfm_session_free

@@ -744,6 +744,71 @@ static void special_ids(void) {
     CHECK(wrong == 0, "a list of ids, and an offset");
 }
 
+static void decoding(void) {
+    static const struct {
+        const char *value, *says;
+    } rows[] = {
+        {"[]", "'decoding' is not an object"},
+        {"3", "'decoding' is not an object"},
+        {"{\"n_best\": 2}", "'decoding' has no key n_best"},
+        {"{\"samples\": 2}", "'decoding' has no key samples"},
+        {"{\"\": 2}", "'decoding' has no key "},
+        {"{\"beam\": 2, \"beam\": 2}", "'decoding' has the duplicate key beam"},
+        {"{\"forbidden\": [], \"forbidden\": []}", "has the duplicate key forbidden"},
+        {"{\"beam\": -1}", "'beam' is not an integer"},
+        {"{\"beam\": 2147483648}", "'beam' is not an integer"},
+        {"{\"beam\": \"4\"}", "'beam' is not an integer"},
+        {"{\"length_penalty\": 101}", "decoding: length_penalty is out of range"},
+        {"{\"length_penalty\": null}", "'length_penalty' is not a number"},
+        {"{\"length_penalty\": 1e400}", "'length_penalty' is not between"},
+        {"{\"patience\": -1}", "decoding: patience is out of range"},
+        {"{\"repetition_penalty\": -0.5}", "decoding: repetition_penalty is out of range"},
+        {"{\"stop\": \"soon\"}", "'stop' is 'soon', expected enough|sure"},
+        {"{\"stop\": 1}", "'stop' is not one of"},
+        {"{\"repetition\": \"\"}", "'repetition' is '', expected target|hugging_face"},
+        {"{\"force_end\": 2}", "decoding: force_end is out of range: it takes 0 to 1"},
+        {"{\"force_end\": true}", "'force_end' is not an integer"},
+        {"{\"min_length\": 5, \"max_length\": 5}", "decoding: min_length is 5, max_length 5"},
+        {"{\"max_length\": 21}", "decoding: max_length is 21, there are positions for 20"},
+        {"{\"min_length\": 20}", "decoding: min_length is 20, there are positions for 20"},
+        {"{\"forbidden\": [0, 13]}", "'forbidden' has 13, the vocabulary 13 tokens"},
+        {"{\"forbidden\": {}}", "'forbidden' is not a list"},
+        {"{\"forbidden\": [[0]]}", "'forbidden' is not a list of ids"},
+        {"{\"forbidden_sequences\": [[2147483647]]}", "'forbidden_sequences' has 2147483647"},
+        {"{\"forbidden_sequences\": [1]}", "is not a list of lists of ids"},
+        {"{\"forbidden_sequences\": [[1], []]}", "is not a list of lists of ids"},
+        {"{\"forbidden_sequences\": [[1, -1]]}", "is not a list of lists of ids"},
+        {"{\"forbidden_sequences\": [[1, [1]]]}", "is not a list of lists of ids"},
+        {"{\"forbidden_sequences\": 1}", "'forbidden_sequences' is not a list"},
+    };
+    static const char *const good[] = {
+        "{}", "{\"forbidden\": [], \"forbidden_sequences\": []}",
+        "{\"beam\": 4, \"length_penalty\": -0.6, \"max_length\": 20, \"min_length\": 19}",
+        " { \"forbidden_sequences\" : [ [ 1 , 2 ] , [ 3 ] ] , \"stop\" : \"sure\" } "};
+    static char config[1 << 16];
+    size_t i, n;
+    SECTION("M3: decoding defaults");
+    for (i = 0; i < sizeof rows / sizeof *rows + sizeof good / sizeof *good; i++) {
+        const char *says = i < sizeof rows / sizeof *rows ? rows[i].says : NULL;
+        const char *value = says ? rows[i].value : good[i - sizeof rows / sizeof *rows];
+        tiny t = tiny_default();
+        st_writer w;
+        snprintf(config, sizeof config, ", \"positions\": \"learned\", \"decoding\": %s", value);
+        t.config = config, t.src_positions = 20;
+        tiny_write(&w, t);
+        if (says) CHECK_FAILS(load(&w), TFM_E_CONFIG, says);
+        else CHECK(load(&w) == TFM_OK, "%s %s", value, err.text);
+    }
+    /* a batch is as wide as its longest row: memory stays in proportion to the text */
+    n = (size_t)snprintf(config, sizeof config, ", \"decoding\": {\"forbidden_sequences\": [[1");
+    for (i = 0; i < 2000; i++) n += (size_t)snprintf(config + n, sizeof config - n, ",1");
+    n += (size_t)snprintf(config + n, sizeof config - n, "]");
+    for (i = 0; i < 2000; i++) n += (size_t)snprintf(config + n, sizeof config - n, ",[1]");
+    snprintf(config + n, sizeof config - n, "]}");
+    CHECK_FAILS(load_config(config), TFM_E_CONFIG,
+                "'forbidden_sequences' has a row that is too much longer than others");
+}
+
 /* Every kind of search ends, with ids in range, whatever the numbers. Frees the model. */
 static int searches_end(tfm_model *model, int *runs) {
     static const int32_t ids[] = {3, 4, 5};
@@ -1515,6 +1580,7 @@ int main(int argc, char **argv) {
     many_languages();
     many_layers();
     special_ids();
+    decoding();
     numbers_of_weights();
     scales_of_bytes();
     packed_files();

@@ -50,6 +50,25 @@ check "  is inspected" 0 "$(status build/inspect $dir/zh8.safetensors)"
 check "  and its scales are counted" 1 "$(grep -cE '^  F32 .* the scales of I8 rows' $dir/out)"
 check "  the parameters are the same" "" "$(grep -A5 ^parameters $dir/out > $dir/a; build/inspect $zh | grep -A5 ^parameters | cmp $dir/a - 2>&1)"
 check "  it translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh8.safetensors | grep -c '[a-z]')"
+# what a file says of decoding: the config's text in the toy model, made longer in the place of its padding
+decoding='"decoding": {"beam": 3, "length_penalty": 0.6, "stop": "sure", "max_length": 40, "no_repeat_ngram": 2, "repetition": "hugging_face", "force_end": 1, "forbidden": [3], "forbidden_sequences": [[4, 5], [6]]}, '
+with_decoding() { # file, members: the same with these at the front of its config
+    text=$(header "$1") escaped=$(printf %s "$2" | sed 's/"/\\"/g')
+    text="${text%%'{\"n_heads'*}{$escaped"'\"n_heads'"${text#*'{\"n_heads'}"
+    while [ $(((8 + ${#text}) % 64)) != 0 ]; do text="$text "; done
+    size=${#text}
+    printf "\\$(printf %o $((size % 256)))\\$(printf %o $((size / 256)))\\0\\0\\0\\0\\0\\0%s" "$text"
+    tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"
+}
+with_decoding tests/data/models/toy.safetensors "$decoding" > $dir/toy
+check "a model that says how it decodes" "0 beam 3 length_penalty 0.6 stop sure max_length 40 no_repeat_ngram 2 repetition hugging_face force_end 1 forbidden 3 forbidden_sequences 4 5 6" \
+    "$(status build/inspect $dir/toy) $(sed -n '/^decoding$/,/^types/p' $dir/out | grep '^ ' | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')"
+for type in f32 "int8 --packed"; do
+    check "  says the same as $type" "0 $(cat $dir/out | sed -n '/^decoding$/,/^types/p' | grep -c '^ ')" \
+        "$(status $quantize $dir/toy $dir/toy2 $type) $(build/inspect $dir/toy2 | sed -n '/^decoding$/,/^types/p' | grep -c '^ ')"
+    build/inspect $dir/toy > $dir/out
+done
+
 check "the shipped model as bf16" 0 "$(status $quantize $zh $dir/zh16.safetensors bf16)"
 check "  translates" 3 "$(head -n 3 examples/demo.txt | build/translate $dir/zh16.safetensors | grep -c '[a-z]')"
 

@@ -8,7 +8,7 @@ enum { V = 6, MOST = 12, SOURCE = 9, START = 1, END = 2, UNKNOWN = 3 };
 static unsigned ssru; /* of all models: tiny.h */
 
 static tfm_model *small_model(unsigned seed, const char *more) {
-    static char config[256];
+    static char config[512];
     tiny t = tiny_default();
     snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"tgt_unk\": 3%s",
              more);
@@ -116,7 +116,7 @@ static int contains(const int32_t *ids, int32_t n, const int32_t *sequence, int3
 /* The rules, asked about a whole hypothesis instead of a next token. */
 static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     const tfm_decode_options *o = &p->o;
-    int32_t i, j, id = ids[n - 1];
+    int32_t i, j, id = ids[n - 1], longer[MOST + 2];
     if (contains_end(o, id) && n - 1 < o->min_length) return 0;
     for (i = 0; i < o->n_forbidden; i++)
         if (o->forbidden[i] == id) return 0;
@@ -125,6 +125,10 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
         const tfm_batch *f = o->forbidden_sequences;
         if (contains(ids, n, f->ids + i * f->width, f->lengths ? f->lengths[i] : f->width))
             return 0;
+    }
+    if (o->repetition) { /* the start token counts */
+        memcpy(longer + 1, ids, (size_t)n * sizeof *ids), longer[0] = START;
+        ids = longer, n++;
     }
     for (i = 0; o->no_repeat_ngram && i + o->no_repeat_ngram <= n; i++)
         for (j = i + 1; j + o->no_repeat_ngram <= n; j++)
@@ -139,16 +143,18 @@ static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     int32_t first = o->first ? o->first[0] : -1, n_prefix = o->prefix ? o->prefix->width : 0;
     int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
     float logits[V];
-    double sum = 0, scaled[V];
+    double sum = 0, scaled[V], factors[V];
+    int late = o->repetition && o->beam > 1; /* Hugging Face penalizes log-probabilities then */
     plain_pass(p, ids, n, logits, NULL);
     for (v = 0; v < V; v++) {
-        int penalized = o->repetition_penalty > 0 && contains(ids, n, &v, 1);
+        int penalized = o->repetition_penalty > 0 &&
+                        (contains(ids, n, &v, 1) || (o->repetition && v == START));
+        factors[v] = penalized ? o->repetition_penalty : 1;
         scaled[v] = (double)logits[v];
-        if (penalized)
-            scaled[v] *= scaled[v] > 0 ? 1 / o->repetition_penalty : o->repetition_penalty;
+        if (!late) scaled[v] *= scaled[v] > 0 ? 1 / factors[v] : factors[v];
         sum += exp(scaled[v]);
     }
-    for (v = 0; v < V; v++) log_p[v] = scaled[v] - log(sum);
+    for (v = 0; v < V; v++) log_p[v] = (scaled[v] - log(sum)) * (late ? factors[v] : 1);
     while (at >= 0 && seen < at && seen < n_prefix && ids[n - at + seen] == prefix[seen]) seen++;
     if (o->prefix_bias > 0 && at >= 0 && at < n_prefix && seen == at)
         for (v = 0; v < V; v++)
@@ -158,6 +164,8 @@ static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     for (v = 0; v < V; v++) {
         int32_t forced = at < 0 ? first : at < n_prefix && !(o->prefix_bias > 0) ? prefix[at] : -1;
         longer[n] = v;
+        if (forced < 0 && o->force_end && n + 1 == o->max_length)
+            forced = o->n_ends ? o->ends[0] : END;
         if (forced >= 0) log_p[v] = v == forced ? 0 : -INFINITY;
         else if (!allowed(p, longer, n + 1)) log_p[v] = -INFINITY;
     }
@@ -287,7 +295,7 @@ static int make_settings(setting *settings) {
     int n = 0, i;
     sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
     prefix = tiny_batch(a_prefix, NULL, 1, 2);
-    for (i = 0; i < 20; i++) settings[i].o = no_options();
+    for (i = 0; i < 24; i++) settings[i].o = no_options();
 #define SETTING(text, change) settings[n].name = text, settings[n].o.change, n++
     SETTING("plain", beam = 0);
     SETTING("length penalty 0.6", length_penalty = 0.6);
@@ -306,6 +314,13 @@ static int make_settings(setting *settings) {
     SETTING("prefix", prefix = &prefix);
     SETTING("biased prefix", prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
     SETTING("a prefix after a first token", prefix = &prefix), settings[n - 1].o.first = a_first;
+    SETTING("Hugging Face's penalty", repetition = TFM_REPETITION_HUGGING_FACE);
+    settings[n - 1].o.repetition_penalty = 1.5;
+    SETTING("Hugging Face's tokens", repetition = TFM_REPETITION_HUGGING_FACE);
+    settings[n - 1].o.no_repeat_ngram = 1;
+    SETTING("Hugging Face's bigrams", repetition = TFM_REPETITION_HUGGING_FACE);
+    settings[n - 1].o.no_repeat_ngram = 2, settings[n - 1].o.length_penalty = 1;
+    SETTING("a forced end", force_end = 1), settings[n - 1].o.length_penalty = 1;
     SETTING("many at once", prefix = &prefix);
     settings[n - 1].o.prefix_bias = 0.3, settings[n - 1].o.no_repeat_ngram = 2;
     settings[n - 1].o.length_penalty = 1, settings[n - 1].o.min_length = 1;
@@ -316,7 +331,7 @@ static int make_settings(setting *settings) {
 }
 
 static void exhaustive(void) {
-    setting settings[20];
+    setting settings[24];
     int n = make_settings(settings), i;
     unsigned seed;
     SECTION("a beam as wide as the tree finds the ten best of all hypotheses");
@@ -355,7 +370,7 @@ static void exhaustive(void) {
 
 static void narrow(void) {
     static const double patiences[] = {0, 0.5, 2};
-    setting settings[20];
+    setting settings[24];
     int n = make_settings(settings), i, beam, z, equal, all_equal = 0, total = 0;
     double most = 0;
     SECTION("narrow beams against the plain beam search");
@@ -962,6 +977,45 @@ static void stuck(void) {
     tfm_session_free(s), tfm_model_free(model);
 }
 
+/* What a model file says of decoding is what a decode with these options does. */
+static void defaults(void) {
+    static const int32_t forbidden[] = {0}, rows[] = {4, 5, 3, 5, 0, 0}, lengths[] = {3, 1};
+    tfm_model *without = small_model(3, ", \"decoding\": {}"),
+              *model = small_model(
+                  3, ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"patience\": 1.5, "
+                     "\"stop\": \"sure\", \"max_length\": 11, \"min_length\": 2, "
+                     "\"no_repeat_ngram\": 2, \"repetition_penalty\": 1.25, \"repetition\": "
+                     "\"hugging_face\", \"force_end\": 1, \"no_unknown\": 1, \"forbidden\": [0], "
+                     "\"forbidden_sequences\": [[4, 5, 3], [5]]}");
+    tfm_session *s = wide_session(model, 1, 3, MOST);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6), sequences = tiny_batch(rows, lengths, 2, 3);
+    tfm_decode_options o, expected = no_options();
+    static char a[8192], b[8192];
+    size_t n;
+    SECTION("what the model file says");
+    memset(&o, 1, sizeof o);
+    tfm_decode_defaults(without, &o);
+    CHECK(memcmp(&o, &expected, sizeof o) == 0, "an empty object: greedy");
+    memset(&o, 1, sizeof o);
+    tfm_decode_defaults(NULL, &o);
+    CHECK(memcmp(&o, &expected, sizeof o) == 0, "no model: greedy");
+    tfm_decode_defaults(model, &o);
+    expected.beam = 3, expected.length_penalty = 0.6, expected.patience = 1.5;
+    expected.stop = TFM_STOP_SURE, expected.max_length = 11, expected.min_length = 2;
+    expected.no_repeat_ngram = 2, expected.repetition_penalty = 1.25, expected.force_end = 1;
+    expected.repetition = TFM_REPETITION_HUGGING_FACE, expected.no_unknown = 1;
+    expected.forbidden = o.forbidden, expected.n_forbidden = 1;
+    expected.forbidden_sequences = o.forbidden_sequences;
+    CHECK(memcmp(&o, &expected, sizeof o) == 0, "all that there is");
+    expected.forbidden = forbidden, expected.forbidden_sequences = &sequences;
+    must(tfm_decode(s, &src, &o, &err)), n = bytes_of(s, 0, 6, a);
+    must(tfm_decode(s, &src, &expected, &err));
+    CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists among them");
+    must(tfm_decode(s, &src, NULL, &err));
+    CHECK(n != bytes_of(s, 0, 6, b) || memcmp(a, b, n) != 0, "no options: greedy all the same");
+    tfm_session_free(s), tfm_model_free(model), tfm_model_free(without);
+}
+
 static void arguments(void) {
     static const int32_t beyond[] = {3, 6}, ends_too_long[] = {3, 4, 5, 3, 4, 5, 3, 4};
     tfm_model *model = small_model(3, "");
@@ -991,6 +1045,9 @@ static void arguments(void) {
     REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
     REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");
     REFUSED(temperature = -1, TFM_E_ARGUMENT, "temperature is out of range");
+    REFUSED(stop = (tfm_stop)99, TFM_E_ARGUMENT, "stop is out of range");
+    REFUSED(repetition = (tfm_repetition)2, TFM_E_ARGUMENT, "repetition is out of range");
+    REFUSED(force_end = 2, TFM_E_ARGUMENT, "force_end is out of range: it takes 0 to 1");
     REFUSED(top_p = 1.5, TFM_E_ARGUMENT, "top_p is out of range: it takes 0 to 1");
     REFUSED(top_k = -3, TFM_E_ARGUMENT, "top_k is out of range");
     REFUSED(repetition_penalty = NAN, TFM_E_ARGUMENT, "repetition_penalty is out of range");
@@ -1049,6 +1106,7 @@ int main(void) {
     unknowns();
     driving();
     stuck();
+    defaults();
     arguments();
     printf("  keys and values in F16, and an encoder's attention in BF16:\n");
     cache = TFM_F16, encoder_attention = TFM_BF16;

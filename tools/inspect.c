@@ -66,6 +66,42 @@ static void print_id(const char *name, int32_t id) {
     else print_size(name, id);
 }
 
+static void print_id_list(const int32_t *ids, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++) printf(" %d", (int)ids[i]);
+}
+
+/* What the file says of decoding. */
+static void print_decoding(const tfm_model *model) {
+    static const char *const stops[] = {"enough", "sure", "full", "likely"};
+    tfm_decode_options o, none;
+    int32_t r;
+    memset(&none, 0, sizeof none);
+    tfm_decode_defaults(model, &o);
+    printf("decoding\n");
+    if (memcmp(&o, &none, sizeof o) == 0) printf("  the file says nothing of it: greedy\n");
+    if (o.beam) print_size("beam", o.beam);
+    if (o.length_penalty != 0) print_number("length_penalty", o.length_penalty);
+    if (o.patience != 0) print_number("patience", o.patience);
+    if (o.stop) print_word("stop", stops[o.stop]);
+    if (o.max_length) print_size("max_length", o.max_length);
+    if (o.min_length) print_size("min_length", o.min_length);
+    if (o.no_repeat_ngram) print_size("no_repeat_ngram", o.no_repeat_ngram);
+    if (o.repetition_penalty != 0) print_number("repetition_penalty", o.repetition_penalty);
+    if (o.repetition) print_word("repetition", "hugging_face");
+    if (o.force_end) print_size("force_end", o.force_end);
+    if (o.no_unknown) print_size("no_unknown", o.no_unknown);
+    if (o.n_forbidden) {
+        printf("  %-20s", "forbidden");
+        print_id_list(o.forbidden, o.n_forbidden), printf("\n");
+    }
+    for (r = 0; o.forbidden_sequences && r < o.forbidden_sequences->rows; r++) {
+        const tfm_batch *b = o.forbidden_sequences;
+        printf("  %-20s", r ? "" : "forbidden_sequences");
+        print_id_list(b->ids + (int64_t)r * b->width, b->lengths[r]), printf("\n");
+    }
+}
+
 static void print_config(const tfm_config *c) {
     static const char *const norms[] = {"post", "pre"};
     static const char *const layer_norms[] = {"variance", "deviation"};
@@ -113,7 +149,7 @@ static void print_config(const tfm_config *c) {
     print_id("forced", c->forced);
     print_word("start_embedding", c->start_embedding_zero ? "zero" : "token");
     printf("  %-20s", "suppressed");
-    for (i = 0; i < c->n_suppressed; i++) printf(" %d", (int)c->suppressed[i]);
+    print_id_list(c->suppressed, c->n_suppressed);
     printf(c->n_suppressed ? "\n" : " none\n");
     printf("  %-20s", "languages");
     for (i = 0; i < c->n_languages; i++) putchar(' '), output_text(stdout, c->languages[i].code, 0);
@@ -367,6 +403,7 @@ static int inspect(const char *path) {
     if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
     config = *tfm_model_config(model);
     print_config(&config);
+    print_decoding(model);
     tfm_model_free(model); /* before the file is read again: one copy of it in memory at a time */
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
     print_about(file);
