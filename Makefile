@@ -1,7 +1,9 @@
 # make           everything into build/         make BLAS=1   matrix products by OpenBLAS
 # make demo      translate some sentences       make test     all tests that need only cc and make
 # make toy       train, export and run a three-sentence translator (Python)
-# make test-python   tests of tools/*.py without PyTorch    make install PREFIX=/usr/local
+# make test-python   tests of tools/*.py without PyTorch
+# make lib       shared and static library      make install   PREFIX=/usr/local, DESTDIR; make uninstall
+# make test-install   installs into build/ and builds programs on it (CMake, pkg-config, conan)
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
@@ -53,9 +55,20 @@ build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
 	$(COMPILE) tests/units/*.c -o $@ $(LINK)
 $(SHARING): OBJECT = build/transformer.o
 $(SHARING): build/transformer.o
-build/transformer.o: transformer.h | build
-	printf '%s\n' '#define TRANSFORMER_IMPLEMENTATION' '#if !defined(_WIN32) && !defined(__wasm__)' '#define TRANSFORMER_MMAP' '#endif' '#include "transformer.h"' > build/transformer.c
-	$(COMPILE) -c build/transformer.c -o $@
+build/transformer.o: tools/packaging/transformer.c transformer.h | build
+	$(COMPILE) -c $< -o $@
+# ELF systems; tools/CMakeLists.txt builds it on others. Before 1.0 each minor version has a soname of its own.
+VERSION = $(shell sed -n 's/^.define TFM_VERSION "\(.*\)"/\1/p' transformer.h)
+SONAME = libtransformer.so.$(basename $(VERSION))
+build/library.o: tools/packaging/transformer.c transformer.h | build
+	$(COMPILE) -fPIC -c $< -o $@
+build/libtransformer.a: build/library.o
+	rm -f $@ && $(AR) rcs $@ $<
+build/libtransformer.so: build/library.o
+	rm -f build/libtransformer.so*
+	$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) $< -o build/libtransformer.so.$(VERSION) $(LDLIBS) -pthread
+	ln -s libtransformer.so.$(VERSION) build/$(SONAME) && ln -s $(SONAME) $@
+lib: build/libtransformer.a build/libtransformer.so
 build:
 	mkdir -p $@
 
@@ -127,11 +140,21 @@ coverage: | build
 	gcov -t -b -c build/coverage/$$t.gcda > build/coverage/$$t.gcov 2> /dev/null; done
 	awk -f tests/coverage.awk transformer.h build/coverage/*.gcov
 
-install: transformer.h build/translate
-	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
-	cp transformer.h $(DESTDIR)$(PREFIX)/include/
-	cp build/translate $(DESTDIR)$(PREFIX)/bin/transformer-translate
+stage: lib build/translate
+	rm -rf build/stage && RUN="$(RUN)" sh tools/packaging/stage.sh build/stage "$(PREFIX)" $(VERSION)
+install: stage
+	mkdir -p "$(DESTDIR)$(PREFIX)" && cp -R -P build/stage/. "$(DESTDIR)$(PREFIX)"
+uninstall: stage
+	cd build/stage && find . ! -type d | (cd "$(DESTDIR)$(PREFIX)" && xargs rm -f)
+	cd "$(DESTDIR)$(PREFIX)" && rmdir lib/cmake/transformer share/licenses/transformer
+# conan, and what builds and tests the Python package
+packagers: $(CACHE)/packagers/bin/conan
+$(CACHE)/packagers/bin/conan:
+	python3 -m venv $(CACHE)/packagers && $(CACHE)/packagers/bin/pip install -q 'conan>=2.4' cffi setuptools build numpy pytest
+test-install: stage
+	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage install clean
+.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
+	lib stage install uninstall packagers test-install clean

@@ -491,6 +491,8 @@
        TFM_DEF                  your own linkage for public functions (default: extern)
        TRANSFORMER_NO_STDIO     no file functions, no stdio.h
        TRANSFORMER_NO_TEXT      no vocabularies, no SentencePiece, no section 8
+       TRANSFORMER_LIBRARY      the implementation is a library that was compiled elsewhere:
+                                models are loaded after tfm_sizes_check
 
    Define where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -1260,6 +1262,27 @@ TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
    token, and may have length 0. TFM_E_CONFIG if the model has no end token; errors as tfm_start. */
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err);
+
+/* ---- a library compiled elsewhere ---- */
+
+/* tfm_sizes_check(TFM_SIZES, &err): whether the library has the structs as the caller's header has
+   them; a program that was compiled with another version's would be misread. Programs that define
+   TRANSFORMER_LIBRARY (transformer.pc and the CMake package do it for them) ask before they load a
+   model; a binding with declarations of its own asks once. TFM_E_ARGUMENT with both sizes. */
+#define TFM_SIZES                                                                                  \
+    sizeof(tfm_config), sizeof(tfm_model_options), sizeof(tfm_session_options),                    \
+        sizeof(tfm_forward_options), sizeof(tfm_decode_options), sizeof(tfm_result)
+TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
+                                   size_t forward_options, size_t decode_options, size_t result,
+                                   tfm_error *err);
+#if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
+#define tfm_model_load(model, data, size, options, err)                                            \
+    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load(model, data, size, options, err)   \
+                                               : TFM_E_ARGUMENT)
+#define tfm_model_load_file(model, path, options, err)                                             \
+    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load_file(model, path, options, err)    \
+                                               : TFM_E_ARGUMENT)
+#endif
 
 /* >>api-text ======================================================================================
    8. TEXT
@@ -9893,6 +9916,25 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
 
 #ifndef TRANSFORMER_NO_TEXT
 
+/* Every struct that programs fill in or read. */
+TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
+                                   size_t forward_options, size_t decode_options, size_t result,
+                                   tfm_error *err) {
+    static const char *const names[] = {"config",          "model_options",  "session_options",
+                                        "forward_options", "decode_options", "result"};
+    static const size_t here[] = {TFM_SIZES};
+    size_t given[6], i;
+    given[0] = config, given[1] = model_options, given[2] = session_options;
+    given[3] = forward_options, given[4] = decode_options, given[5] = result;
+    for (i = 0; i < 6; i++)
+        if (given[i] != here[i])
+            return tfm__fail(err, TFM_E_ARGUMENT,
+                             "tfm_%s has %i bytes here and %i in the library, whose version is %s: "
+                             "compile with its header",
+                             names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
+    return TFM_OK;
+}
+
 /* >>vocabulary ====================================================================================
    26. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
@@ -12269,7 +12311,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
-                            translate --threads runs a session a thread.
+                            translate --threads runs a session a thread. tfm_sizes_check.
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
                             ssru of tfm_decoder_layer_weights): such weights that a program fills
                             in by hand must begin as zeros.

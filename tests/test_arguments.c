@@ -1156,7 +1156,27 @@ static void languages(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
+/* Structs of another version. */
+static void sizes(void) {
+    static const char *const names[] = {"config",          "model_options",  "session_options",
+                                        "forward_options", "decode_options", "result"};
+    static const size_t here[] = {TFM_SIZES};
+    int i;
+    SECTION("sizes of structs");
+    CHECK(tfm_sizes_check(TFM_SIZES, &err) == TFM_OK, "%s", err.text);
+    for (i = 0; i < 6; i++) {
+        size_t s[6];
+        memcpy(s, here, sizeof s);
+        s[i] += 8;
+        CHECK_FAILS(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], &err), TFM_E_ARGUMENT,
+                    names[i]);
+        CHECK(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], NULL) == TFM_E_ARGUMENT,
+              "no err");
+    }
+}
+
 int main(void) {
+    sizes();
     layouts();
     sessions();
     workers();

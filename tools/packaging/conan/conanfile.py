@@ -1,0 +1,51 @@
+"""The library for conan 2: conan create tools/packaging/conan"""
+
+import re
+from pathlib import Path
+
+from conan import ConanFile
+from conan.tools.cmake import CMake, cmake_layout
+from conan.tools.files import copy
+
+
+class Transformer(ConanFile):
+    name = "transformer"
+    description = "Runs encoder-decoder Transformers: translation in C and C++"
+    license = "MIT OR Unlicense"
+    package_type = "library"
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"shared": [True, False], "fPIC": [True, False]}
+    default_options = {"shared": False, "fPIC": True}
+    generators = "CMakeToolchain"
+    languages = "C"
+    implements = ["auto_shared_fpic"]
+
+    def root(self):
+        return Path(self.recipe_folder).parents[2]
+
+    def set_version(self):
+        header = (self.root() / "transformer.h").read_text(encoding="utf-8")
+        self.version = re.search(r'^#define TFM_VERSION "(.*)"', header, re.MULTILINE)[1]
+
+    def export_sources(self):
+        for pattern in ("transformer.h", "LICENSE", "tools/CMakeLists.txt", "tools/packaging/*",
+                        "examples/*.c", "examples/*.h"):
+            copy(self, pattern, str(self.root()), self.export_sources_folder)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure(build_script_folder="tools")
+        cmake.build()
+
+    def package(self):
+        copy(self, "LICENSE", self.source_folder, str(Path(self.package_folder) / "licenses"))
+        CMake(self).install()
+
+    def package_info(self):
+        self.cpp_info.libs = ["transformer"]
+        self.cpp_info.defines = ["TRANSFORMER_LIBRARY"]
+        if self.settings.os in ("Linux", "FreeBSD"):
+            self.cpp_info.system_libs = ["m", "pthread"]

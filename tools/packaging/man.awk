@@ -1,0 +1,38 @@
+# The man page of the program whose --help is read: awk -v name=transformer-translate -v version=0.4.0 -f man.awk
+function roff(text) {
+    gsub(/\\/, "\\e", text)
+    gsub(/-/, "\\-", text)
+    sub(/^[.']/, "\\\\\\&&", text)
+    return text
+}
+BEGIN {
+    printf ".TH %s 1 \"\" \"transformer.h %s\"\n", toupper(name), version
+    printf ".SH NAME\n%s \\- translates a sentence a line by an encoder-decoder Transformer\n", roff(name)
+}
+/^usage: / {
+    sub(/^usage: [^ ]+/, "")
+    printf ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n", roff(name), roff(substr($0, 2))
+    next
+}
+/^Exit status: / { sub(/^Exit status: /, ""); print ".SH EXIT STATUS" }
+/^[a-z][a-z ]*$/ && blank { printf ".SS %s%s\n", toupper(substr($0, 1, 1)), substr($0, 2); blank = 0; next }
+/^$/ { blank = 1; next }
+/^  -/ {
+    match($0, /^  -[a-zA-Z0-9-]+(, --[a-z-]+)?( [A-Z]+)? */)
+    option = substr($0, 3, RLENGTH - 2)
+    sub(/ +$/, "", option)
+    printf ".TP\n.B %s\n%s\n", roff(option), roff(substr($0, RLENGTH + 1))
+    blank = 0
+    next
+}
+{
+    if (blank && told) print ".PP"
+    sub(/^ +/, "")
+    print roff($0)
+    blank = 0
+    told = 1
+}
+END {
+    print ".SH EXAMPLE\n.nf\necho \"Guten Tag.\" | " roff(name) " de\\-en.safetensors \\-\\-beam 4\n.fi"
+    print ".SH SEE ALSO\nThe manual in the header, transformer.h."
+}
