@@ -2390,7 +2390,10 @@ typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type of w, from many rows to one; NULL: such w are packed as F32 */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
-    int zero_point;            /* what the tiles of int8 want added to x's */
+    int zero_point; /* what the tiles of int8 want added to x's */
+    /* 1, or 2 where the second-level cache has 2 MB: what products of floats take of it at a time
+       (2 to 4 % on an Intel with AMX) */
+    int chunks;
     void (*configure)(int on); /* tile registers, for tilings that say so; NULL: it has none */
     /* to bf16, the nearest: x of products with w of bf16; NULL: they take floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
@@ -4224,8 +4227,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
 enum { TFM__KERNEL_SETS = 6 };
 static const tfm__kernels *tfm__kernel_set(int i) {
-/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose loops, loops
-   of F16 and narrow_f16 it has */
+/* a set, its name; tiles of F32, F16, BF16, int8; zero point, chunks, configure, narrow; whose
+   loops, loops of F16 and narrow_f16 it has */
 #define TFM__LOOPS_OF(isa)                                                                         \
     tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
         tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
@@ -4233,28 +4236,30 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         tfm__##isa##_activate, tfm__##isa##_norm
 #define TFM__F16_OF(dots, isa)                                                                     \
     tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
-#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
+#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, chunks, configure, narrow, isa, dots,  \
+                     to_f16)                                                                       \
     static const tfm__kernels set = {name,                                                         \
                                      {NULL, f32, f16, bf16, int8},                                 \
                                      zero,                                                         \
+                                     chunks,                                                       \
                                      configure,                                                    \
                                      narrow,                                                       \
                                      TFM__LOOPS_OF(isa),                                           \
                                      TFM__F16_OF(dots, to_f16)}
-    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
+    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, 1, NULL, NULL,
                  plain, plain, plain);
 #ifdef TFM__X86
-    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
-                 sse2, plain, plain);
+    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, 1, NULL,
+                 NULL, sse2, plain, plain);
     TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
-                 0, NULL, NULL, avx2, avx2, avx2);
+                 0, 1, NULL, NULL, avx2, avx2, avx2);
     TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
+                 tfm__avx2_int8, 0, 1, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
+                 tfm__avx512_int8, 128, 1, NULL, NULL, avx512, avx512, avx2);
 #ifdef TFM__AMX
     TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
+                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, 2, tfm__avx512_configure,
                  tfm__avx512_narrow, avx512, avx512, avx2);
 #endif
     if (i == 1) return &sse2;
@@ -4271,18 +4276,18 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     }
 #endif
 #ifdef TFM__NEON
-    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
+    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, 1,
                  NULL, NULL, neon, neon, neon);
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
-                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
+                 tfm__neon_dot_int8, 0, 1, NULL, NULL, neon, neon, neon);
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
-                 NULL, wasm, plain, plain);
+    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 1,
+                 NULL, NULL, wasm, plain, plain);
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
@@ -4932,13 +4937,14 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
    cache together, block by block of columns, tile by tile. */
 static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t M = p->x.L, N = p->y.D, K = w->columns, rows = TFM__X_CHUNK, wide;
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, chunks = p->taken ? 1 : kernels->chunks;
+    int64_t rows = chunks * TFM__X_CHUNK, wide;
     int64_t step = TFM__X_BYTES / (p->taken ? tfm__taken_size(kernels, w) : 4);
     float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
     tfm__chunk c;
     tfm__tile t;
     /* panels of one block of columns that fit the cache, by fours */
-    wide = TFM__W_CHUNK / tfm__panel_bytes(w->type, tfm__max(1, tfm__min(K, step)));
+    wide = chunks * TFM__W_CHUNK / tfm__panel_bytes(w->type, tfm__max(1, tfm__min(K, step)));
     wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
     if (p->taken && tfm__panels(N) * tfm__panel_bytes(w->type, K) > 2 * TFM__W_CHUNK)
         rows = TFM__TAKEN_CHUNK;
