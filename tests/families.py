@@ -6,7 +6,13 @@ import torch
 import transformers
 
 PAD, START, END = 1, 0, 2
+SMALL_IDS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+STEMS = {"marian": "Marian", "bart": "Bart", "mbart": "MBart", "m2m_100": "M2M100",
+         "pegasus": "Pegasus", "fsmt": "FSMT", "plbart": "PLBart", "mvp": "Mvp", "led": "LED",
+         "blenderbot": "Blenderbot", "blenderbot-small": "BlenderbotSmall"}
+LIKE_ROBERTA = ("bart", "mvp", "led")  # whose sources begin with a token
 transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
 
 
 def make(family, seed=0, **options):
@@ -25,21 +31,28 @@ def make(family, seed=0, **options):
         "m2m_100": dict(forced_bos_token_id=31),
         "pegasus": dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
                         bos_token_id=None, forced_bos_token_id=None),
+        "fsmt": dict(vocab_size=None, src_vocab_size=40, tgt_vocab_size=35),
+        "plbart": dict(activation_function="gelu", decoder_start_token_id=35),
+        "mvp": dict(scale_embedding=False, activation_function="gelu", forced_bos_token_id=START),
+        "led": dict(scale_embedding=False, activation_function="gelu", attention_window=80,
+                    max_encoder_position_embeddings=160, max_decoder_position_embeddings=64),
+        "blenderbot": dict(SMALL_IDS, scale_embedding=False, activation_function="gelu"),
+        "blenderbot-small": dict(SMALL_IDS, scale_embedding=False, activation_function="gelu"),
     }[family]
-    names = {"marian": ("MarianConfig", "MarianMTModel"),
-             "bart": ("BartConfig", "BartForConditionalGeneration"),
-             "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
-             "m2m_100": ("M2M100Config", "M2M100ForConditionalGeneration"),
-             "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration")}[family]
+    stem = STEMS[family]
+    names = (f"{stem}Config", f"{stem}MTModel" if family == "marian" else
+             f"{stem}ForConditionalGeneration")
     options = {**sizes, **own, **options}
+    options = {key: value for key, value in options.items()
+               if not (key == "vocab_size" and value is None)}
     forced = options.pop("forced_bos_token_id", None)
     config = getattr(transformers, names[0])(**options)
     torch.manual_seed(seed)
     model = getattr(transformers, names[1])(config).eval()
-    scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+    scale = math.sqrt(config.d_model) if getattr(config, "scale_embedding", False) else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if "embed_positions" in name and family in ("marian", "pegasus"):
+            if "embed_positions" in name and family in ("marian", "pegasus", "fsmt"):
                 continue  # sinusoids
             if "embed_tokens" in name or "shared" in name:
                 p.copy_(torch.randn_like(p) * (0.7 / scale))
@@ -56,8 +69,11 @@ def make(family, seed=0, **options):
                 model.final_logits_bias))
             model.final_logits_bias[0, config.eos_token_id] += 1.2 * deviation
         else:
-            row = model.lm_head.weight[config.eos_token_id]
-            model.model.decoder.layer_norm.bias.add_(row * (1.2 * deviation / row.dot(row)))
+            head = model.model.decoder.output_projection if family == "fsmt" else model.lm_head
+            row = head.weight[config.eos_token_id]
+            norm = (model.model.decoder.layers[-1].final_layer_norm if family == "fsmt" else
+                    model.model.decoder.layer_norm)
+            norm.bias.add_(row * (1.2 * deviation / row.dot(row)))
     generation = model.generation_config
     generation.forced_bos_token_id = forced
     if family == "marian":
@@ -74,7 +90,7 @@ def sentences(model, rows=5, width=9, seed=3):
     for row, length in enumerate(lengths):
         src[row, :length - 1] = torch.randint(4, 30, (length - 1,))
         src[row, length - 1] = config.eos_token_id
-        if config.model_type == "bart":
+        if config.model_type in LIKE_ROBERTA:
             src[row, 0] = config.bos_token_id
     vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size
     tgt = torch.randint(4, vocabulary - 1, (rows, 7))
@@ -86,18 +102,23 @@ def sentences(model, rows=5, width=9, seed=3):
 def reference(model, src, tgt):
     """Encoder memory and logits by transformers."""
     mask = (src != model.config.pad_token_id).long()
-    out = model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt)
+    out = model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt,
+                use_cache=False)  # with one, FSMT has no causal mask
     return out.encoder_last_hidden_state, out.logits
 
 
 @torch.no_grad()
 def generate(model, src, limits, **options):
-    """The ids after the start token up to the end, row by row; a row has at most limits[row]."""
-    rows = []
-    for ids, limit in zip(src, limits):
-        ids = ids[ids != model.config.pad_token_id][None]
-        found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                               max_new_tokens=limit, **options)[0].tolist()[1:]
-        end = model.generation_config.eos_token_id
-        rows.append(found[:found.index(end)] if end in found else found)
+    """The ids after the start token up to the end, row by row; a row has at most limits[row]. Rows
+    of one length go together, so that there are no pads."""
+    lengths = (src != model.config.pad_token_id).sum(1).tolist()
+    end = model.generation_config.eos_token_id
+    rows = [[]] * len(lengths)
+    for key in set(zip(lengths, limits)):
+        at = [row for row, one in enumerate(zip(lengths, limits)) if one == key]
+        ids = src[at, :key[0]]
+        for row, found in zip(at, model.generate(ids, attention_mask=torch.ones_like(ids),
+                                                 do_sample=False, max_new_tokens=key[1],
+                                                 **options).tolist()):
+            rows[row] = found[1:found.index(end, 1)] if end in found[1:] else found[1:]
     return rows

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/families/*.safetensors and tests/data/models/{marian,bart ...}.safetensors.
 
-    python tests/make_families.py
+    python tests/make_families.py [FAMILY ...]
 
 For each Hugging Face family a model of a few kilobytes with random weights: what transformers
 computes of it (memory, logits, greedy targets with their scores) and what tools/convert.py makes of
@@ -25,7 +25,8 @@ import families
 SMALL = dict(vocab_size=32, d_model=12, encoder_layers=1, decoder_layers=2,
              encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
              decoder_ffn_dim=16, max_position_embeddings=40)
-SEEDS = {"marian": 7, "bart": 29, "mbart": 47, "m2m_100": 50, "pegasus": 59}
+SEEDS = {"marian": 7, "bart": 29, "mbart": 47, "m2m_100": 50, "pegasus": 59, "fsmt": 3,
+         "blenderbot": 13, "blenderbot-small": 12}
 
 
 def greedy(model, src, limits):
@@ -49,7 +50,11 @@ def main():
     torch.set_num_threads(1)
     (ROOT / "tests/data/families").mkdir(exist_ok=True)
     for family, seed in SEEDS.items():
-        own = {"marian": dict(pad_token_id=31, decoder_start_token_id=31)}.get(family, {})
+        if sys.argv[1:] and family not in sys.argv[1:]:
+            continue
+        own = {"marian": dict(pad_token_id=31, decoder_start_token_id=31),
+               "fsmt": dict(vocab_size=None, src_vocab_size=32, tgt_vocab_size=30,
+                            activation_function="gelu", decoder_ffn_dim=20)}.get(family, {})
         model = families.make(family, seed=seed, **{**SMALL, **own})
         src, lengths, tgt = families.sentences(model, rows=4, width=8)
         memory, logits = families.reference(model, src, tgt)
@@ -61,7 +66,7 @@ def main():
                                    "--no-check"])
             assert status == 0
         save_file({"input.src": src.int(), "input.src_lengths": lengths.int(),
-                   "input.tgt": tgt.int(), "expect.memory": memory, "expect.logits": logits,
+                   "input.tgt": tgt.int(), "expect.memory": memory.contiguous(), "expect.logits": logits,
                    "expect.greedy": ids.int(), "expect.scores": scores},
                   ROOT / f"tests/data/families/{family}.safetensors")
         print(family, [len(row[row >= 0]) for row in ids], ids.tolist())

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 # A thread each: on a busy machine, engines whose threads wait for each other take minutes.
@@ -540,6 +541,97 @@ class CTranslate2(CTranslate2Case):
         (folder / "source_vocabulary.json").unlink()
         self.assertIn("source_vocabulary", self.refuse(folder))
         self.assertIn("model.bin", self.refuse(self.folder))
+
+
+class Argos(CTranslate2Case):
+    """Packages of Argos Translate: what its own ten lines do with the engine and the pieces."""
+
+    TEXT = ("the thing that the cat had was a hat", "a cat and a rat ran to the mat",
+            "that man had an ant and the ant had a hat", "no one is there or there is one")
+
+    def package(self, prefix=">>xyz<<", **metadata):
+        pieces = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(self.TEXT * 3), model_writer=pieces, vocab_size=40,
+            hard_vocab_limit=False, minloglevel=2)
+        self.pieces = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue())
+        tokens = [self.pieces.id_to_piece(i) for i in range(self.pieces.vocab_size())]
+        tokens += [prefix] * bool(prefix)
+        folder = self.folder / "translate-en_xy-1_9"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        variables = ct2_random(vs=len(tokens), vt=len(tokens))
+        variables["decoder/projection/bias"] *= 0.1
+        variables["decoder/projection/bias"][0] = -50  # <unk>, which each of them writes otherwise
+        variables["decoder/embeddings/weight"] *= 4
+        model = self.directory(variables, len(tokens), len(tokens))
+        for side in ("source", "target"):
+            (model / f"{side}_vocabulary.json").write_text(json.dumps(tokens))
+        model.rename(folder / "model")
+        (folder / "sentencepiece.model").write_bytes(pieces.getvalue())
+        (folder / "stanza").mkdir()
+        (folder / "stanza" / "resources.json").write_text("{}")
+        values = {"package_version": "1.9", "argos_version": "1.9", "from_code": "en",
+                  "from_name": "English", "to_code": "xy", "to_name": "Xyish", **metadata}
+        if prefix:
+            values["target_prefix"] = prefix
+        (folder / "metadata.json").write_text(json.dumps(values))
+        return folder
+
+    def zipped(self, folder):
+        path = self.folder / "package.argosmodel"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one in sorted(folder.rglob("*")):
+                archive.write(one, one.relative_to(self.folder))
+        return path
+
+    def check_translations(self, folder, prefix):
+        if not TRANSLATE.exists():
+            self.skipTest(f"no {TRANSLATE}: make it first")
+        engine = ctranslate2.Translator(str(folder / "model"), compute_type="float32",
+                                        intra_threads=1)
+        done = subprocess.run([TRANSLATE, str(self.out), "--max-length", "12"],
+                              input="".join(f"{one}\n" for one in self.TEXT), capture_output=True,
+                              text=True)
+        seen = set()
+        for text, found in zip(self.TEXT, done.stdout.split("\n")):
+            tokens = engine.translate_batch(
+                [self.pieces.encode(text, out_type=str)], beam_size=1, max_decoding_length=12,
+                target_prefix=[[prefix]] if prefix else None)[0].hypotheses[0]
+            expected = "".join(tokens).replace("\u2581", " ").removeprefix(prefix).strip()
+            self.assertEqual(found, expected)
+            seen.update(tokens)
+        self.assertGreater(len(seen), 3)
+
+    def test_a_folder_and_its_zip(self):
+        for prefix in (">>xyz<<", ""):
+            folder = self.package(prefix)
+            model = self.convert(folder)
+            self.assertEqual(model.config.get("forced"),
+                             self.pieces.vocab_size() if prefix else None)
+            self.assertEqual(model.metadata["source"], "Argos Translate en_xy 1.9")
+            self.assertIn("English to Xyish", self.done.stdout)
+            self.check_translations(folder, prefix)
+            whole = self.out.read_bytes()
+            self.convert(self.zipped(folder))
+            self.assertEqual(self.out.read_bytes(), whole)
+
+    def test_what_is_refused(self):
+        folder = self.package()
+        values = json.loads((folder / "metadata.json").read_text())
+        for changes, reason in (({"target_prefix": ">>abc<<"}, "target_prefix '>>abc<<'"),
+                                ({"type": "sbd"}, "type sbd"),
+                                ({"from_code": 5}, "from_code is 5")):
+            (folder / "metadata.json").write_text(json.dumps({**values, **changes}))
+            self.assertIn(reason, self.refuse(folder))
+            self.assertIn(reason, self.refuse(self.zipped(folder)))
+        (folder / "metadata.json").write_text(json.dumps(values))
+        (folder / "sentencepiece.model").rename(folder / "bpe.model")
+        self.assertIn("bpe.model: this package", self.refuse(folder))
+        self.assertIn("bpe.model: this package", self.refuse(self.zipped(folder)))
+        (folder / "model" / "model.bin").unlink()
+        (folder / "bpe.model").rename(folder / "sentencepiece.model")
+        self.assertIn("no model/model.bin", self.refuse(folder))
 
 
 class Aren(ConvertTest):

@@ -508,11 +508,32 @@ class HuggingFace(ConvertTest):
             "m2m_100": {"norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
                         "position_divisor": "d/2-1", "pad_position": "zero", "forced": 31},
             "pegasus": {"norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
+            "fsmt": {"norm": "post", "positions": "sinusoidal_halves", "position_offset": 2,
+                     "position_divisor": "d/2-1", "pad_position": "zero", "start": 2, "end": 2,
+                     "embedding_scale": "sqrt_d"},
+            "plbart": {"norm": "post", "position_offset": 2, "embedding_scale": "sqrt_d"},
+            "mvp": {"norm": "post", "position_offset": 2, "forced": 0, "src_start": 0},
+            "led": {"norm": "post", "position_offset": 0, "start": 2, "embedding_scale": 1},
+            "blenderbot": {"norm": "pre", "position_offset": 0, "start": 1, "src_pad": 0},
+            "blenderbot-small": {"norm": "post", "position_offset": 0, "start": 1, "src_pad": 0},
         }.items():
             with self.subTest(family):
                 model = self.convert(self.directory(family))
                 self.assertEqual({key: model.config.get(key) for key in expected}, expected)
                 self.logits(model)
+
+    def test_window(self):
+        """Sources as long as half a window and one are BART's; the table allows no longer ones."""
+        folder = self.directory("led", attention_window=[32, 16], max_encoder_position_embeddings=80)
+        model = self.convert(folder)
+        self.assertEqual(list(model.t["src_positions.weight"].shape), [9, 24])
+        self.assertIn("9 of 80 positions", self.done.stdout)
+        self.assertIn("12 tensors of global attention", self.done.stdout)
+        self.logits(model)
+
+    def test_prompts_are_refused(self):
+        self.assertIn("use_prompt", self.refuse(self.edit(self.directory("mvp"), "config.json",
+                                                          use_prompt=True)))
 
     def test_check(self):
         if not FORWARD.exists():

@@ -94,5 +94,8 @@ int main(void) {
     family("m2m_100");
     family("pegasus");
     family("ssru");
+    family("fsmt");
+    family("blenderbot");
+    family("blenderbot-small");
     return test_done("test_families");
 }

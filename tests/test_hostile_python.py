@@ -485,7 +485,53 @@ MARIAN = [
 ]
 
 
+# ------------------------------------------------------------------------- Argos's, a zip
+def argos(*entries, metadata={"type": "translate"}, raw=None, deflate=False):
+    def make(folder):
+        path = folder / "x.argosmodel"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if deflate else 0) as archive:
+            for name, data in (("p/metadata.json", json.dumps(metadata).encode()),
+                               ("p/sentencepiece.model", b"x"), *entries):
+                archive.writestr(name, data)
+        path.write_bytes(raw(path.read_bytes()) if raw else path.read_bytes())
+        return path
+    return make
+
+
+def link(name, kind=0o120777):
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = kind << 16
+    return entry
+
+
+ARGOS = [
+    ("no zip", argos(raw=lambda w: b"PK" + b"x" * 100), "which is a zip file"),
+    ("an empty file", argos(raw=lambda w: b""), "which is a zip file"),
+    ("a truncated zip", argos(raw=lambda w: w[:-30]), "which is a zip file"),
+    ("damaged data", argos(raw=lambda w: w.replace(b"translate", b"trAnslate", 1)), "CRC"),
+    ("a zip bomb", argos(("p/model/model.bin", bytes(1 << 28)), deflate=True), "whose entries are"),
+    ("paths that lead out", argos(("p/../../../model/model.bin", b"x"), ("../p/metadata.json", b"x"),
+                                  ("/p/model/model.bin", b"x"), ("C:\\model\\model.bin", b"x")),
+     "no model/model.bin"),
+    ("a link", argos((link("p/model/model.bin"), b"/etc/passwd")), "'p/model/model.bin' is no plain file"),
+    ("a device", argos((link("p/model/model.bin", 0o020666), b"")), "is no plain file"),
+    ("a file twice", argos(("p/model/model.bin", b"x"), ("q/model/model.bin", b"y")),
+     "model/model.bin is there twice"),
+    ("two packages", argos(("q/model/model.bin", b"x")), "2 packages in one file"),
+    ("no model", argos(), "no model/model.bin"),
+    ("a broken model", argos(("p/model/model.bin", b"\x06\0")), "ends at byte 2"),
+    ("metadata that is a list", argos(metadata=[1]), "not an object"),
+    ("a type with an escape", argos(metadata={"type": "\x1b[2J"}), "\\x1b[2J"),
+    ("a prefix that is a number", argos(metadata={"target_prefix": 1}), "target_prefix is 1"),
+    ("metadata alone", lambda f: (f / "metadata.json").write_text("{}") and (f / "model").mkdir(),
+     "no sentencepiece.model"),
+]
+
+
 class Hostile(HostileCase):
+    def test_argos(self):
+        self.check_all(ARGOS)
+
     def test_safetensors(self):
         self.check_all(SAFETENSORS)
 

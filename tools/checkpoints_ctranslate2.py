@@ -374,8 +374,9 @@ def token_config(binary: Binary, folder: Path) -> Config:
     return config
 
 
-def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
-    """Puts the vocabularies into the model; returns the ids of the special tokens."""
+def read_texts(binary: Binary, folder: Path, model: Model, pieces: Path) -> Config:
+    """Puts the vocabularies into the model; returns the ids of the special tokens. SentencePiece
+    models are looked for in the directory pieces."""
     tokens = token_config(binary, folder)
     ids: dict[str, dict[str, int]] = {}
     for side, short in (("source", "src"), ("target", "tgt")):
@@ -397,7 +398,7 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
 
     config: Config = {"src_unk": id_of("src", "unk_token"), "tgt_unk": id_of("tgt", "unk_token"),
                       "end": id_of("tgt", "eos_token"), "src_text": "words", "tgt_text": "words"}
-    source, target = tokenizer_files.piece_files(folder)
+    source, target = tokenizer_files.piece_files(pieces)
     if source:
         model.texts["src_sentencepiece"] = source
         config["src_text"] = config["tgt_text"] = "sentencepiece"
@@ -421,7 +422,7 @@ def read_texts(binary: Binary, folder: Path, model: Model) -> Config:
 
 
 # ---------------------------------------------------------------------------------- the directory
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     binary = read_binary(folder / "model.bin")
     if binary.specification not in SPECIFICATIONS:
         raise ConvertError(f"{folder}: a {brief(binary.specification)}; what transformer.h runs is a "
@@ -436,7 +437,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
                                f"square, which transformer.h does not compute")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
-        facts.update(read_texts(binary, folder, model))
+        facts.update(read_texts(binary, folder, model, pieces or folder))
         model.facts.update(facts)
         model.notes.append(f"layout: CTranslate2, binary version {binary.version}, "
                            f"{binary.specification or 'no specification'} {binary.revision}")
@@ -464,7 +465,7 @@ def compare(folder: Path, forward: Forward) -> tuple[str, float]:
         raise NoComparison("the package ctranslate2 is not installed") from None
     model = Model()
     binary = read_binary(folder / "model.bin")
-    facts = read_texts(binary, folder, model)
+    facts = read_texts(binary, folder, model, folder)
     lines = {side: model.texts.get(f"{side}_vocabulary", model.texts["src_vocabulary"]).decode()
              .split("\n")[:-1] for side in ("src", "tgt")}
     if "start" not in facts:

@@ -12,12 +12,18 @@ differ in what no tensor shows:
     m2m_100   (M2M100, NLLB) norms before and at the end; sines before cosines, divisor d/2 - 1,
               from position pad + 1, nothing added to pads
     pegasus   norms before and at the end; sines before cosines, from position 0
+    fsmt      (wmt19) as marian, but positions as m2m_100's; a vocabulary of each side
+    mvp, plbart, led   as bart; positions of LED from row 0 on, and a windowed encoder, which is
+              bart's for sources that fit into half a window
+    blenderbot         norms before and at the end; learned positions from row 0 on
+    blenderbot-small   as bart, learned from row 0 on; its decoder's norm is of the embedding alone,
+              before positions are added, and goes into the target's table
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +37,10 @@ from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoCompa
 from untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
+SINES_BEHIND_PAD = {"positions": "sinusoidal_halves", "position_divisor": "d/2-1",
+                    "pad_position": "zero"}  # from position pad + 1 on
 LEARNED = {"positions": "learned", "position_offset": 2}
+LEARNED_FROM_0 = {"positions": "learned", "position_offset": 0}
 
 
 @dataclass(frozen=True)
@@ -39,22 +48,33 @@ class Family:
     norm: str
     positions: Config
     final_norms: bool = False
-    embedding_norms: bool = False
+    embedding_norms: tuple[str, ...] = ()
+    defaults: Config = field(default_factory=dict)  # of keys that config.json leaves out
 
 
+BOTH = ("src", "tgt")
+RELU_SCALED = {"activation_function": "relu", "scale_embedding": True}
 FAMILIES = {
     "marian": Family("post", SINES),
-    "bart": Family("post", LEARNED, embedding_norms=True),
-    "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=True),
-    "m2m_100": Family("pre", {"positions": "sinusoidal_halves", "position_divisor": "d/2-1",
-                              "pad_position": "zero"}, final_norms=True),
+    "bart": Family("post", LEARNED, embedding_norms=BOTH),
+    "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=BOTH),
+    "m2m_100": Family("pre", SINES_BEHIND_PAD, final_norms=True, defaults=RELU_SCALED),
     "pegasus": Family("pre", SINES, final_norms=True),
+    "fsmt": Family("post", SINES_BEHIND_PAD,
+                   defaults={**RELU_SCALED, "tie_word_embeddings": False}),
+    "mvp": Family("post", LEARNED, embedding_norms=BOTH),
+    "plbart": Family("post", LEARNED, embedding_norms=BOTH, defaults={"scale_embedding": True}),
+    "led": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
+    "blenderbot": Family("pre", LEARNED_FROM_0, final_norms=True),
+    "blenderbot-small": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
 }
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
                "silu": "swish", "quick_gelu": "gelu_sigmoid"}
 SPELLING = (
-    (r"^model\.", ""),
+    (r"^(model|led)\.", ""),
+    (r"\.longformer_self_attn\.(query|key|value)\.", lambda found: f".{found[1][0]}_proj."),
+    (r"^(encoder\..*self_attn)\.output\.", r"\1.out_proj."),
     (r"_attn\.(out|[qkv])_proj\.", r"_attn.\1_proj."),
     (r"\.encoder_attn\.", ".multihead_attn."),
     (r"\.self_attn_layer_norm\.", ".norm1."),
@@ -67,7 +87,7 @@ SPELLING = (
     (r"^decoder\.layernorm_embedding\.", "tgt_embedding_norm."),
     (r"^encoder\.embed_tokens\.", "src_embedding."),
     (r"^decoder\.embed_tokens\.", "tgt_embedding."),
-    (r"^lm_head\.", "generator."),
+    (r"^(lm_head|decoder\.output_projection)\.", "generator."),
     (r"^final_logits_bias$", "generator.bias"),
 )
 
@@ -76,10 +96,11 @@ KINDS = {
     **dict.fromkeys(("model_type", "activation_function", "tokenizer_class", "grapheme_chars",
                      "phoneme_chars"), "text"),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads", "encoder_layers",
-                     "decoder_layers", "d_model"), "integer"),
+                     "decoder_layers", "d_model", "encoder_no_repeat_ngram_size"), "integer"),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
                      "forced_bos_token_id"), "integer|list of integers"),
-    **dict.fromkeys(("scale_embedding", "tie_word_embeddings"), "truth value"),
+    **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "use_prompt"), "truth value"),
+    "attention_window": "integer|list of integers",
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
 }
 
@@ -139,19 +160,60 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
         else:
             rest[name] = tensor
-    for side in ("src", "tgt") if shared else ():
+    for side in BOTH if shared else ():
         model.put(f"{side}_embedding.weight", shared, tensors[shared])
-    if hf.get("tie_word_embeddings", True) and "generator.weight" not in model.tensors:
-        if "tgt_embedding.weight" in model.tensors:
-            model.put("generator.weight", model.origin["tgt_embedding.weight"],
-                      model.tensors["tgt_embedding.weight"])
+    if hf.get("tie_word_embeddings", True):
+        for one in ("src_embedding.weight", "generator.weight"):
+            if one not in model.tensors and "tgt_embedding.weight" in model.tensors:
+                model.put(one, model.origin["tgt_embedding.weight"],
+                          model.tensors["tgt_embedding.weight"])
     place_positions(tables, hf, stated, model)
+    if hf["model_type"] == "led":
+        fit_window(rest, hf, model)
     return rest
+
+
+def fit_window(rest: Tensors, hf: dict[str, Any], model: Model) -> None:
+    """A token of LED's encoder sees half a window to each side: in sources of that length, and one
+    more, all of them. The table of positions, so cut, makes longer ones an error."""
+    windows = hf.get("attention_window") or 512
+    reach = min(windows if isinstance(windows, list) else [windows]) // 2 + 1
+    if reach < 2:
+        raise ConvertError(f"config.json: attention_window is {brief(windows)}")
+    table = model.tensors.get("src_positions.weight")
+    if table is not None and len(table) > reach:
+        model.tensors["src_positions.weight"] = table[:reach]
+        model.notes.append(f"{model.origin['src_positions.weight']}: {reach} of {len(table)} "
+                           f"positions, as many as see each other in the encoder's windows; "
+                           f"transformer.h has no windows, so that longer sources are refused")
+    unused = [name for name in rest if re.search(r"longformer_self_attn\.\w+_global\.", name)]
+    for name in unused:
+        del rest[name]
+    if unused:
+        model.notes.append(f"{len(unused)} tensors of global attention: left out; what "
+                           f"global_attention_mask asks for is not computed")
+
+
+def fold_norm(model: Model, scale: float) -> None:
+    """Blenderbot-small's decoder has norm(E[y]) + P[t]; a model file, norm(s E[y] + P[t]). So the
+    target's table becomes norm(E) / s, without a norm, and the generator keeps its own."""
+    table = model.tensors.get("tgt_embedding.weight")
+    norm = [model.tensors.pop(f"tgt_embedding_norm.{leaf}", None) for leaf in ("weight", "bias")]
+    if table is None or norm[0] is None or norm[1] is None or table.ndim != 2 or any(
+            one.shape != table.shape[1:] for one in norm):
+        return  # check_norms or the shapes say so
+    rows = to_f32(table).astype(np.float64)
+    rows -= rows.mean(1, keepdims=True)
+    rows /= np.sqrt((rows ** 2).mean(1, keepdims=True) + 1e-5)
+    rows = (rows * to_f32(norm[0]) + to_f32(norm[1])) / scale
+    model.tensors["tgt_embedding.weight"] = rows.astype(np.float32)
+    model.notes.append("tgt_embedding.weight: with the norm of the decoder's embedding in it, "
+                       "which positions are added to; three tables instead of one")
 
 
 def place_positions(tables: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> None:
     kind = FAMILIES[hf["model_type"]].positions
-    if hf["model_type"] == "m2m_100":  # transformers ignores a table and computes it
+    if kind is SINES_BEHIND_PAD:  # transformers ignores a table and computes it
         for name, table in tables.items():
             if not is_formula(table, model.facts):
                 model.problems.append(f"{name} {describe(table)}: not the sinusoids that "
@@ -190,7 +252,10 @@ def read_configs(folder: Path) -> dict[str, Any]:
         path = folder / "generation_config.json"
         generation = check_kinds(read_object(path), KINDS, str(path))
         hf = {**hf, **{key: value for key, value in generation.items() if value is not None}}
-    return hf
+    if hf.get("use_prompt"):
+        raise ConvertError(f"{folder}: an MVP with prompts (use_prompt) in its attention, which "
+                           f"transformer.h does not compute")
+    return {**FAMILIES[hf["model_type"]].defaults, **hf}
 
 
 def one_id(hf: dict[str, Any], key: str) -> int | None:
@@ -220,11 +285,11 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     facts = {"n_heads": heads.pop(), "norm": norm, "layer_norm": "variance",
              "activation": ACTIVATIONS[activation], **family.positions,
              "embedding_scale": "sqrt_d" if hf.get("scale_embedding") else 1}
-    if hf["model_type"] == "m2m_100":
+    if family.positions is SINES_BEHIND_PAD:
         pad = one_id(hf, "pad_token_id")
         facts["position_offset"] = (1 if pad is None else pad) + 1
         if (hf.get("d_model") or 0) % 2:
-            raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; M2M100 then has a "
+            raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; {hf['model_type']} then has a "
                                f"column without positions, which transformer.h has not")
     for side in ("encoder", "decoder"):
         if isinstance(hf.get(f"{side}_layers"), int):
@@ -258,7 +323,8 @@ def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
         if hf.get(key):
             model.notes.append(f"{key} {brief(hf[key])}: not part of the model file")
     asked = {key: hf[key] for key in ("num_beams", "length_penalty", "early_stopping",
-                                      "no_repeat_ngram_size", "repetition_penalty")
+                                      "no_repeat_ngram_size", "repetition_penalty",
+                                      "encoder_no_repeat_ngram_size")
              if isinstance(hf.get(key), (int, float, str)) and hf[key] not in (0, 1)}
     if asked:
         model.notes.append("the checkpoint asks for " + ", ".join(
@@ -283,7 +349,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
         rest = place(chosen, hf, stated, model)
         check_norms(hf, model)
-        sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in ("src", "tgt")
+        if hf["model_type"] == "blenderbot-small":
+            fold_norm(model, model.width() ** 0.5 if hf.get("scale_embedding") else 1)
+        sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in BOTH
                  if f"{side}_embedding.weight" in model.tensors}
         if len(sizes) == 2:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
@@ -304,9 +372,10 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
         folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32).eval()
     config, generator = model.config, torch.Generator().manual_seed(1)
     end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
+    source_size = getattr(config, "src_vocab_size", None) or config.vocab_size
     target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size
     lengths = torch.tensor([9, 7, 5])
-    src = torch.randint(config.vocab_size, (3, 9), generator=generator)
+    src = torch.randint(source_size, (3, 9), generator=generator)
     src = torch.where(src == pad, end, src)  # pads stand at the end of a row only
     src[torch.arange(3), lengths - 1] = end
     src[torch.arange(9) >= lengths[:, None]] = pad
@@ -314,7 +383,8 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
     tgt = torch.where(tgt == pad, end, tgt)
     tgt[:, 0] = config.decoder_start_token_id or 0
     with torch.no_grad():
-        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt)
+        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
+                         use_cache=False)  # with one, FSMT has no causal mask
     found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
     inside = (torch.arange(9) < lengths[:, None]).numpy()
     memory = np.abs(found["memory"] - expected.encoder_last_hidden_state.numpy())[inside].max()
@@ -327,7 +397,7 @@ def check_norms(hf: dict[str, Any], model: Model) -> None:
     """Norms that the family has and the checkpoint lacks would silently change what is computed."""
     family = FAMILIES[hf["model_type"]]
     needed = [f"{side}.norm.weight" for side in ("encoder", "decoder")] * family.final_norms
-    needed += [f"{side}_embedding_norm.weight" for side in ("src", "tgt")] * family.embedding_norms
+    needed += [f"{side}_embedding_norm.weight" for side in family.embedding_norms]
     for name in needed:
         if name not in model.tensors:
             model.problems.append(f"{name} is missing, which every {hf['model_type']} has")

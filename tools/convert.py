@@ -22,7 +22,9 @@ IN is one of
 
     Hugging Face       a directory of config.json, its weights (model.safetensors or
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
-                       BART, mBART, M2M100 and NLLB, PEGASUS.
+                       BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
+                       (sources up to half its window), Blenderbot, Blenderbot-small.
+    Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
     Marian             model.npz or its directory, with decoder.yml and vocabularies.
@@ -91,6 +93,7 @@ from typing import Callable
 
 import numpy as np
 
+import checkpoints_argos
 import checkpoints_ctranslate2
 import checkpoints_huggingface
 import checkpoints_marian
@@ -110,6 +113,8 @@ LARGEST_GROWTH = 20
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it."""
+    if checkpoints_argos.is_argos(path):
+        return checkpoints_argos.read_checkpoint(path)
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
     if checkpoints_huggingface.is_huggingface(path):
@@ -117,7 +122,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if checkpoints_marian.is_marian(path):
         return checkpoints_marian.read_checkpoint(path)
     if path.is_dir():
-        raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), without "
+        raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), metadata.json "
+                           f"and model/ (Argos Translate), without "
                            f"config.json and its weights (Hugging Face), and without .npz "
                            f"(Marian); for PyTorch name the checkpoint file")
     return checkpoints_torch.read_checkpoint(path)
@@ -220,12 +226,19 @@ def convert(options: argparse.Namespace) -> None:
 
 def build(options: argparse.Namespace) -> None:
     checkpoint = read_checkpoint(options.input)
+    try:
+        write(checkpoint, options)
+    finally:
+        checkpoint.close()
+
+
+def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     stated = checkpoint.stated
     settings = options.set + ([f"n_heads={options.heads}"] if options.heads is not None else [])
     config, about = parse_settings(settings)
     stated.update(config)
 
-    model = Model(about=read_about(options.input))
+    model = Model(about=read_about(checkpoint.folder or options.input))
     model.about.update(about)
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
@@ -250,7 +263,7 @@ def build(options: argparse.Namespace) -> None:
     wanted = TYPE_OPTIONS.get(options.dtype)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
-    check_growth(model, options.input)
+    check_growth(model, checkpoint.files or options.input)
     size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
     warn(model, stated, assumed, core)

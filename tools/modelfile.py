@@ -119,7 +119,7 @@ def language_list(text: str) -> dict[str, int]:
     return {code: integer(0)(at) for code, at in found.items()}
 
 
-SIZES = ("d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
+SIZES = ("d_model", "d_ff", "d_ff_decoder", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
          "src_vocab_size", "tgt_vocab_size")
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
 TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
@@ -179,7 +179,7 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
 
 
 # ------------------------------------------------------------------- the names of the model file
-# Every name with its shape. D model width, F feed-forward width, HK and HV the key and value
+# Every name with its shape. D model width, F and Fd feed-forward widths of encoder and decoder, HK and HV the key and value
 # widths of all heads together, Vs and Vt the vocabularies, * any length.
 
 
@@ -201,6 +201,7 @@ ENCODER_LAYER = {
 DECODER_LAYER = {
     **ENCODER_LAYER,
     **attention_shapes("multihead_attn"),
+    r"linear1\.weight": "Fd D", r"linear1\.bias": "Fd", r"linear2\.weight": "D Fd",
     r"norm3\.(weight|bias)": "D",
 }
 SHAPES = {
@@ -353,6 +354,9 @@ class Checkpoint:
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
     # With the engine that the checkpoint is of: what was compared, and the largest difference.
     compare: Callable[[Forward], tuple[str, float]] | None = None
+    folder: Path | None = None  # that says what it is, where IN is another
+    files: Path | None = None  # the directory of the weights, likewise
+    close: Callable[[], None] = lambda: None  # when all is written: a folder that goes away
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -430,7 +434,7 @@ def measure(model: Model, heads: int) -> Config:
                               f"{sizes['HK']} (values: {sizes['HV']})")
     layers = {tuple(name.split(".")[:3]) for name in model.tensors if ".layers." in name}
     counts = [sum(layer[0] == side for layer in layers) for side in ("encoder", "decoder")]
-    measured = {"d_model": sizes.get("D"), "d_ff": sizes.get("F"),
+    measured = {"d_model": sizes.get("D"), "d_ff": sizes.get("F"), "d_ff_decoder": sizes.get("Fd"),
                 "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
                 "n_encoder_layers": counts[0], "n_decoder_layers": counts[1],
                 "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt")}

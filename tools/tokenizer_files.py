@@ -313,7 +313,16 @@ def find_languages(ids: dict[int, str], model: Model) -> Config:
 # What the keys of tokenizer_config.json, special_tokens_map.json and tokenizer.json hold.
 TOKENS = ("unk_token", "bos_token", "eos_token", "mask_token", "mask_token_sent", "src_lang")
 KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "offset": "integer",
+         "language_codes": "text",
          "added_tokens_decoder": "object", "model": "object", "added_tokens": "list"}
+
+
+# Families whose sources begin with a token.
+LIKE_ROBERTA = ("bart", "mvp", "led")
+# PLBart's, by language_codes of its settings.
+PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
+                    "multi": ["__java__", "__python__", "__en_XX__", "__javascript__", "__php__",
+                              "__ruby__", "__go__"]}
 
 
 class Files:
@@ -325,8 +334,9 @@ class Files:
         self.settings = self.object("tokenizer_config.json")
         self.special_map = self.object("special_tokens_map.json")
         self.tokenizer = self.object("tokenizer.json")
-        self.vocab = self.ids("vocab.json")
-        self.target_vocab = self.ids("target_vocab.json")
+        fsmt = self.family == "fsmt"
+        self.vocab = self.ids("vocab-src.json" if fsmt else "vocab.json")
+        self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
 
@@ -385,14 +395,19 @@ class Files:
         pieces = read_pieces(self.source, str(self.folder))
         if self.family == "pegasus":
             return {**self.pegasus_ids(pieces), **added}
-        if self.family in ("mbart", "m2m_100"):
+        if self.family in ("mbart", "m2m_100", "plbart"):
             ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
             ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
-            languages = [one for one in self.additional() if one not in pieces]
+            languages = [one for one in self.additional() or self.plbart_languages()
+                         if one not in pieces]
             after = [one for one in languages if one != "<mask>"] + ["<mask>"]
             ids.update(enumerate(after, len(pieces) + 1))
             return {**ids, **added}
         return {**dict(enumerate(pieces)), **added}
+
+    def plbart_languages(self) -> list[str]:
+        codes = self.settings.get("language_codes") or "base"
+        return PLBART_LANGUAGES.get(codes, []) if self.family == "plbart" else []
 
     def pegasus_ids(self, pieces: list[str]) -> dict[int, str]:
         offset = self.settings.get("offset")
@@ -418,8 +433,14 @@ class Files:
         end = self.setting("eos_token") or "</s>"
         if found and not language:
             return found
-        if self.family == "bart":
+        if self.family in LIKE_ROBERTA:
             return [self.setting("bos_token") or "<s>"], [end]
+        if self.family == "blenderbot-small":
+            return [], []
+        if self.family == "plbart":
+            if not language and self.plbart_languages() == PLBART_LANGUAGES["multi"]:
+                language = "__en_XX__"
+            return [], [end, language] if language else [end]
         if self.family in ("mbart", "m2m_100"):
             if self.kind in ("MBartTokenizer", "MBartTokenizerFast") or self.settings.get(
                     "legacy_behaviour"):
@@ -469,7 +490,7 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         model.notes.append("no tokenizer files: the model takes and gives ids "
                            "(--src-vocab FILE adds a vocabulary)")
         facts: Config = {"src_end": end} if isinstance(end, int) else {}
-        if hf["model_type"] == "bart" and isinstance(start, int):
+        if hf["model_type"] in LIKE_ROBERTA and isinstance(start, int):
             facts["src_start"] = start
         return facts
     return {**put_texts(files, ids, sizes, model), **special_ids(files, ids, sizes, model)}
@@ -487,8 +508,8 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
             raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
                                f"{brief(error)}") from None
     elif not source:
-        model.warn("no SentencePiece model: texts are tokens of vocab.json with spaces between "
-                   "them, as another program may cut them")
+        model.warn("no SentencePiece model: texts are tokens of the vocabulary with spaces "
+                   "between them, as another program may cut them")
     rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
     beyond = sorted(at for at in ids if at >= max(sizes.values()))
     if beyond:
@@ -530,7 +551,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
                        f"one id: texts will not be cut as the model was trained; give it ids")
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
-    suffixed = len(after) > 1
+    suffixed = len(after) > 1 or files.family == "plbart"
     languages = {} if suffixed else find_languages(
         {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
     if languages:
