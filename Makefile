@@ -114,7 +114,7 @@ fuzz: $(FUZZ:%=build/fuzz_%)
 build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h tools/*.c) | build
 	$(FUZZ_CC) -I. -Itools -Itests $< -o $@ $(LDLIBS)
 
-SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian) $(MODEL):examples/demo.txt $(GERMAN):examples/demo-de.txt
+SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian ssru) $(MODEL):examples/demo.txt $(GERMAN):examples/demo-de.txt
 soak: build/soak
 	build/soak $(SECONDS) $(SOAK)
 build/soak: tests/soak.c tests/test.h | build

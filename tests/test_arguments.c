@@ -798,7 +798,24 @@ static void weights(void) {
         {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
          "'languages' has 11 for a"},
         {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
-         "'languages' has 13 for a"}};
+         "'languages' has 13 for a"},
+        {"", "decoder.layers.0.ssru.weight", TFM_F32, 21, 20, "ssru.weight' is [21, 20], expected"},
+        {"", "decoder.layers.0.ssru.weight", TFM_F32, 20, 21, "ssru.weight' is [20, 21], expected"},
+        {"", "decoder.layers.0.ssru.weight", TFM_F32, 20, 0, "ssru.weight' is [20], expected rank"},
+        {"", "decoder.layers.0.ssru.weight", TFM_I32, 20, 20, "ssru.weight' is I32, expected F32"},
+        {"", "decoder.layers.0.ssru.weight", TFM_I8, 20, 20, "0.ssru.weight_scale' is missing"},
+        {"", "decoder.layers.1.ssru_gate.weight", TFM_F32, 10, 20, "expected [20, 20]"},
+        {"", "decoder.layers.1.ssru_gate.bias", TFM_F32, 19, 0, "expected [20]"},
+        {"", "decoder.layers.2.ssru.weight", TFM_F32, 20, 20, "2.ssru_gate.weight' is missing"},
+        {"", "decoder.layers.2.ssru_gate.weight", TFM_F32, 20, 20, "2.ssru.weight' is missing"},
+        {"", "decoder.layers.2.ssru_gate.bias", TFM_F32, 20, 0, "2.ssru.weight' is missing"},
+        {"", "decoder.layers.0.ssru_gates.weight", TFM_F32, 20, 20, "is not part of a model"},
+        {"", "decoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20,
+         "'decoder.layers.0' has both self_attn and ssru"},
+        {"", "decoder.layers.1.self_attn.out_proj.bias", TFM_F32, 20, 0,
+         "'decoder.layers.1' has both self_attn and ssru"},
+        {"", "decoder.norm1.weight", TFM_F32, 20, 0, "is not part of a model"},
+        {"", "encoder.layers.0.ssru.weight", TFM_F32, 20, 20, "0.ssru.weight' is not part of"}};
     static float zeros[4096];
     tfm_model *model = NULL;
     size_t i, k, size;
@@ -812,6 +829,7 @@ static void weights(void) {
         st_writer w;
         t.packed = t.more_norms = 1, t.config = r->config;
         if (strstr(r->name, "in_proj_weight")) t.without = "in_proj_bias";
+        if (strstr(r->name, "decoder.layers.")) t.ssru = 3;
         if (strstr(r->name, "tgt_positions")) t.src_positions = t.tgt_positions = 9;
         tiny_write(&w, t);
         for (k = 0; k < w.n_entries && strcmp(w.entries[k].name, r->name) != 0;) k++;

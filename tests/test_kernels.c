@@ -401,9 +401,10 @@ static void loops(const tfm__kernels *k) {
 /* Of each activation at many places, in units of the last place of |x|, or of the value where that
    is larger: what is lost where a sum cancels is no fault of the kernel's. */
 static void activations(const tfm__kernels *k) {
-    static const char *const names[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
+    static const char *const names[] = {"relu",  "gelu",         "gelu_tanh",
+                                        "swish", "gelu_sigmoid", "an SSRU's gate"};
     int a, i;
-    for (a = TFM_RELU; a <= TFM_GELU_SIGMOID; a++) {
+    for (a = TFM_RELU; a <= TFM__SIGMOID; a++) {
         double most = 0;
         float at, x[19];
         int same = 1;
@@ -419,6 +420,7 @@ static void activations(const tfm__kernels *k) {
                     (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
             if (a == TFM_SWISH) expected = v / (1 + exp(-v));
             if (a == TFM_GELU_SIGMOID) expected = v / (1 + exp(-1.702 * v));
+            if (a == TFM__SIGMOID) expected = 1 / (1 + exp(-v));
             size = fmax(fabs(expected), a == TFM_GELU || a == TFM_GELU_TANH ? fabs(v) : 1e-30);
             error = fabs((double)x[17] - expected) /
                     ldexp(1, (int)fmax(floor(log2(size + 1e-30)), -126) - 23);
@@ -429,7 +431,8 @@ static void activations(const tfm__kernels *k) {
         }
         x[0] = NAN, x[1] = -1000, x[2] = 1000;
         k->activate(x, 3, (tfm_activation)a);
-        CHECK(most <= 4 && same && isnan(x[0]) && fabsf(x[1]) == 0 && x[2] == 1000,
+        CHECK(most <= 4 && same && isnan(x[0]) && fabsf(x[1]) == 0 &&
+                  x[2] == (a == TFM__SIGMOID ? 1.0f : 1000.0f),
               "%s: within %.2f ULP", names[a], most);
     }
 }
@@ -922,7 +925,7 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
             same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n);
             for (i = 0; i < 4; i++)
                 same &= sums[0][i] == sums[1][i] || (isnan(sums[0][i]) && isnan(sums[1][i]));
-            for (a = TFM_RELU - 1; a <= TFM_GELU_SIGMOID; a++) {
+            for (a = TFM_RELU - 1; a <= TFM__SIGMOID; a++) {
                 for (set = 0; set < 2; set++) {
                     k = sets[set];
                     memcpy(y[set], x, sizeof x);
@@ -966,6 +969,7 @@ static void whole_model(void) {
         if (!tfm__kernel_set(i)) continue;
         kernels_wanted = i;
         t.config = ", \"start\": 1, \"end\": 2, \"activation\": \"gelu\"";
+        t.ssru = 2;
         model = tiny_model(t), s = tiny_session(model, 2, 4, 4);
         logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, 13));
         must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));

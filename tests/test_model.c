@@ -406,6 +406,68 @@ static void memory(void) {
     tfm_model_free(NULL), tfm_session_free(NULL), tfm_safetensors_free(NULL);
 }
 
+/* ---- SSRUs ---- */
+
+static void ssrus(void) {
+    static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
+    tiny t = tiny_default();
+    tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+    tfm_model *model;
+    tfm_session *s;
+    tfm_session_options o;
+    tfm_forward_options f;
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt));
+    tfm_tensor again = test_like(logits), padded = test_like(logits);
+    int32_t cut[] = {3, 4, 5, 6, 7, -9}, lengths[] = {3, 2};
+    int64_t dims[5] = {2, 2, 2, 3, 3};
+    size_t bytes[4];
+    int i;
+    SECTION("decoder layers that are SSRUs");
+    t.key = 10, t.value = 6;
+    memset(&o, 0, sizeof o);
+    o.max_batch = 16, o.max_source = 4, o.max_target = 8, o.max_beam = 2;
+    for (i = 0; i < 4; i++) {
+        t.ssru = (unsigned)i, o.cache = i == 2 ? TFM_F16 : TFM_F32;
+        model = tiny_model(t);
+        must(tfm_session_bytes(model, &o, &bytes[i], &err));
+        CHECK(tfm_model_config(model)->n_ssru_layers == i - i / 2, "");
+        tfm_model_free(model);
+    }
+    /* 32 hypotheses of 8 positions; 20 + 12 floats of keys and values, or 20 of a state */
+    CHECK(bytes[0] - bytes[1] == 32 * 4 * (8 * 32 - 20) && bytes[1] - bytes[3] == 32 * 4 * 236,
+          "a layer takes %d bytes less", (int)(bytes[0] - bytes[1]));
+    /* F16: the other layer's cache and the keys and values of 64 source positions in both */
+    CHECK(bytes[1] - bytes[2] == 2 * 32 * (32 * 8 + 2 * 64), "a state is F32 always");
+
+    t.ssru = 2; /* the second layer */
+    model = tiny_model(t), s = tiny_session(model, 2, 3, 3);
+    memset(&f, 0, sizeof f);
+    f.decoder_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
+    CHECK_FAILS(tfm_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+                "decoder_attention: decoder.layers.1 is an SSRU");
+    f.decoder_attention.data = NULL, f.not_causal = 1;
+    CHECK_FAILS(tfm_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+                "not_causal: decoder.layers.1 is an SSRU");
+    CHECK(tfm_encoder_output(s).data == NULL && isnan(*(float *)logits.data), "nothing is done");
+    f.not_causal = 0, f.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
+    must(tfm_forward(s, &src, &src, &f, &logits, &err));
+    for (i = 0; i < 2 * 2 * 2 * 3; i++) {
+        const float *p = (const float *)f.cross_attention.data + 3 * i;
+        if (!(fabs((double)p[0] + (double)p[1] + (double)p[2] - 1) < 1e-6)) break;
+    }
+    CHECK(i == 24, "weights of the cross-attention add up to 1 in both layers");
+    must(tfm_forward(s, &src, &src, NULL, &again, &err));
+    CHECK(test_difference(&again, &logits) == 0, "and asking changes nothing");
+    src = tiny_batch(ids, NULL, 2, 3);
+    {
+        tfm_batch tgt = tiny_batch(cut, lengths, 2, 3);
+        must(tfm_forward(s, &src, &tgt, NULL, &padded, &err));
+    }
+    CHECK(memcmp(padded.data, logits.data, (size_t)(5 * t.vt) * sizeof(float)) == 0,
+          "pads behind a target change nothing before them");
+    tfm_session_free(s), tfm_model_free(model);
+}
+
 /* ---- limits and states ---- */
 
 static void limits(void) {
@@ -683,6 +745,7 @@ int main(int argc, char **argv) {
     steps();
     batches();
     memory();
+    ssrus();
     limits();
     failed_start();
     bias_only_norm();

@@ -96,6 +96,7 @@ static int64_t norm_tensors(const tiny *t, const char *norm) {
 
 static model_shape shape_of_tiny(const tiny *t) {
     model_shape m;
+    int i;
     memset(&m, 0, sizeof m);
     m.D = t->d, m.H = t->heads, m.K = t->key, m.W = t->value;
     m.F_encoder = t->ff, m.F_decoder = t->ff_decoder ? t->ff_decoder : t->ff;
@@ -113,6 +114,8 @@ static model_shape shape_of_tiny(const tiny *t) {
     m.src_embedding_norm = t->more_norms * norm_tensors(t, "src_embedding_norm");
     m.tgt_embedding_norm = t->more_norms * norm_tensors(t, "tgt_embedding_norm");
     m.src_positions = t->src_positions, m.tgt_positions = t->tgt_positions;
+    for (i = 0; i < t->decoder; i++) m.N_ssru += t->ssru >> i & 1;
+    m.ssru_gate_bias = t->ssru && tiny_has(t, "ssru_gate.bias");
     return m;
 }
 
@@ -150,7 +153,7 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     int64_t B = c->B, S = c->S, T = c->T, expected;
     logits.data = test_memory((size_t)st_bytes(&logits));
     memset(&options, 0, sizeof options);
-    for (options.not_causal = 0; options.not_causal < 2; options.not_causal++) {
+    for (options.not_causal = 0; options.not_causal < 2 - (m->N_ssru > 0); options.not_causal++) {
         counted = 0;
         if (tfm_forward(session, &src, &tgt, &options, &logits, &err) != TFM_OK)
             CHECK(0, "%s", err.text);
@@ -271,6 +274,17 @@ static void models(void) {
     t->encoder = 2, t->decoder = 1;
     t->packed = 1;
     t->without = "tgt_embedding generator.weight";
+    check_model(&c);
+
+    c = make_case("a student of Marian's: its decoder layers are SSRUs", 2, 7, 5);
+    t->d = 24, t->heads = 4, t->key = t->value = 6, t->ff = 40, t->vs = t->vt = 23;
+    t->decoder = 3, t->ssru = 7;
+    t->without = "tgt_embedding generator.weight";
+    t->config = ", \"start_embedding\": \"zero\"";
+    check_model(&c);
+
+    c = make_case("layers of both kinds, no biases", 3, 6, 4);
+    t->decoder = 3, t->ssru = 2, t->without = "bias";
     check_model(&c);
 }
 

@@ -19,6 +19,7 @@
 #include "transformer.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct model_shape {
@@ -30,6 +31,8 @@ typedef struct model_shape {
     /* ... and of the norms how many tensors there are, weight and bias: 0 to 2 */
     int64_t norm, encoder_norm, decoder_norm, src_embedding_norm, tgt_embedding_norm;
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: none */
+    int64_t N_ssru;                       /* decoder layers with an SSRU, no self-attention */
+    int64_t ssru_bias, ssru_gate_bias;    /* of the first of them */
 } model_shape;
 
 static inline int64_t shape_has(const tfm_safetensors *file, const char *name) {
@@ -47,7 +50,9 @@ static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) 
 /* The shape of a model that tfm_model_load accepts. What one layer may leave out is read from the
    first encoder layer: compare params_model with the tensors where layers may differ. */
 static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetensors *file) {
+    char name[64];
     model_shape m;
+    int i;
     memset(&m, 0, sizeof m);
     m.D = c->d_model, m.H = c->n_heads, m.K = c->d_key, m.W = c->d_value;
     m.F_encoder = c->d_ff, m.F_decoder = c->d_ff_decoder;
@@ -69,6 +74,15 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     m.tgt_embedding_norm = shape_norm(file, "tgt_embedding_norm.weight", "tgt_embedding_norm.bias");
     m.src_positions = shape_rows(file, "src_positions.weight");
     m.tgt_positions = shape_rows(file, "tgt_positions.weight");
+    m.N_ssru = c->n_ssru_layers;
+    for (i = c->n_decoder_layers - 1; m.N_ssru && i >= 0; i--) {
+        snprintf(name, sizeof name, "decoder.layers.%d.ssru.weight", i);
+        if (!shape_has(file, name)) continue;
+        snprintf(name, sizeof name, "decoder.layers.%d.ssru.bias", i);
+        m.ssru_bias = shape_has(file, name);
+        snprintf(name, sizeof name, "decoder.layers.%d.ssru_gate.bias", i);
+        m.ssru_gate_bias = shape_has(file, name);
+    }
     return m;
 }
 
@@ -118,9 +132,12 @@ static inline int64_t size_encoder(const model_shape *m, weight_unit u) {
     return m->N_encoder * layer + m->encoder_norm * u.vector * m->D;
 }
 static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
+    int64_t ssru = size_linear(u, m->D, m->D, m->ssru_bias) +
+                   size_linear(u, m->D, m->D, m->ssru_gate_bias);
     int64_t layer = 2 * size_attention(m, u) + size_feed_forward(m, u, m->F_decoder) +
                     3 * m->norm * u.vector * m->D;
-    return m->N_decoder * layer + m->decoder_norm * u.vector * m->D;
+    return m->N_decoder * layer + m->N_ssru * (ssru - size_attention(m, u)) +
+           m->decoder_norm * u.vector * m->D;
 }
 
 static inline int64_t params_attention(const model_shape *m) {
@@ -173,9 +190,11 @@ static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pai
    step, whose pairs are B(position + 1) and BS. */
 static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t self_pairs,
                                  int64_t cross_pairs) {
-    return m->N_decoder *
-               (ops_attention(m, rows, rows, self_pairs) + ops_attention(m, rows, 0, cross_pairs) +
-                ops_feed_forward(m, rows, m->F_decoder)) +
+    int64_t self = (m->N_decoder - m->N_ssru) * ops_attention(m, rows, rows, self_pairs) +
+                   m->N_ssru * 2 * ops_linear(rows, m->D, m->D);
+    return self +
+           m->N_decoder * (ops_attention(m, rows, 0, cross_pairs) +
+                           ops_feed_forward(m, rows, m->F_decoder)) +
            ops_linear(rows, m->D, m->V_target);
 }
 
@@ -197,9 +216,10 @@ static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t 
            m->N_decoder * size_keys_values(m, u) +
            size_linear(u, m->D, m->V_target, m->generator_bias);
 }
-/* Keys and values of that many positions in every decoder layer, as floats. */
-static inline int64_t bytes_cache(const model_shape *m, int64_t positions) {
-    return 4 * m->N_decoder * positions * m->H * (m->K + m->W);
+/* Keys and values of that many positions of target and source in every decoder layer, as floats.
+   (The state of an SSRU is one position's worth, and left out.) */
+static inline int64_t bytes_cache(const model_shape *m, int64_t target, int64_t source) {
+    return 4 * ((m->N_decoder - m->N_ssru) * target + m->N_decoder * source) * m->H * (m->K + m->W);
 }
 
 #endif

@@ -460,7 +460,7 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
     if (w->of == DECODE) *once = (double)bytes_decode(m, u, R);
     for (t = 0; w->of == DECODE && t < T; t++) {
         ops += ops_decode(m, R, R * (t + 1), R * S);
-        read += bytes_decode(m, u, R) + bytes_cache(m, R * (t + 1) + B * S) / (1 + opt.f16_cache);
+        read += bytes_decode(m, u, R) + bytes_cache(m, R * (t + 1), B * S) / (1 + opt.f16_cache);
     }
     *operations = (double)ops;
     *bytes = (double)read;

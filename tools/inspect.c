@@ -119,6 +119,7 @@ static void print_config(const tfm_config *c) {
     if (c->d_ff_decoder != c->d_ff) print_size("d_ff of the decoder", c->d_ff_decoder);
     print_size("n_encoder_layers", c->n_encoder_layers);
     print_size("n_decoder_layers", c->n_decoder_layers);
+    if (c->n_ssru_layers) print_size("  of them SSRUs", c->n_ssru_layers);
     print_size("src_vocab_size", c->src_vocab_size);
     print_size("tgt_vocab_size", c->tgt_vocab_size);
     print_word("norm", norms[c->norm]);
@@ -300,21 +301,21 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
     printf("encoder pass, with the keys and values that the decoder layers make of its output\n");
     print_cost("operations", encode);
     print_cost("bytes of weights read", bytes_encode(m, u, S));
-    print_cost("bytes of keys and values written", bytes_cache(m, S));
+    print_cost("bytes of keys and values written", bytes_cache(m, 0, S));
     printf("teacher-forced decoder pass, causal, with the generator\n");
     print_cost("operations", decode);
     print_cost("  not causal", ops_decode(m, T, pairs_self(T, 0), T * S));
     print_cost("bytes of weights read", bytes_decode(m, u, T));
-    print_cost("bytes of keys and values written and read", bytes_cache(m, T));
-    print_cost("bytes of keys and values of the source read", bytes_cache(m, S));
+    print_cost("bytes of keys and values written and read", bytes_cache(m, T, 0));
+    print_cost("bytes of keys and values of the source read", bytes_cache(m, 0, S));
     print_cost("operations of both passes", encode + decode);
     printf("decoding step that makes token T, and sees T targets and S sources\n");
     print_cost("operations", step);
     print_cost("bytes of weights read", bytes_decode(m, u, 1));
-    print_cost("bytes of keys and values read", bytes_cache(m, S + T));
-    print_cost("bytes read", bytes_decode(m, u, 1) + bytes_cache(m, S + T));
+    print_cost("bytes of keys and values read", bytes_cache(m, T, S));
+    print_cost("bytes read", bytes_decode(m, u, 1) + bytes_cache(m, T, S));
     printf("  %-44s %16.2f\n", "operations a byte",
-           (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, S + T)));
+           (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, T, S)));
 }
 
 /* ---- how many workers a machine feeds ----
@@ -337,11 +338,11 @@ static double batch_seconds(const model_shape *m, weight_unit u, int64_t b, int6
     int i;
     for (t = 1; t <= T; t++) {
         ops += ops_decode(m, b, b * t, b * S);
-        read += b * bytes_cache(m, S + t) / (1 + opt.f16_cache);
+        read += b * bytes_cache(m, t, S) / (1 + opt.f16_cache);
     }
     *bytes = (double)read;
     seconds[0] = (double)ops / opt.rate, seconds[1] = *bytes / opt.one_core;
-    if ((double)(step + workers * b * bytes_cache(m, S + T) / (1 + opt.f16_cache)) <=
+    if ((double)(step + workers * b * bytes_cache(m, T, S) / (1 + opt.f16_cache)) <=
         1e6 * opt.cache)
         *bytes = 0, seconds[1] /= 2;
     seconds[2] = (double)workers * *bytes / opt.bandwidth;
