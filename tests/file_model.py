@@ -90,6 +90,13 @@ class Model:
         y = (softmax(scores) @ v).swapaxes(1, 2)
         return self.linear(f"{name}.out_proj", y.reshape(*y.shape[:2], -1))
 
+    def ssru(self, layer, y):
+        x, gates = self.linear(f"{layer}.ssru", y), sigmoid(self.linear(f"{layer}.ssru_gate", y))
+        c = np.zeros_like(x)
+        for t in range(x.shape[1]):
+            c[:, t] = gates[:, t] * (c[:, t - 1] if t else 0) + (1 - gates[:, t]) * x[:, t]
+        return np.maximum(c, 0)
+
     def stack(self, side, x, blocked, memory=None, memory_blocked=None):
         x, blocked = np.asarray(x, float), np.asarray(blocked)
         activation = ACTIVATIONS[self.config["activation"]]
@@ -97,6 +104,8 @@ class Model:
         n = len({name.split(".")[2] for name in self.t if name.startswith(f"{side}.layers.")})
         for layer in (f"{side}.layers.{i}" for i in range(n)):
             steps = [lambda y: self.attention(f"{layer}.self_attn", y, y, blocked)]
+            if f"{layer}.ssru.weight" in self.t:
+                steps = [lambda y: self.ssru(layer, y)]
             if memory is not None:
                 steps.append(lambda y: self.attention(f"{layer}.multihead_attn", y, memory,
                                                       np.asarray(memory_blocked)))

@@ -3,10 +3,10 @@
 
     python tests/make_ssru.py
 
-A small random model as Marian's students are: two encoder layers, decoder layers that are SSRUs, a
-zero embedding at position 0, sinusoids in halves. What it computes is written out here in float64 from
-the formulas of Marian (src/rnn/cells.h, models/transformer.h); file_model.py and the header know
-nothing of it. tests/test_families.c compares. Needs numpy.
+A small random model as Marian's students are: decoder layers that are SSRUs, a zero embedding at
+position 0, sinusoids in halves. What it computes is written out here in float64 from the formulas of
+Marian (src/rnn/cells.h, models/transformer.h); file_model.py and the header know nothing of it.
+tests/test_families.c and test_ssru.py compare. Needs numpy.
 """
 
 import sys
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 from modelfile import write_model, write_safetensors  # noqa: E402
 
-PAD, END = 31, 0
+END = 0  # and the last id is the pad
 
 
 def make(seed, D=16, F=24, H=2, V=32, encoder=2, decoder=2, attention=()):
@@ -59,11 +59,11 @@ def make(seed, D=16, F=24, H=2, V=32, encoder=2, decoder=2, attention=()):
     return t
 
 
-def config(H=2):
+def config(H=2, V=32):
     return {"n_heads": H, "positions": "sinusoidal_halves", "position_divisor": "d/2-1",
             "layer_norm_eps": 1e-6, "embedding_scale": "sqrt_d", "norm": "post",
-            "activation": "relu", "start_embedding": "zero", "src_pad": PAD, "tgt_pad": PAD,
-            "suppressed": [PAD], "end": END, "src_end": END}
+            "activation": "relu", "start_embedding": "zero", "src_pad": V - 1, "tgt_pad": V - 1,
+            "suppressed": [V - 1], "end": END, "src_end": END}
 
 
 class Formulas:
@@ -142,24 +142,25 @@ class Formulas:
         return memory, np.stack([self.step(memory, state, p, one) for p, one in enumerate(tgt)])
 
     def greedy(self, ids, limit):
-        """Ids without the end token, and the sum of logs with it."""
-        memory, state, out, score = self.encode(ids), self.begin(), [], 0.0
+        """Ids without the end token, the sum of logs with it, and the least margin on the way."""
+        memory, state, out, score, margin = self.encode(ids), self.begin(), [], 0.0, np.inf
         while len(out) < limit:
             z = self.step(memory, state, len(out), out[-1] if out else None)
             logs = z - z.max() - np.log(np.exp(z - z.max()).sum())
-            best = int(np.argmax(np.where(np.arange(len(z)) == PAD, -np.inf, z)))
+            best = int(np.argmax(z[:-1]))
             score += logs[best]
+            margin = min(margin, z[best] - np.sort(z[:-1])[-2])
             if best == END:
                 break
             out.append(best)
-        return out, score
+        return out, score, margin
 
 
 def sentences(rows, width, vocabulary=32, length=7, seed=3):
     """Source ids [rows, width], end token and pads behind; their lengths; targets."""
     rng = np.random.default_rng(seed)
     lengths = np.array([width - i % 4 for i in range(rows)], np.int32)
-    src = np.full((rows, width), PAD, np.int32)
+    src = np.full((rows, width), vocabulary - 1, np.int32)
     for row, n in enumerate(lengths):
         src[row, :n - 1] = rng.integers(1, vocabulary - 1, n - 1)
         src[row, n - 1] = END
@@ -175,7 +176,7 @@ def main():
     ids, scores = np.full((4, limit), -1, np.int32), np.zeros(4, np.float32)
     for row, n in enumerate(lengths):
         memory[row, :n], logits[row] = model.forward(src[row, :n], tgt[row])
-        found, scores[row] = model.greedy(src[row, :n], limit)
+        found, scores[row], _ = model.greedy(src[row, :n], limit)
         ids[row, :len(found)] = found
         print(len(found), found)
     write_model(ROOT / "tests/data/models/ssru.safetensors", tensors, config())

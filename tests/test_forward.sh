@@ -1,6 +1,7 @@
 # forward and inspect as programs: outputs on golden ids, faults, exit statuses.
 . tests/check.sh
 model=tests/data/models/seed3_dv.safetensors
+ssru=tests/data/models/ssru.safetensors
 dir=build/test_forward
 mkdir -p $dir
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
@@ -17,6 +18,8 @@ check "repeated" 0 "$(status build/forward $model $dir/in $dir/result --attentio
 check "  the same bytes" "" "$(cmp $dir/first $dir/result 2>&1)"
 check "  the median is printed" 1 "$(grep -c '^median of 3 passes: ' $dir/out)"
 check "not causal differs" 1 "$(build/forward $model $dir/in $dir/result --attention --not-causal; cmp -s $dir/first $dir/result; echo $?)"
+check "SSRUs have no attention of their own" "0 cross_attention encoder_attention" \
+    "$(status build/forward $ssru $dir/in $dir/result --attention) $(head -c 600 $dir/result | grep -aoE '[a-z]+_attention' | sort -u | tr '\n' ' ' | sed 's/ $//')"
 rm -f $dir/result
 check "no model: exit status 1" 1 "$(status build/forward nowhere $dir/in $dir/result)"
 check "ids that are no file of tensors" 1 "$(status build/forward $model README.md $dir/result)"
@@ -25,6 +28,7 @@ check "usage: exit status 2" 2 "$(status build/forward $model)"
 check "  and nothing was written" "" "$(ls $dir/result* 2> /dev/null)"
 check "inspect" 0 "$(status build/inspect $model --tensors --src 7 --tgt 5)"
 check "  lists every tensor" "[30, 24]" "$(sed -n "s/^ *src_embedding.weight *F32 .*\(\[.*\]\)\$/\1/p" $dir/out)"
+check "  counts SSRUs" "0 2" "$(status build/inspect $ssru) $(sed -n 's/^ *of them SSRUs *//p' $dir/out)"
 # What a terminal would act on: escape, bell, C1 and lines in the metadata, the tensor is no model's.
 hostile() { # path, license: the model with metadata
     length=$(od -An -tu8 -N8 $model)
