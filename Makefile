@@ -77,6 +77,7 @@ demo: build/translate
 	build/translate $(GERMAN) < examples/demo-de.txt | paste examples/demo-de.txt -
 	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
+test-built: $(TESTS)
 test-c: $(TESTS)
 	RUN="$(RUN)" sh tests/run.sh $(TESTS)
 test: $(PROGRAMS) $(TESTS)
@@ -156,5 +157,5 @@ test-install: stage
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
+.PHONY: all demo test test-c test-built toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
 	lib stage install uninstall packagers test-install clean
