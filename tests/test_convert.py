@@ -135,7 +135,7 @@ def stacks(d=8, f=12, layers=1):
 class Writing(ConvertTest):
     """OUT is written whole or not at all, and only where a regular file is or may be."""
 
-    OPTIONS = "--core", "--heads=2"
+    OPTIONS = "--core", "--heads=2", "--set=norm=post", "--set=activation=relu"
 
     def names(self):
         return sorted(path.name for path in self.folder.iterdir())

@@ -30,7 +30,7 @@ from safetensors.torch import save_file
 
 import test_convert
 from file_model import Model, log_softmax
-from test_convert import FORWARD, REAL, SHARED, convert
+from test_convert import FORWARD, REAL, SHARED, TRANSLATE, convert
 from test_hostile_python import HostileCase
 
 REFERENCE, GOLDEN = SHARED / "reference", SHARED / "golden"
@@ -129,8 +129,9 @@ def sentences(vs=31, vt=37, pad=1):
     return src, tgt
 
 
-SET = [f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pad=1", "start=2",
-                                  "end=3")]
+STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1"]
+SET = [*STATED, *(f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pad=1",
+                                             "start=2", "end=3"))]
 
 
 class TorchModel(Model):
@@ -158,7 +159,7 @@ class Layouts(ConvertTest):
     def test_transformer_in_wrappers(self):
         source = Translator()
         state = nn.DataParallel(Wrapper(source)).state_dict()
-        model = self.convert({"epoch": 3, "state_dict": state}, "--heads", "4", *SET)
+        model = self.convert({"epoch": 3, "state_dict": state}, *SET)
         for name, tensor in source.transformer.state_dict().items():
             self.assertTrue(torch.equal(model.t[name], tensor), name)
         self.assertTrue(torch.equal(model.t["src_embedding.weight"],
@@ -168,13 +169,13 @@ class Layouts(ConvertTest):
             "n_heads": 4, "norm": "post", "layer_norm": "variance", "activation": "relu",
             "positions": "sinusoidal", "position_divisor": "d", "position_precision": "float",
             "embedding_scale": "sqrt_d", "src_pad": 1, "tgt_pad": 1, "start": 2, "end": 3})
-        self.assertIn("norm=pre", self.done.stderr)
+        self.assertEqual(self.done.stderr, "")
         src, tgt = sentences()
         self.check_logits(model, source.eval()(src, tgt), src, tgt)
 
     def test_pre_norm_gelu(self):
         source = Translator(norm_first=True, activation="gelu")
-        model = self.convert(source.state_dict(), "--heads=4", *SET, "--set=norm=pre",
+        model = self.convert(source.state_dict(), *SET, "--set=norm=pre",
                              "--set=activation=gelu")
         self.assertEqual(self.done.stderr, "")
         src, tgt = sentences()
@@ -182,7 +183,7 @@ class Layouts(ConvertTest):
 
     def test_learned_positions_and_embedding_norm(self):
         source = TwoTables()
-        model = self.convert(source.state_dict(), "--heads=4", "--set=norm=pre",
+        model = self.convert(source.state_dict(), *STATED, "--set=norm=pre",
                              "--set=activation=gelu")
         self.assertEqual(model.config["positions"], "learned")
         self.assertEqual(list(model.t["src_positions.weight"].shape), [20, 24])
@@ -195,7 +196,7 @@ class Layouts(ConvertTest):
         source = Translator(vs=37)
         source.tgt_tok_emb = source.src_tok_emb
         source.generator.weight = source.tgt_tok_emb.embedding.weight
-        self.convert(source.state_dict(), "--heads=4", *SET)
+        self.convert(source.state_dict(), *SET)
         with safe_open(self.out, framework="pt") as file:
             names = set(file.keys())
         self.assertIn("generator.bias", names)
@@ -206,11 +207,11 @@ class Layouts(ConvertTest):
     def test_missing_generator_may_be_mapped_to_the_embedding(self):
         state = Translator().state_dict()
         del state["generator.weight"]
-        reasons = self.refuse(state, "--heads=4")
+        reasons = self.refuse(state, *STATED)
         self.assertIn("generator.weight", reasons)
         hint = [word for word in reasons.split() if "=" in word]
         maps = [argument for rule in hint for argument in ("--map", rule)]
-        model = self.convert(state, "--heads=4", *maps)
+        model = self.convert(state, *STATED, *maps)
         self.assertIs(model.t["generator.weight"], model.t["tgt_embedding.weight"])
 
     def test_separate_projections(self):
@@ -223,7 +224,7 @@ class Layouts(ConvertTest):
                 state[f"{stem}{letter}_proj_weight"] = weight.clone()
                 new = f"{stem}{letter}_proj".removeprefix("transformer.")
                 expected[f"{new}.weight"], expected[f"{new}.bias"] = weight, bias
-        model = self.convert(state, "--heads=4", *SET)
+        model = self.convert(state, *SET)
         for name, tensor in expected.items():
             self.assertTrue(torch.equal(model.t[name], tensor), name)
         self.assertFalse([name for name in model.t if "in_proj" in name])
@@ -241,19 +242,19 @@ class Layouts(ConvertTest):
                 (double, {"positions": "sinusoidal", "position_precision": "double"})):
             state = Translator().state_dict()
             state["positional_encoding.pe"] = table.float().unsqueeze(0)
-            config = self.convert(state, "--heads=4", *SET).config
+            config = self.convert(state, *SET).config
             self.assertEqual({key: config[key] for key in expected}, expected)
-        wrong = self.run_convert(self.folder / "in.pt", "--heads=4",
+        wrong = self.run_convert(self.folder / "in.pt", *STATED,
                                  "--set=positions=sinusoidal_halves")
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("positional_encoding.pe", wrong.stderr)
 
     def test_core(self):
         core = nn.Transformer(24, 4, 1, 2, 40)
-        reasons = self.refuse(core.state_dict(), "--heads=4")
+        reasons = self.refuse(core.state_dict(), *STATED)
         for name in ("src_embedding.weight", "tgt_embedding.weight", "generator.weight", "--core"):
             self.assertIn(name, reasons)
-        done = self.run_convert(self.folder / "in.pt", "--heads=4", "--core")
+        done = self.run_convert(self.folder / "in.pt", *STATED, "--core")
         self.assertEqual(done.returncode, 0)
         self.assertIn("src_embedding.weight", done.stderr)
         self.check_form()
@@ -266,7 +267,7 @@ class Layouts(ConvertTest):
         state = Translator().double().state_dict()
         for option, dtype in ((None, torch.float32), ("f16", torch.float16),
                               ("bf16", torch.bfloat16)):
-            model = self.convert(state, "--heads=4", *([f"--dtype={option}"] if option else []))
+            model = self.convert(state, *STATED, *([f"--dtype={option}"] if option else []))
             for name, tensor in model.t.items():
                 self.assertEqual(tensor.dtype, dtype)
             name = "encoder.layers.1.linear1.weight"
@@ -279,8 +280,8 @@ class Layouts(ConvertTest):
                 if name != "positional_encoding.pe"}
         path = self.folder / "in.safetensors"
         save_file(both, path)
-        self.assertIn("--prefix", self.refuse(path, "--heads=4"))
-        model = self.convert(path, "--heads=4", "--prefix=ema.")
+        self.assertIn("--prefix", self.refuse(path, *STATED))
+        model = self.convert(path, *STATED, "--set=positions=sinusoidal", "--prefix=ema.")
         self.assertTrue(torch.equal(model.t["generator.bias"], state["generator.bias"] + 1))
 
     def test_vocabularies(self):
@@ -288,14 +289,14 @@ class Layouts(ConvertTest):
         source, target = self.folder / "source.txt", self.folder / "target.txt"
         source.write_bytes("<pad>\r\n學\t学\r\nx\r\ny\r\nz\r\n".encode())
         target.write_bytes("a\nb\nc".encode())
-        model = self.convert(state, "--heads=4", f"--src-vocab={source}", f"--tgt-vocab={target}")
+        model = self.convert(state, *STATED, f"--src-vocab={source}", f"--tgt-vocab={target}")
         self.assertEqual(raw(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
         self.assertEqual(raw(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
         self.out.unlink()
-        self.assertIn("tgt_vocab_size is 3", self.refuse(state, "--heads=4",
+        self.assertIn("tgt_vocab_size is 3", self.refuse(state, *STATED,
                                                          f"--src-vocab={source}"))
         source.write_bytes(b"a\nb\nc\nd\na\n")
-        self.assertIn("line 5", self.refuse(state, "--heads=4", f"--src-vocab={source}",
+        self.assertIn("line 5", self.refuse(state, *STATED, f"--src-vocab={source}",
                                             f"--tgt-vocab={target}"))
 
 
@@ -312,10 +313,10 @@ class Errors(ConvertTest):
     def test_unknown_names_are_listed(self):
         state = {**Translator().state_dict(), "criterion.margin": torch.zeros(2, 3),
                  "steps": torch.tensor(5)}
-        reasons = self.refuse(state, "--heads=4")
+        reasons = self.refuse(state, *STATED)
         self.assertIn("criterion.margin [2, 3] float32", reasons)
         self.assertIn("--map criterion.margin=NEW or --drop criterion.margin", reasons)
-        self.convert(state, "--heads=4", "--drop", "criterion.*")
+        self.convert(state, *STATED, "--drop", "criterion.*")
         self.assertIn("steps [] int64", self.done.stdout)
 
     def test_map(self):
@@ -324,8 +325,8 @@ class Errors(ConvertTest):
         state["classes.bias"] = state.pop("generator.bias")
         for name in [name for name in state if name.startswith("transformer.encoder.")]:
             state[name.replace("transformer.encoder", "reader")] = state.pop(name)
-        self.assertIn("classes.weight [37, 24]", self.refuse(state, "--heads=4"))
-        model = self.convert(state, "--heads=4", "--map=classes.=generator.",
+        self.assertIn("classes.weight [37, 24]", self.refuse(state, *STATED))
+        model = self.convert(state, *STATED, "--map=classes.=generator.",
                              "--map", "reader.=encoder.")
         self.assertTrue(torch.equal(model.t["generator.weight"], state["classes.weight"]))
 
@@ -333,13 +334,36 @@ class Errors(ConvertTest):
         state = Translator().state_dict()
         for arguments in (["--map", "nothing=generator.weight"], ["--drop", "nothing"],
                           ["--prefix", "nothing."], ["--map", "generator.weight"]):
-            self.assertIn(arguments[0], self.refuse(state, "--heads=4", *arguments))
+            self.assertIn(arguments[0], self.refuse(state, *STATED, *arguments))
 
     def test_heads(self):
         state = Translator().state_dict()
-        self.assertIn("--heads", self.refuse(state))
-        self.assertIn("n_heads 5", self.refuse(state, "--heads=5"))
-        self.assertIn("n_heads", self.refuse(state, "--heads=0"))
+        self.assertIn("--heads", self.refuse(state, *STATED[1:]))
+        self.assertIn("n_heads 5", self.refuse(state, *STATED, "--heads=5"))
+        self.assertIn("n_heads", self.refuse(state, *STATED, "--heads=0"))
+
+    def test_nothing_is_guessed(self):
+        """What the weights do not tell is asked for, all of it at once, and only that."""
+        state = Translator().state_dict()
+        del state["positional_encoding.pe"]
+        questions = {"--heads N": "--heads=4", "norm": "--set=norm=post",
+                     "activation": "--set=activation=relu", "positions": "--set=positions=sinusoidal",
+                     "embedding_scale": "--set=embedding_scale=1"}
+        for key in questions:
+            reasons = self.refuse(state, *(one for name, one in questions.items() if name != key))
+            self.assertEqual(reasons.count("\n"), 1)
+            for other in questions:
+                self.assertEqual(f"{other if other[0] == '-' else '--set ' + other + '='}" in reasons,
+                                 other == key, reasons)
+        self.assertEqual(self.refuse(state).count("--set"), 4)
+        self.convert(state, *questions.values())
+        self.assertEqual(self.done.stderr, "")
+
+    def test_names_to_map_are_in_the_help(self):
+        said = " ".join(convert.__doc__.split())
+        for name in ("src_embedding.weight", "generator.weight", "tgt_positions.weight",
+                     "in_proj_weight", "ATTN.out_proj.weight", "linear1.weight", "norm3"):
+            self.assertIn(name, said)
 
     def test_settings(self):
         state = Translator().state_dict()
@@ -347,28 +371,28 @@ class Errors(ConvertTest):
                                 ("d_ff=41", "the shapes say 40"), ("tgt_pad=37", "tgt_vocab_size"),
                                 ("suppressed=1,99", "suppressed 99"), ("start=-1", "an id or a token"),
                                 ("layer_norm_eps=nan", "a number above 0")):
-            self.assertIn(reason, self.refuse(state, "--heads=4", "--set", setting))
+            self.assertIn(reason, self.refuse(state, *STATED, "--set", setting))
 
     def test_shapes_and_missing_layers(self):
         state = Translator().state_dict()
         state["transformer.decoder.layers.1.linear2.weight"] = torch.zeros(24, 41)
-        self.assertIn("decoder.layers.1.linear2.weight", self.refuse(state, "--heads=4"))
+        self.assertIn("decoder.layers.1.linear2.weight", self.refuse(state, *STATED))
         state = Translator().state_dict()
         del state["transformer.decoder.layers.0.multihead_attn.out_proj.weight"]
         self.assertIn("decoder.layers.0.multihead_attn.out_proj.weight",
-                      self.refuse(state, "--heads=4"))
+                      self.refuse(state, *STATED))
         state = nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 4), 1).state_dict()
-        self.assertIn("decoder.layers.0.self_attn", self.refuse(state, "--heads=4"))
+        self.assertIn("decoder.layers.0.self_attn", self.refuse(state, *STATED))
 
     def test_two_generators(self):
         state = {**Translator().state_dict(), "fc_out.weight": torch.zeros(37, 24)}
-        reasons = self.refuse(state, "--heads=4")
+        reasons = self.refuse(state, *STATED)
         self.assertIn("both generator.weight and fc_out.weight fit", reasons)
 
     def test_too_large_for_f16(self):
         state = Translator().state_dict()
         state["generator.bias"][3] = 1e6
-        self.assertIn("generator.bias", self.refuse(state, "--heads=4", "--dtype=f16"))
+        self.assertIn("generator.bias", self.refuse(state, *STATED, "--dtype=f16"))
 
     def test_pickles_with_code_are_refused(self):
         marker = self.folder / "marker"
@@ -409,7 +433,7 @@ class OtherFamilies(ConvertTest):
 
     def test_encoder_layers(self):
         source = self.seeds.Seed0Transformer(31, 24, 4, 2, 3, 40)
-        model = self.convert(source.state_dict(), "--heads=4", "--set=src_pad=1",
+        model = self.convert(source.state_dict(), *STATED, "--set=src_pad=1",
                              "--set=tgt_pad=1")
         self.assertTrue(torch.equal(model.t["decoder.layers.2.multihead_attn.q_proj.weight"],
                                     source.decoder_layers[2].enc_attn.w_q.weight))
@@ -461,6 +485,162 @@ class OtherFamilies(ConvertTest):
                            case["input.memory_mask"] | source_pads)
             with self.subTest(name):
                 self.check_near("outputs", y, case["expect.output"].transpose(0, 1))
+
+
+class TrevettAttention(nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.fc_q, self.fc_k, self.fc_v, self.fc_o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x, memory, mask):
+        q, k, v = (f(y).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for f, y in ((self.fc_q, x), (self.fc_k, memory), (self.fc_v, memory)))
+        weights = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        return self.fc_o((weights.masked_fill(~mask, -1e10).softmax(-1) @ v)
+                         .transpose(1, 2).flatten(2))
+
+
+class TrevettForward(nn.Module):
+    def __init__(self, d, f):
+        super().__init__()
+        self.fc_1, self.fc_2 = nn.Linear(d, f), nn.Linear(f, d)
+
+    def forward(self, x):
+        return self.fc_2(self.fc_1(x).relu())
+
+
+class TrevettLayer(nn.Module):
+    def __init__(self, d, heads, f, decodes):
+        super().__init__()
+        self.self_attn_layer_norm, self.ff_layer_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.self_attention = TrevettAttention(d, heads)
+        self.positionwise_feedforward = TrevettForward(d, f)
+        if decodes:
+            self.enc_attn_layer_norm = nn.LayerNorm(d)
+            self.encoder_attention = TrevettAttention(d, heads)
+
+    def forward(self, x, mask, memory=None, memory_mask=None):
+        x = self.self_attn_layer_norm(x + self.self_attention(x, x, mask))
+        if memory is not None:
+            x = self.enc_attn_layer_norm(x + self.encoder_attention(x, memory, memory_mask))
+        return self.ff_layer_norm(x + self.positionwise_feedforward(x))
+
+
+class TrevettStack(nn.Module):
+    def __init__(self, vocab, d, layers, heads, f, positions, decodes):
+        super().__init__()
+        self.tok_embedding, self.pos_embedding = nn.Embedding(vocab, d), nn.Embedding(positions, d)
+        self.layers = nn.ModuleList(TrevettLayer(d, heads, f, decodes) for _ in range(layers))
+        if decodes:
+            self.fc_out = nn.Linear(d, vocab)
+
+    def forward(self, ids, mask, *memory):
+        x = self.tok_embedding(ids) * self.tok_embedding.embedding_dim ** 0.5
+        x = x + self.pos_embedding.weight[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x, mask, *memory)
+        return self.fc_out(x) if memory else x
+
+
+class Trevett(nn.Module):
+    """The network of Ben Trevett's tutorial, by its formulas and names."""
+
+    def __init__(self, vs, vt, d=24, layers=2, heads=3, f=40, positions=50, pad=1):
+        super().__init__()
+        self.encoder = TrevettStack(vs, d, layers, heads, f, positions, False)
+        self.decoder = TrevettStack(vt, d, layers, heads, f, positions, True)
+        self.pad = pad
+
+    def forward(self, src, tgt):
+        pads = (src != self.pad)[:, None, None]
+        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+        memory = self.encoder(src, pads)
+        return self.decoder(tgt, causal & (tgt != self.pad)[:, None, None], memory, pads)
+
+
+class Tutorial(ConvertTest):
+    IDS = ("--set=src_pad=1", "--set=tgt_pad=1", "--set=start=2", "--set=end=3")
+
+    def test_random_weights(self):
+        source = Trevett(31, 37)
+        for one in source.parameters():
+            one.copy_(torch.randn_like(one) * (0.3 if one.dim() > 1 else 0.5))
+        model = self.convert(source.state_dict(), "--heads=3", *self.IDS)
+        self.assertEqual(self.done.stderr, "")
+        expected = {"norm": "post", "activation": "relu", "positions": "learned",
+                    "embedding_scale": "sqrt_d"}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        src, tgt = sentences()
+        self.check_logits(model, source(src, tgt), src, tgt)
+        self.out.unlink()
+        self.assertIn("--heads N", self.refuse(source.state_dict(), *self.IDS))
+
+    def test_a_trained_one(self):
+        """annalog's checkpoint, which pip fetches: 200 greedy answers, token for token."""
+        if not TRANSLATE.exists():
+            self.skipTest(f"no {TRANSLATE}: make it first")
+        done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps",
+                               "annalog==1.0.6", "-d", str(self.folder)], capture_output=True,
+                              text=True)
+        if done.returncode:
+            self.skipTest(f"pip download annalog==1.0.6: {done.stderr.strip()[-200:]}")
+        with zipfile.ZipFile(next(self.folder.glob("annalog*.whl"))) as wheel:
+            folder = "annalog/ckpt_and_vocab"
+            state = torch.load(io.BytesIO(wheel.read(f"{folder}/Lev_extended.pt")),
+                               map_location="cpu", weights_only=True)
+            tokens = Plain(io.BytesIO(wheel.read(
+                f"{folder}/stereo_experiment_vocab_ttf.pkl"))).load()["itos"]
+        vocabulary = self.folder / "tokens.txt"
+        vocabulary.write_text("".join(f"{one}\n" for one in tokens))
+        self.convert(state, "--heads=8", *self.IDS, "--set=src_start=2", "--set=src_end=3",
+                     f"--src-vocab={vocabulary}")
+        source = Trevett(59, 59, 256, 3, 8, 512, 102).eval()
+        source.load_state_dict(state)
+        texts = sorted(set(map(self.molecule, range(220))))[:200]
+        self.assertEqual(len(texts), 200)
+        done = subprocess.run([TRANSLATE, str(self.out), "--tokens", "--max-length", "100"],
+                              input="".join(f"{one}\n" for one in texts), capture_output=True,
+                              text=True)
+        self.assertEqual(done.stderr, "")
+        expected = self.greedy(source, [[2, *map(tokens.index, one.split()), 3] for one in texts])
+        found = [[tokens.index(one) for one in line.split()] for line in done.stdout.splitlines()]
+        equal, changed = sum(a == b for a, b in zip(found, expected)), len(set(map(tuple, expected)))
+        print(f"annalog: {equal} of {len(texts)} greedy answers equal, {changed} different ones")
+        self.assertEqual(found, expected)
+        self.assertGreater(changed, 150)
+
+    def molecule(self, seed):
+        """SMILES of chains, rings and branches, tokens with spaces between them."""
+        random = np.random.default_rng(seed)
+        parts = ("C", "C", "C C", "N", "O C", "C ( = O ) N", "C ( C )", "c 1 c c c c c 1", "C ( F )",
+                 "c 1 c c ( Cl ) c c c 1", "S", "C 1 C C C C C 1", "c 1 c c n c c 1", "C ( O )")
+        ends = ("C", "O", "N", "F", "c 1 c c c c c 1", "Br", "C # N", "C ( = O ) O")
+        middle = " ".join(str(random.choice(parts)) for _ in range(random.integers(3, 8)))
+        return f"{random.choice(ends[:3])} {middle} {random.choice(ends)}"
+
+    def greedy(self, source, rows, most=100):
+        """The ids before the end token, sources of one length at once."""
+        found = [[]] * len(rows)
+        for length in set(map(len, rows)):
+            at = [i for i, row in enumerate(rows) if len(row) == length]
+            src = torch.tensor([rows[i] for i in at])
+            pads = (src != 1)[:, None, None]
+            memory, tgt = source.encoder(src, pads), torch.full((len(at), 1), 2)
+            while tgt.shape[1] <= most and not (tgt == 3).any(1).all():
+                causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+                logits = source.decoder(tgt, causal[None, None], memory, pads)[:, -1]
+                tgt = torch.cat([tgt, logits.argmax(-1, keepdim=True)], 1)
+            for i, row in zip(at, tgt.tolist()):
+                found[i] = row[1:row.index(3)] if 3 in row else row[1:]
+        return found
+
+
+class Plain(pickle.Unpickler):
+    """A pickle of lists, dictionaries and texts, and of nothing that could run."""
+
+    def find_class(self, module, name):
+        raise pickle.UnpicklingError(f"{module}.{name}")
 
 
 class BFloat16OfCTranslate2(test_convert.CTranslate2Case):
@@ -530,6 +710,16 @@ class HuggingFace(ConvertTest):
         self.assertIn("9 of 80 positions", self.done.stdout)
         self.assertIn("12 tensors of global attention", self.done.stdout)
         self.logits(model)
+
+    def test_weights_alone(self):
+        """A family's .safetensors without its directory: what it looks like, and what to name."""
+        for family, says in (("fsmt", "FSMT"), ("led", "LED"), ("blenderbot", "Blenderbot, PEGASUS"),
+                             ("blenderbot-small", "Blenderbot-small"), ("marian", "Marian")):
+            weights = self.directory(family) / "model.safetensors"
+            reasons = self.refuse(weights)
+            self.assertIn(says, reasons)
+            self.assertIn(f"IN is the directory {weights.parent}", reasons)
+        self.assertIn("with its config.json", self.refuse(self.save(self.state(weights.parent))))
 
     def test_prompts_are_refused(self):
         self.assertIn("use_prompt", self.refuse(self.edit(self.directory("mvp"), "config.json",
@@ -630,7 +820,10 @@ class HuggingFace(ConvertTest):
         self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
 
     def test_what_is_not_computed_is_named(self):
-        for changes, reason in (({"model_type": "t5"}, "model_type t5"),
+        for changes, reason in (({"model_type": "t5"}, "model_type t5: relative position"),
+                                ({"model_type": "whisper"}, "audio, not text"),
+                                ({"model_type": "moonshine"}, "rotary positions"),
+                                ({"model_type": "unheard-of"}, "model_type unheard-of; what"),
                                 ({"decoder_attention_heads": 2}, "[2, 3] heads"),
                                 ({"activation_function": "gelu_10"}, "gelu_10"),
                                 ({"encoder_layers": 3}, "n_encoder_layers is stated as 3")):

@@ -104,6 +104,24 @@ KINDS = {
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
 }
 
+# What other families have that transformer.h has not.
+ALONE = "an encoder or a decoder alone, and transformer.h runs models of both"
+REASONS = {
+    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano"),
+                    "relative position biases and norms by the root mean square"),
+    **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
+    **dict.fromkeys(("whisper", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
+                     "speech-encoder-decoder"), "its encoder reads audio, not text"),
+    **dict.fromkeys(("vision-encoder-decoder", "trocr", "donut-swin", "pix2struct", "florence2"),
+                    "its encoder reads images, not text"),
+    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
+    "bigbird_pegasus": "sparse attention in its encoder", "nllb-moe": "a mixture of experts",
+    "encoder-decoder": "two models of other families joined",
+    **dict.fromkeys(("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+                     "gemma3", "opt", "bloom", "xglm", "phi3", "bert", "roberta", "xlm-roberta",
+                     "distilbert", "electra", "deberta-v2"), ALONE),
+}
+
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                 "pytorch_model.bin.index.json")
 
@@ -246,8 +264,10 @@ def read_configs(folder: Path) -> dict[str, Any]:
     if hf.get("model_type") is None:
         raise ConvertError(f"{path}: no model_type")
     if hf["model_type"] not in FAMILIES:
-        raise ConvertError(f"{folder}: model_type {visible(hf['model_type'])}; what transformer.h "
-                           f"runs is " + ", ".join(FAMILIES))
+        reason = REASONS.get(hf["model_type"])
+        raise ConvertError(f"{folder}: model_type {visible(hf['model_type'])}"
+                           + (f": {reason}" if reason else "") + "; what transformer.h runs is "
+                           + ", ".join(FAMILIES))
     if has_file(folder, "generation_config.json"):
         path = folder / "generation_config.json"
         generation = check_kinds(read_object(path), KINDS, str(path))

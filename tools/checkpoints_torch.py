@@ -44,12 +44,37 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if not tensors:
         raise ConvertError(f"{path} holds no weights")
 
+    refuse_hugging_face(tensors, path)
+
     def place(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         rest = name_surroundings(name_layers(chosen, model), stated, model)
         complete(model)
         return rest
 
     return Checkpoint(strip_wrappers(tensors), place, config)
+
+
+# Families of Hugging Face by names that only they have, the first that fits.
+RELATIVES = (
+    (r"\.SelfAttention\.(q|k|v|o)\.", "T5, mT5 or another one with relative positions"),
+    (r"(^|\.)encoder\.conv[12]?\.", "Whisper or another one whose encoder is not text"),
+    (r"longformer_self_attn\.", "LED"),
+    (r"decoder\.output_projection\.", "FSMT (wmt19)"),
+    (r"layernorm_embedding\.", "BART, mBART, PLBart, MVP or Blenderbot-small"),
+    (r"encoder\.layer_norm\.", "Blenderbot, PEGASUS, M2M100 or NLLB"),
+    (r"\.encoder_attn_layer_norm\.", "Marian"),
+)
+
+
+def refuse_hugging_face(tensors: Tensors, path: Path) -> None:
+    """A file of weights alone, of a family whose config tells what these do not."""
+    if any(re.search(r"\.encoder_attn_layer_norm\.|\.SelfAttention\.q\.", name) for name in tensors):
+        family = next(family for mark, family in RELATIVES
+                      if any(re.search(mark, name) for name in tensors))
+        there = (path.parent / "config.json").is_file()
+        raise ConvertError(f"{path}: names as Hugging Face's {family} has them: IN is the directory "
+                           + (f"{path.parent}" if there else "with its config.json and tokenizer")
+                           + ", not the file of weights")
 
 
 def read_weights(path: Path) -> tuple[Tensors, Config]:
@@ -202,6 +227,20 @@ LAYOUTS = (
          (r"\.pos_ffn\.fc\.2\.", ".linear2.")),
         {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK, "positions": "sinusoidal_per_index",
          "position_precision": "double"},
+    ),
+    Layout(
+        "Ben Trevett's tutorial",
+        r"\.layers\.\d+\.positionwise_feedforward\.fc_1\.",
+        ((r"\.self_attention\.", ".self_attn."),
+         (r"\.encoder_attention\.", ".multihead_attn."),
+         (r"_attn\.fc_([qkv])\.", r"_attn.\1_proj."),
+         (r"_attn\.fc_o\.", "_attn.out_proj."),
+         (r"\.positionwise_feedforward\.fc_([12])\.", r".linear\1."),
+         (r"\.self_attn_layer_norm\.", ".norm1."),
+         (r"\.enc_attn_layer_norm\.", ".norm2."),
+         (r"(encoder\.layers\.\d+)\.ff_layer_norm\.", r"\1.norm2."),
+         (r"(decoder\.layers\.\d+)\.ff_layer_norm\.", r"\1.norm3.")),
+        {**ASSUMED_IN_STACK, "embedding_scale": "sqrt_d"},
     ),
     Layout(
         "nn.Transformer",

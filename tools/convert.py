@@ -8,7 +8,8 @@
 Do this, once, where the model was trained:
 
     torch.save(model.state_dict(), "model.pt")
-    python convert.py model.pt model.safetensors --heads 8 --set embedding_scale=sqrt_d \\
+    python convert.py model.pt model.safetensors --heads 8 --set norm=post \\
+        --set activation=relu --set embedding_scale=sqrt_d \\
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
@@ -49,6 +50,8 @@ A checkpoint of PyTorch has no names to rely on. What is found by itself in it, 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
                        have multihead_attn is the decoder, the other one is the encoder.
     encoder_layers.N   self_attn.w_q/w_k/w_v/fc, enc_attn, feedforward.linear1/linear2, norm1-3.
+    Ben Trevett's      self_attention.fc_q/fc_k/fc_v/fc_o, encoder_attention, fc_1 and fc_2 of
+    tutorial           positionwise_feedforward, ff_layer_norm ...: norm=post, relu, sqrt_d.
     Encoder.layers.N   enc_self_attn.W_Q/W_K/W_V/fc, dec_self_attn, dec_enc_attn, pos_ffn.fc.0/2:
                        no biases, plain norms, sinusoidal_per_index positions.
     embeddings         src_embed, src_tok_emb.embedding, encoder_embedding, tgt_emb, decoder.embed,
@@ -67,8 +70,18 @@ is mapped or dropped. The names to use are those that the listing shows:
     --drop '*.criterion.*'                 a shell pattern
     --prefix ema.                          only the names behind it
 
-What weights cannot tell, --set says (the number of heads above all, and norm=pre); the listing
-ends with what was assumed. An id may be given as a token of its vocabulary. --heads N is short for
+NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: the memory's):
+
+    src_embedding.weight [V, D]    tgt_embedding.weight    generator.weight [V, D] and .bias [V]
+    src_positions.weight [n, D]    tgt_positions.weight    src_ and tgt_embedding_norm.weight, .bias
+    encoder. and decoder.layers.N. ATTN.in_proj_weight [3D, D], in_proj_bias, or ATTN.q_proj.weight
+        [D, D] and .bias, k_proj, v_proj; ATTN.out_proj.weight and .bias; linear1.weight [F, D] and
+        .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3
+    encoder.norm.weight and .bias, decoder.norm
+
+What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
+activation, embedding_scale, and positions where there is no table. Nothing is written until they
+are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads N is short for
 --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of it follow after
 tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
 says otherwise; float64 becomes f32.
@@ -179,6 +192,23 @@ def apply_maps(tensors: Tensors, maps: list[str], model: Model) -> Tensors:
 
 # ---------------------------------------------------------------------------------- the whole way
 MOST_LISTED = 100
+# What weights do not tell, the flag that does, and how one knows.
+QUESTIONS = {
+    "n_heads": "--heads N",
+    "norm": "--set norm=post or norm=pre (norm_first=True)",
+    "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation",
+    "activation": "--set activation=relu or gelu, gelu_tanh, swish, gelu_sigmoid",
+    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
+    "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
+}
+
+
+def ask(assumed: Config, heads: bool, model: Model) -> None:
+    """A wrong guess would give wrong answers without an error."""
+    wanted = ["n_heads"] * heads + list(assumed)
+    if wanted:
+        model.problems.append("the weights do not tell, and the model file has to say: "
+                              + "; ".join(QUESTIONS[key] for key in wanted))
 
 
 def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
@@ -247,8 +277,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     config, assumed = build_config(model, stated, core)
-    if "n_heads" not in config:
-        model.problems.append("the number of heads cannot be read from the shapes: say --heads N")
+    ask(assumed, "n_heads" not in config, model)
     check_values(config)
     missing = missing_tensors(model, config, core)
     if missing or unplaced or model.problems:
@@ -266,7 +295,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     check_growth(model, checkpoint.files or options.input)
     size = write_model(options.output, model.tensors, config, model.about)
     report(options, model, config, sizes, size)
-    warn(model, stated, assumed, core)
+    warn(model, stated, core)
     if checkpoint.compare and not options.no_check:
         compare(checkpoint.compare, options)
 
@@ -378,16 +407,8 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
     print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
-def warn(model: Model, stated: Config, assumed: Config, core: bool) -> None:
+def warn(model: Model, stated: Config, core: bool) -> None:
     lines = [text for text, key in model.warnings if key not in stated]
-    if "norm" in assumed and "encoder.norm.weight" in model.tensors:
-        lines.append("the final norms fit norm=post and norm=pre alike, and the weights do not "
-                     "tell which; post is written, as nn.Transformer does by default; if the model "
-                     "was built with norm_first=True, --set norm=pre")
-    if assumed:
-        lines.append("assumed, since weights do not tell: "
-                     + " ".join(f"{key}={value}" for key, value in assumed.items())
-                     + " (change with --set)")
     if core:
         lines.append("a core: encoder and decoder alone; as a model it does not load, since "
                      "src_embedding.weight is missing")
