@@ -106,8 +106,9 @@ class ConvertTest(unittest.TestCase):
         ends = [entry["data_offsets"][1] for entry in entries]
         self.assertEqual([entry["data_offsets"][0] for entry in entries], [0] + ends[:-1])
         self.assertEqual(8 + length + ends[-1], len(raw))
-        ranks = [("F32", "F16", "BF16", "U8").index(entry["dtype"]) for entry in entries]
-        self.assertEqual(ranks, sorted(ranks))
+        widths = {"F32": 4, "U32": 4, "F16": 2, "BF16": 2, "I8": 1, "U8": 1}
+        found = [widths[entry["dtype"]] for entry in entries]
+        self.assertEqual(found, sorted(found, reverse=True))
 
     def check_logits(self, model, reference, src, tgt):
         self.check_near("logits", model.forward(src, tgt), reference)
@@ -824,8 +825,10 @@ class Marian(MarianCase):
                                 ({"transformer-heads": 5}, "n_heads 5"),
                                 ({"dec-depth": 3}, "n_decoder_layers is stated as 3")):
             self.assertIn(reason, self.refuse(self.directory(arrays, **options)[0]))
+        folder, _ = self.directory({**arrays, "decoder_l1_rnn_U": arrays["Wemb"]})
+        self.assertIn("decoder_l1_rnn_U [39, 24]", self.refuse(folder))
         folder, _ = self.directory({**arrays, "decoder_l1_rnn_W": arrays["Wemb"]})
-        self.assertIn("decoder_l1_rnn_W [39, 24]", self.refuse(folder))
+        self.assertIn("both self_attn and ssru", self.refuse(folder))
         folder, _ = self.directory({**arrays, "Wemb": arrays["Wemb"].astype("i1")})
         self.assertIn("Wemb is int8", self.refuse(folder))
         folder, _ = self.directory(arrays)

@@ -7,6 +7,7 @@ printable line, nothing is written, and no code of the input runs. Pickles, whic
 in test_convert_torch.py.
 """
 
+import gzip
 import io
 import json
 import os
@@ -25,6 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import convert  # noqa: E402
 import tokenizer_files  # noqa: E402
+from marian_student import Student  # noqa: E402
 from modelfile import write_safetensors  # noqa: E402
 from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # noqa: E402
 
@@ -528,6 +530,87 @@ ARGOS = [
 ]
 
 
+# ------------------------------------------------------------------------------ Marian's .bin
+def student(change=lambda data: data, name="model.xxyy.intgemm.alphas.bin", options=None, items=(),
+            files=()):
+    """A random student's file with its bytes changed."""
+    def make(folder):
+        one = Student(20, 8, layers=(1, 1))
+        one.items.update(items)
+        if options is not None:
+            one.items["special:model.yml"] = (0x101, [len(options)], options)
+        one.write(folder / "plain")
+        data = change((folder / "plain").read_bytes())
+        (folder / "plain").unlink()
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        for name_of, content in files:
+            (folder / name_of).write_bytes(content)
+    return make
+
+
+def number_at(at, value, form="<Q"):
+    def change(data):
+        data = bytearray(data)
+        struct.pack_into(form, data, at, value)
+        return bytes(data)
+    return change
+
+
+def first_dims(*dims):
+    def change(data):
+        (n,) = struct.unpack_from("<Q", data, 8)
+        heads = [struct.unpack_from("<4Q", data, 16 + 32 * i) for i in range(n)]
+        at = 16 + 32 * n + sum(head[0] for head in heads)
+        return number_at(at, struct.unpack("<Q", struct.pack("<2i", *dims))[0])(data)
+    return change
+
+
+def cut_gz(folder):
+    student(name="model.bin.gz")(folder)
+    path = folder / "model.bin.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+SQUARE = (0x4101, [8, 8], b"\1" * 64 + struct.pack("<f", 9))
+STUDENTS = [
+    ("the version is 2", student(number_at(0, 2)), "version 2"),
+    ("the first 20 bytes", student(lambda data: data[:20]), "headers of"),
+    ("half", student(lambda data: data[:len(data) // 2]), "bytes at"),
+    ("its last byte is missing", student(lambda data: data[:-1]), "bytes at"),
+    ("one byte too many", student(lambda data: data + b"x"), "1 bytes after the last tensor"),
+    ("2^60 tensors", student(number_at(8, 2 ** 60)), "headers of 1152921504606846976"),
+    ("a name of 2^62 bytes", student(number_at(16, 2 ** 62)), "a name"),
+    ("a name without its NUL", student(number_at(16, 3)), "a name b'Wem'"),
+    ("a type that is none", student(number_at(24, 0x7777)), "type 0x7777"),
+    ("2^63 dims", student(number_at(32, 2 ** 63)), "9223372036854775808 dims"),
+    ("data of 2^63 bytes", student(number_at(40, 2 ** 63)), "Wemb: 9223372036854775808 bytes"),
+    ("data of no bytes", student(number_at(40, 0)), "Wemb: 0 bytes for shape"),
+    ("dims that multiply to more than 2^60", student(first_dims(2 ** 31 - 1, 2 ** 31 - 1)), "for shape"),
+    ("negative dims", student(first_dims(-20, -8)), "shape [-20, -8]"),
+    ("other dims, whose product is smaller", student(first_dims(20, 7)), "Wemb"),
+    ("a scale that is no number", student(items={"decoder_l1_rnn_W": (
+        0x4101, [8, 8], b"\1" * 64 + struct.pack("<f", float("nan")))}.items()), "a scale of nan"),
+    ("a scale of 0", student(items={"decoder_l1_rnn_W": (
+        0x4101, [8, 8], b"\1" * 64 + struct.pack("<f", 0))}.items()), "a scale of 0.0"),
+    ("whole numbers without a scale", student(items={"decoder_l1_rnn_W": (
+        0x101, [8, 8], b"\1" * 64)}.items()), "decoder_l1_rnn_W is int8"),
+    ("a recurrence with more", student(items={"decoder_l1_rnn_U": SQUARE}.items()), "decoder_l1_rnn_U"),
+    ("a recurrence of another shape", student(items={"decoder_l1_rnn_Wf": (
+        0x4101, [8, 4], b"\1" * 32 + struct.pack("<f", 9))}.items()), "ssru_gate.weight"),
+    ("both a recurrence and attention", student(items={"decoder_l1_self_Wq": SQUARE}.items()),
+     "both self_attn and ssru"),
+    ("no options", student(options=b"\0"), "special:model.yml"),
+    ("another cell", student(options=b"type: transformer\ndec-cell: gru\n\0"), "dec-cell is 'gru'"),
+    ("a .gz that unpacks to a gigabyte", student(name="other.bin.gz", change=lambda data: (
+        struct.pack("<Q", 1) + bytes(1 << 26))), "unpacks to more"),
+    ("a truncated .gz alone", cut_gz, "truncated"),
+    ("a SentencePiece model that is none", student(files=[("vocab.xxyy.spm", b"xxxx")]),
+     "not a SentencePiece model"),
+    ("two models", student(files=[("model.b.bin", struct.pack("<Q", 1))]), "2 models"),
+    ("a model elsewhere", student(files=[("config.a.yml", b"models: [../../x.bin]\n")]), "x.bin: missing"),
+]
+
+
 class Hostile(HostileCase):
     def test_argos(self):
         self.check_all(ARGOS)
@@ -540,6 +623,9 @@ class Hostile(HostileCase):
 
     def test_ctranslate2(self):
         self.check_all(CTRANSLATE2)
+
+    def test_marian_bin(self):
+        self.check_all(STUDENTS)
 
     def test_marian(self):
         self.check_all(MARIAN)

@@ -145,6 +145,35 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("BLEU", run.stdout)
 
+    def test_a_student(self) -> None:
+        """An SSRU decoder, written as model file and as Marian's .bin, which converts to the same
+        texts but for its rounding to int8."""
+        sides = ("--share", "--src-text", "sentencepiece", "--tgt-text", "sentencepiece",
+                 "--src-size", "60", "--heads", "8", "--d-model", "64")
+        self.train("r.safetensors", "--epochs", "12", "--decoder", "ssru", *sides,
+                   "--marian", str(self.dir / "model.xxyy.intgemm.alphas.bin"))
+        path = self.dir / "r.safetensors"
+        model, text = trainer.read_model_file(str(path))
+        self.assertEqual((model.shape.decoder, model.shape.position_divisor), ("ssru", "d/2-1"))
+        self.assertEqual((text.tgt.end, text.tgt.unk, text.tgt.start), (0, 1, None))
+        sources = [s for s, _ in pairs(100, 3)]
+        expected = trainer.translate(model, text, sources)
+        folder = self.dir / "student"
+        folder.mkdir()
+        for name in ("model.xxyy.intgemm.alphas.bin", "vocab.xxyy.spm"):
+            (self.dir / name).rename(folder / name)
+        again = self.dir / "again.safetensors"
+        run = subprocess.run([sys.executable, str(ROOT / "tools/convert.py"), str(folder), str(again)],
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for file, most in ((path, 0), (again, 20)):
+            run = subprocess.run([str(ROOT / "build/translate"), str(file)], capture_output=True,
+                                 input="".join(s + "\n" for s in sources), text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            other = sum(a != b for a, b in zip(run.stdout.split("\n"), expected))
+            print(f"{file.name}: {other} of 100 texts are others than PyTorch's")
+            self.assertLessEqual(other, most)
+
     def test_ways_are_cuts_of_the_text(self) -> None:
         text = trainer.learn_pieces([t for _, t in pairs(600, 1)], "sentencepiece",
                                     trainer.SPECIAL, 60)

@@ -1,8 +1,10 @@
-"""checkpoints_marian.py: model.npz of Marian, with its vocabularies.
+"""checkpoints_marian.py: model.npz or model.bin of Marian, with its vocabularies and its shortlist.
 
-IN is the .npz, or the directory that holds it with decoder.yml (models, vocabs), or with one .npz
-and vocab.yml or vocab.spm; source.spm and target.spm beside them cut the texts. The options of the
-training stand inside, as special:model.yml. Matrices are [in, out]; a bias or norm is [1, n].
+IN is the .npz or .bin, or the directory that holds it with decoder.yml or config*.yml (models,
+vocabs, shortlist), or with one of them, vocab*.yml or vocab*.spm or srcvocab*.spm and trgvocab*.spm,
+and perhaps lex*.bin, as Firefox's translators have it; source.spm and target.spm beside them cut
+the texts. A .bin, .spm and lex may be packed as .gz. The options of the training stand inside, as
+special:model.yml. Matrices are [in, out]; a bias or norm is [1, n]. marian_bin.py reads the bytes.
 
 What Marian computes, and what its conversions to other engines changed: positions are sines before
 cosines with divisor d/2 - 1 (d in transformers and CTranslate2), norms have an eps of 1e-6 (1e-5
@@ -13,15 +15,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 import numpy as np
 
+import marian_bin
 import tokenizer_files
 from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
                        vocabulary_text)
-from untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_bytes, read_npz,
-                       read_object, read_text, token_ids, visible)
+from untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_npz, read_object, read_text, token_ids, visible)
 
 CONFIG = "special:model.yml"
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
@@ -39,6 +41,8 @@ TRANSPOSED = (
     (r"(encoder|decoder)_l(\d{1,4})_self_Wo", r"\1.layers.\2.self_attn.out_proj.weight"),
     (r"decoder_l(\d{1,4})_context_W([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.weight"),
     (r"decoder_l(\d{1,4})_context_Wo", r"decoder.layers.\1.multihead_attn.out_proj.weight"),
+    (r"decoder_l(\d{1,4})_rnn_W", r"decoder.layers.\1.ssru.weight"),
+    (r"decoder_l(\d{1,4})_rnn_Wf", r"decoder.layers.\1.ssru_gate.weight"),
     (r"(encoder|decoder)_l(\d{1,4})_ffn_W([12])", r"\1.layers.\2.linear\3.weight"),
 )
 VECTORS = (
@@ -47,6 +51,8 @@ VECTORS = (
     (r"decoder_l(\d{1,4})_context_b([qkv])", r"decoder.layers.\1.multihead_attn.\2_proj.bias"),
     (r"decoder_l(\d{1,4})_context_bo", r"decoder.layers.\1.multihead_attn.out_proj.bias"),
     (r"(encoder|decoder)_l(\d{1,4})_ffn_b([12])", r"\1.layers.\2.linear\3.bias"),
+    (r"decoder_l(\d{1,4})_rnn_bf", r"decoder.layers.\1.ssru_gate.bias"),
+    (r"decoder_l(\d{1,4})_rnn_ffn_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm1.\2"),
     (r"(encoder|decoder)_l(\d{1,4})_self_Wo_ln_(scale|bias)(_pre)?", r"\1.layers.\2.norm1.\3"),
     (r"decoder_l(\d{1,4})_context_Wo_ln_(scale|bias)(_pre)?", r"decoder.layers.\1.norm2.\2"),
     (r"encoder_l(\d{1,4})_ffn_ffn_ln_(scale|bias)(_pre)?", r"encoder.layers.\1.norm2.\2"),
@@ -65,58 +71,98 @@ ASSUMED = {
 }
 
 
+def has_bin(path: Path) -> bool:
+    """A .bin of Marian's, or a directory with one; other programs have a model.bin too."""
+    return marian_bin.is_bin(path) if not path.is_dir() else any(map(marian_bin.is_bin, bins(path)))
+
+
 def is_marian(path: Path) -> bool:
-    return path.suffix == ".npz" if not path.is_dir() else (
-        has_file(path, "decoder.yml") or bool(list(path.glob("*.npz"))))
+    return path.suffix == ".npz" if not path.is_dir() else has_file(path, "decoder.yml") or bool(
+        list(path.glob("*.npz")) or [one for one in bins(path) if one.name.startswith("model.")])
+
+
+def bins(folder: Path) -> list[Path]:
+    return unpacked_first(one for one in sorted(folder.glob("*.bin*"))
+                          if re.search(r"\.bin(\.gz)?$", one.name) and not one.name.startswith("lex"))
+
+
+def unpacked_first(paths: Iterable[Path]) -> list[Path]:
+    """Without the .gz of a file that is there unpacked."""
+    found = list(paths)
+    return [one for one in found if one.suffix != ".gz" or one.with_suffix("") not in found]
 
 
 # ------------------------------------------------------------------------------------- the files
 class Files:
-    """The .npz and the vocabularies that belong to it."""
+    """The model, the vocabularies and the shortlist that belong to it."""
 
     def __init__(self, path: Path) -> None:
         self.folder = path if path.is_dir() else path.parent
-        said = self.folder / "decoder.yml"
-        self.options = (parse_yaml(read_text(said), str(said))
-                        if has_file(self.folder, said.name) else {})
-        self.model = path if path.suffix == ".npz" else self.only(
-            "models", sorted(self.folder.glob("*.npz")))
-        named = self.names("vocabs")
-        self.vocabularies = [file_in(self.folder, Path(name).name) for name in named]
+        self.said, self.options = self.read_config()
+        self.model = path if not path.is_dir() else self.only(
+            "models", [*sorted(self.folder.glob("*.npz")), *bins(self.folder)])
+        self.vocabularies = [self.named(name) for name in self.names("vocabs")]
         if not self.vocabularies:
-            self.vocabularies = sorted(self.folder.glob("*vocab*.yml")) or sorted(
-                self.folder.glob("vocab*.spm"))
-            if len(self.vocabularies) > 2 or len(self.vocabularies) == 2 and not named:
-                raise ConvertError(f"{self.folder}: {len(self.vocabularies)} vocabularies and no "
+            pair = [unpacked_first(sorted(self.folder.glob(f"{side}vocab*.spm*")))
+                    for side in ("src", "trg")]
+            found = sorted(self.folder.glob("*vocab*.yml")) or unpacked_first(
+                sorted(self.folder.glob("vocab*.spm*")))
+            self.vocabularies = pair[0] + pair[1] if len(pair[0]) == len(pair[1]) == 1 else found
+            if len(found) > 1 and self.vocabularies is found:
+                raise ConvertError(f"{self.folder}: {len(found)} vocabularies and no "
                                    f"decoder.yml that says which is the source's: give a "
                                    f"decoder.yml with vocabs, or --src-vocab and --tgt-vocab")
         for file in [self.model, *self.vocabularies]:
             if not file.is_file():
-                raise ConvertError(f"{file}: missing, and decoder.yml names it")
+                raise ConvertError(f"{file}: missing, and {self.said.name} names it")
+        self.shortlist = self.find_shortlist()
+
+    def read_config(self) -> tuple[Path, dict[str, Any]]:
+        """decoder.yml, or what browsermt calls config.intgemm8bitalpha.yml."""
+        found = [self.folder / "decoder.yml"] if has_file(self.folder, "decoder.yml") else [
+            path for path in sorted(self.folder.glob("config*.yml")) if has_file(self.folder, path.name)]
+        if len(found) != 1:
+            return self.folder / "decoder.yml", {}
+        return found[0], parse_yaml(read_text(found[0]), str(found[0]))
+
+    def named(self, name: str) -> Path:
+        """A file that the config names, or that one packed."""
+        path = file_in(self.folder, Path(name).name)
+        packed = f"{path.name}.gz"
+        return file_in(self.folder, packed) if not path.is_file() and has_file(self.folder, packed) else path
+
+    def find_shortlist(self) -> Path | None:
+        said = self.options.get("shortlist")
+        if isinstance(said, list) and said and isinstance(said[0], str):
+            path = self.named(said[0])
+            return path if path.is_file() else None
+        found = unpacked_first(one for one in sorted(self.folder.glob("lex*.bin*"))
+                               if re.search(r"\.bin(\.gz)?$", one.name))
+        return file_in(self.folder, found[0].name) if len(found) == 1 else None
 
     def names(self, key: str) -> list[str]:
         names = self.options.get(key) or []
         if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
-            raise ConvertError(f"{self.folder / 'decoder.yml'}: {key} is {brief(names)}, not a list "
-                               f"of files")
+            raise ConvertError(f"{self.said}: {key} is {brief(names)}, not a list of files")
         return names
 
     def only(self, key: str, found: list[Path]) -> Path:
         names = self.names(key) or [path.name for path in found]
         if len(names) != 1:
-            raise ConvertError(f"{self.folder}: {len(names)} models; name one .npz as IN")
-        return file_in(self.folder, Path(names[0]).name)
+            raise ConvertError(f"{self.folder}: {len(names)} models; name one as IN")
+        return self.named(names[0])
 
 
-def read_model(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    arrays = read_npz(path)
+def read_model(path: Path) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, Any]]:
+    """The arrays, the scales of those in int8, the options."""
+    arrays, scales = (read_npz(path), {}) if path.suffix == ".npz" else marian_bin.read_bin(path)
     if CONFIG not in arrays:
         raise ConvertError(f"{path}: no {CONFIG}: not a model of Marian")
     text = arrays.pop(CONFIG).tobytes().rstrip(b"\0").decode("utf-8", "replace")
     for name, array in arrays.items():
-        if array.dtype not in (np.float32, np.float16):
+        if array.dtype not in (np.float32, np.float16) and name not in scales:
             raise ConvertError(f"{path}: {visible(name)} is {array.dtype}; only floats can be read")
-    return arrays, parse_yaml(text, f"{path}: {CONFIG}")
+    return arrays, scales, parse_yaml(text, f"{path}: {CONFIG}")
 
 
 def read_yaml_vocabulary(path: Path) -> list[str]:
@@ -161,7 +207,10 @@ def read_yaml_vocabulary(path: Path) -> list[str]:
 
 # ------------------------------------------------------------------------------------ the network
 def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Config:
+    recurrent = any(re.fullmatch(r"decoder_l\d{1,4}_rnn_W", name) for name in arrays)
     for key, (wanted, absent) in ASSUMED.items():
+        if recurrent and key == "transformer-decoder-autoreg":  # whatever it says; the cell counts
+            key, wanted, absent = "dec-cell", "ssru", "ssru"
         value = options.get(key, absent)
         if value != wanted and not (not value and not wanted):
             raise ConvertError(f"{CONFIG}: {key} is {brief(value)}; transformer.h runs {wanted!r}")
@@ -173,7 +222,8 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
         raise ConvertError(f"{CONFIG}: transformer-preprocess, -postprocess, -postprocess-top and "
                            f"-postprocess-emb are {steps} (without d); transformer.h runs '' with "
                            f"'an', or 'n' with 'a'; at the top and after the embedding '' or 'n'")
-    activation = options.get("transformer-ffn-activation", "swish")
+    # Marian states it; whose options do not are run as ReLU by the engines of such models.
+    activation = options.get("transformer-ffn-activation", "relu" if recurrent else "swish")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ConvertError(f"{CONFIG}: transformer-ffn-activation is {brief(activation)}"
                            + f"; transformer.h has {' and '.join(ACTIVATIONS)}")
@@ -197,9 +247,15 @@ def layer_from_one(match: re.Match[str]) -> str:
     return f".layers.{int(match[1]) - 1}."
 
 
-def place(tensors: Tensors, options: dict[str, Any], model: Model) -> Tensors:
+def place(tensors: Tensors, model: Model) -> Tensors:
     rest: Tensors = {}
+    static = [name for name in tensors if name.endswith("_QuantMultA")]
+    if static:
+        model.notes.append(f"{len(static)} static scales of activations (alphas, {static[0]} ...): "
+                           f"left out, activations are scaled by their own largest value")
     for name, tensor in tensors.items():
+        if name.endswith("_QuantMultA"):
+            continue
         straight = next((news for old, news in SPELLING if re.fullmatch(old, name)), None)
         if straight:
             for new in straight:
@@ -215,8 +271,8 @@ def place(tensors: Tensors, options: dict[str, Any], model: Model) -> Tensors:
                 break
         else:
             rest[name] = tensor
-    tied = options.get("tied-embeddings") or options.get("tied-embeddings-all")
-    if tied and "generator.weight" not in model.tensors and "tgt_embedding.weight" in model.tensors:
+    # Without a matrix of its own the generator is tied, whatever the options say.
+    if "generator.weight" not in model.tensors and "tgt_embedding.weight" in model.tensors:
         model.put("generator.weight", model.origin["tgt_embedding.weight"],
                   model.tensors["tgt_embedding.weight"])
     return rest
@@ -231,8 +287,8 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
         model.warn("no vocabulary: --set end=ID --set src_end=ID, or --src-vocab FILE", "end")
         return {}
     for side, path in zip(("src", "tgt"), (files.vocabularies[0], files.vocabularies[-1])):
-        if path.suffix == ".spm":
-            pieces[side] = read_bytes(path)
+        if ".spm" in path.suffixes[-2:]:
+            pieces[side] = marian_bin.read_unpacked(path)
             lines[side] = tokenizer_files.read_pieces(pieces[side], str(path))
         elif path.suffix == ".json":
             lines[side] = tokenizer_files.lines_of(token_ids(read_object(path), str(path)))
@@ -247,7 +303,7 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
         pieces.setdefault("tgt", pieces["src"])
     config: Config = {f"{side}_text": "sentencepiece" if side in pieces else "words"
                       for side in ("src", "tgt")}
-    own = files.vocabularies[0].suffix == files.vocabularies[-1].suffix == ".spm"
+    own = all(".spm" in path.suffixes[-2:] for path in files.vocabularies)
     for side in ("src", "tgt"):
         if side in pieces and (side == "src" or pieces[side] != pieces.get("src")):
             model.texts[f"{side}_sentencepiece"] = pieces[side]
@@ -269,15 +325,15 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     files = Files(path)
-    arrays, options = read_model(files.model)
+    arrays, scales, options = read_model(files.model)
     facts = read_options(options, arrays)
     tensors = {name: array for name, array in arrays.items() if not name.startswith("special:")}
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
-        rest = place(chosen, options, model)
+        rest = place(chosen, model)
         model.facts.update(facts)
         model.facts.update(read_texts(files, options, model))
         model.notes.append(f"layout: Marian, {files.model.name}")
         return rest
 
-    return Checkpoint(tensors, place_all)
+    return Checkpoint(tensors, place_all, scales=scales, shortlist=files.shortlist)

@@ -16,6 +16,7 @@ Do this, once, where the model was trained:
 or with a directory, which says by itself what it is:
 
     python convert.py opus-mt-en-mg/ model.safetensors
+    python convert.py firefox/deen/ model.safetensors
     python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
         --set src_start=eng_Latn --set forced=fra_Latn
 
@@ -28,7 +29,11 @@ IN is one of
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
-    Marian             model.npz or its directory, with decoder.yml and vocabularies.
+    Marian             model.npz or its directory, with decoder.yml and vocabularies; or model.bin,
+                       or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or srcvocab
+                       and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's config*.yml.
+                       int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32. What is
+                       packed for a CPU or by FBGEMM is refused.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
@@ -84,7 +89,7 @@ activation, embedding_scale, and positions where there is no table. Nothing is w
 are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads N is short for
 --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of it follow after
 tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
-says otherwise; float64 becomes f32.
+says otherwise, int8 with its scales too; float64 becomes f32.
 
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
@@ -111,11 +116,12 @@ import checkpoints_ctranslate2
 import checkpoints_huggingface
 import checkpoints_marian
 import checkpoints_torch
+import marian_bin
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, build_config,
                        check_config, check_values, describe, is_floating, measure, missing_tensors,
-                       omit_tied, parse_settings, read_about, read_vocabulary, shape_of, to_type,
-                       write_model, write_safetensors)
+                       omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
+                       to_type, write_model, write_safetensors)
 from tokenizer_files import FORM_ERRORS
 from untrusted import MEGABYTE, brief, read_safetensors, visible
 from writer import check_target
@@ -128,6 +134,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it."""
     if checkpoints_argos.is_argos(path):
         return checkpoints_argos.read_checkpoint(path)
+    if checkpoints_marian.has_bin(path):
+        return checkpoints_marian.read_checkpoint(path)
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
     if checkpoints_huggingface.is_huggingface(path):
@@ -137,8 +145,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if path.is_dir():
         raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), metadata.json "
                            f"and model/ (Argos Translate), without "
-                           f"config.json and its weights (Hugging Face), and without .npz "
-                           f"(Marian); for PyTorch name the checkpoint file")
+                           f"config.json and its weights (Hugging Face), and without .npz or .bin "
+                           f"of Marian; for PyTorch name the checkpoint file")
     return checkpoints_torch.read_checkpoint(path)
 
 
@@ -158,7 +166,8 @@ def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> 
             raise ConvertError(f"--drop {pattern}: no tensor's name fits")
         for name in dropped:
             model.notes.append(f"{name} {describe(chosen.pop(name))}: dropped")
-    for name in [name for name, tensor in chosen.items() if not is_floating(tensor)]:
+    for name in [name for name, tensor in chosen.items()
+                 if not is_floating(tensor) and name not in model.scales]:
         model.notes.append(f"{name} {describe(chosen.pop(name))}: a buffer that is no weight")
     return chosen
 
@@ -270,6 +279,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
 
     model = Model(about=read_about(checkpoint.folder or options.input))
     model.about.update(about)
+    model.scales = {name.removeprefix(options.prefix): scale
+                    for name, scale in checkpoint.scales.items()}
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
     choose_texts(model, options)
@@ -290,6 +301,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
 
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
+    settle_bytes(model, wanted)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
     check_growth(model, checkpoint.files or options.input)

@@ -28,7 +28,7 @@ LARGEST_INTEGER = 2 ** 31 - 1  # of the config
 
 
 # -------------------------------------------------------------------------------- arrays of floats
-F64, F32, F16, U8 = (np.dtype(one) for one in ("<f8", "<f4", "<f2", "u1"))
+F64, F32, F16, U32, I8, U8 = (np.dtype(one) for one in ("<f8", "<f4", "<f2", "<u4", "i1", "u1"))
 
 
 def is_floating(array: np.ndarray) -> bool:
@@ -126,6 +126,7 @@ TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
 
 CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "n_heads": integer(1),
+    "shortlist_first": integer(0),
     **{key: integer(1) for key in SIZES},
     "norm": one_of("post", "pre"),
     "layer_norm": one_of("variance", "deviation"),
@@ -203,6 +204,7 @@ DECODER_LAYER = {
     **attention_shapes("multihead_attn"),
     r"linear1\.weight": "Fd D", r"linear1\.bias": "Fd", r"linear2\.weight": "D Fd",
     r"norm3\.(weight|bias)": "D",
+    r"ssru(_gate)?\.weight": "D D", r"ssru_gate\.bias": "D",
 }
 SHAPES = {
     **{rf"encoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in ENCODER_LAYER.items()},
@@ -310,6 +312,7 @@ class Model:
 
     tensors: Tensors = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)  # new name -> name in the checkpoint
+    scales: dict[str, float] = field(default_factory=dict)  # of int8, by name in the checkpoint
     facts: Config = field(default_factory=dict)  # what layout and tensors tell of the config
     texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
     about: dict[str, str] = field(default_factory=dict)  # licence, source: free text
@@ -357,6 +360,8 @@ class Checkpoint:
     folder: Path | None = None  # that says what it is, where IN is another
     files: Path | None = None  # the directory of the weights, likewise
     close: Callable[[], None] = lambda: None  # when all is written: a folder that goes away
+    scales: dict[str, float] = field(default_factory=dict)  # of weights in int8: what an integer is times
+    shortlist: Path | None = None  # candidates by source token, a file of Marian's
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -390,6 +395,11 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
             if match:
                 layers.setdefault(int(match[1]), set()).add(match[2])
         needs = {"linear1.weight", "linear2.weight"}.union(*layers.values())
+        if "ssru.weight" in needs or "ssru_gate.weight" in needs:
+            needs |= {"ssru.weight", "ssru_gate.weight", "ssru_gate.bias"}
+            attentions.remove("self_attn")
+            if any(part.startswith("self_attn.") for part in needs):
+                model.problems.append(f"{side}: layers have both self_attn and ssru")
         for attention in attentions:
             separate = any(re.match(rf"{attention}\.[qkv]_proj", part) for part in needs)
             needs |= {f"{attention}.{letter}_proj.weight" for letter in "qkv"} if separate else {
@@ -493,6 +503,17 @@ def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Conf
     return {key: merged[key] for key in CONFIG_KEYS if key in merged}, assumed
 
 
+def settle_bytes(model: Model, wanted: np.dtype | None) -> None:
+    """Weights in int8 get their scales beside them, one a row; or they become f32 here."""
+    for name in [name for name, tensor in model.tensors.items() if tensor.dtype == I8]:
+        tensor, old = model.tensors[name], model.origin[name]
+        scale = F32.type(model.scales[old])
+        if wanted is None and tensor.ndim == 2 and not name.endswith("_positions.weight"):
+            model.put(f"{name}_scale", old, np.full(len(tensor), scale))
+        else:
+            model.tensors[name] = tensor.astype(F32) * scale
+
+
 def to_type(tensor: np.ndarray, name: str, wanted: np.dtype | None) -> np.ndarray:
     kind = wanted or (tensor.dtype if tensor.dtype in TYPE_NAMES else F32)
     if kind == tensor.dtype:
@@ -584,7 +605,7 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
 
 
 # ---------------------------------------------------------------------------------------- writing
-TYPE_NAMES = {F32: "F32", F16: "F16", BF16: "BF16", U8: "U8"}
+TYPE_NAMES = {F32: "F32", U32: "U32", F16: "F16", BF16: "BF16", I8: "I8", U8: "U8"}
 TYPE_OPTIONS = {"f32": F32, "f16": F16, "bf16": BF16}
 
 

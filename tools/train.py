@@ -27,6 +27,12 @@ is one model and one embedding for both languages:
     python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
         --src-size 8000
 
+STUDENTS. `--decoder ssru` has a recurrence in the place of the decoder's self-attention, as the
+students of Firefox and Bergamot; with `--marian` the model can be run by their engines too:
+
+    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
+        --decoder ssru --marian model.deen.intgemm.alphas.bin
+
 SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
 R-drop (`--r-drop`), and sources cut into other pieces in every epoch (`--sample-pieces`, for a
 sentencepiece source). In the end the weights of the last and of the best `--keep` evaluated epochs
@@ -53,7 +59,7 @@ import struct
 import time
 import unicodedata
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Callable, Iterator, NamedTuple
 
@@ -64,6 +70,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+import marian_bin
 from writer import check_target, write_file
 
 Pair = tuple[str, str]
@@ -83,6 +90,7 @@ class Vocabulary:
                  piece_model: bytes | None = None):
         self.lines, self.mode, self.special, self.piece_model = lines, mode, special, piece_model
         self.pad, self.unk, self.start, self.end = (special.get(name) for name in SPECIAL)
+        self.first = self.end if self.start is None else self.start  # Marian's is a row of zeros
         self.never = [i for i in (self.pad, self.unk, self.start) if i is not None]
         self.tokens = [line.split("\t")[0] for line in lines]
         self.ids: dict[str, int] = {}
@@ -204,17 +212,22 @@ def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: i
     return Vocabulary(lines, mode, find_special(lines, names))
 
 
-def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int) -> Vocabulary:
+def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int,
+                 marian: bool = False) -> Vocabulary:
     """Subword pieces; `kind` is "unigram" or "bpe" for text as it is, or "sentencepiece" for
-    unigram pieces of NFKC, whose model goes with the text wherever it goes."""
+    unigram pieces of NFKC, whose model goes with the text wherever it goes. Marian's begin with
+    end and unknown, and have no start."""
+    order = ("end", "unk", "pad") if marian else tuple(SPECIAL)
+    ids = {f"{sp}_id": order.index(name) if name in order else -1
+           for name, sp in zip(SPECIAL, ("pad", "unk", "bos", "eos"))}
     import sentencepiece
     out, whole = io.BytesIO(), kind == "sentencepiece"
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=out, model_type="unigram" if whole else kind,
         vocab_size=size, hard_vocab_limit=not whole, character_coverage=1.0,
         normalization_rule_name="nmt_nfkc" if whole else "identity", num_threads=1, minloglevel=2,
-        pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=names["pad"], unk_piece=names["unk"],
-        bos_piece=names["start"], eos_piece=names["end"])
+        pad_piece=names["pad"], unk_piece=names["unk"], bos_piece=names["start"],
+        eos_piece=names["end"], **ids)
     return piece_vocabulary(out.getvalue(), names, "sentencepiece" if whole else "pieces")
 
 
@@ -237,7 +250,7 @@ class Text(NamedTuple):
         return self.src.encode(text) + ([] if self.src_end is None else [self.src_end])
 
     def encode_pairs(self, pairs: list[Pair]) -> list["Example"]:
-        start, end = [self.tgt.start], [self.tgt.end]
+        start, end = [self.tgt.first], [self.tgt.end]
         return [Example(self.encode_source(s), start + self.tgt.encode(t) + end) for s, t in pairs]
 
 
@@ -257,7 +270,7 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
         src = read_vocabulary(args.src_vocab, args.src_text, names)
     elif args.src_text == "sentencepiece":
         src = learn_pieces(sources + targets if args.share else sources, args.src_text, names,
-                           args.src_size or args.tgt_size)
+                           args.src_size or args.tgt_size, bool(args.marian))
     else:
         src = count_vocabulary(sources + targets if args.share else sources, args.src_text,
                                source_names, args.src_size, args.src_min_count, args.fold_chinese)
@@ -266,10 +279,10 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
     elif args.tgt_vocab:
         tgt = read_vocabulary(args.tgt_vocab, target_mode, names)
     elif target_mode in ("pieces", "sentencepiece"):
-        tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size)
+        tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size, bool(args.marian))
     else:
         tgt = count_vocabulary(targets, target_mode, names, args.tgt_size, args.tgt_min_count)
-    if src.pad is None or None in (tgt.pad, tgt.start, tgt.end):
+    if src.pad is None or None in (tgt.pad, tgt.end) or tgt.start is None and not args.marian:
         raise ValueError("the vocabularies lack a pad, start or end token; see --pad-token")
     return Text(src, tgt, src.end if args.src_end else None)
 
@@ -348,6 +361,15 @@ class Shape(NamedTuple):
     tie: bool = True          # the target embedding is the output layer too
     share: bool = False       # one embedding for both sides
     max_length: int = 512     # rows of the position table
+    decoder: str = "attention"        # of the target on itself, or "ssru", a recurrence
+    position_divisor: str = "d"       # of sinusoidal_halves also "d/2-1", Marian's
+    layer_norm_eps: float = 1e-5
+    start_embedding: str = "token"    # or "zero": the first target position reads no token
+
+
+# What Marian computes, whatever its options.
+MARIAN = dict(norm="post", positions="sinusoidal_halves", embedding_scale="sqrt_d",
+              position_divisor="d/2-1", layer_norm_eps=1e-6, start_embedding="zero")
 
 
 class Dropout(NamedTuple):
@@ -371,7 +393,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     return x * torch.from_numpy(mask).view_as(x).to(x.dtype).mul_(256 / (256 - limit))
 
 
-def position_table(kind: str, n: int, d: int) -> Tensor:
+def position_table(kind: str, n: int, d: int, divisor: str = "d") -> Tensor:
     """[n, D] rows that are added to the embeddings."""
     if kind == "sinusoidal_per_index":  # every column has its own exponent, row 0 is all zeros
         p = torch.arange(n, dtype=torch.float64).unsqueeze(1)
@@ -380,7 +402,8 @@ def position_table(kind: str, n: int, d: int) -> Tensor:
         table[1:, 1::2] = table[1:, 1::2].cos()
         return table.float()
     p = torch.arange(n, dtype=torch.float32).unsqueeze(1)
-    angle = p * torch.exp(torch.arange(0, d, 2, dtype=torch.float32) * -(math.log(10000.0) / d))
+    rate = -(math.log(10000.0) / (d - 2 if divisor == "d/2-1" else d))
+    angle = p * torch.exp(torch.arange(0, d, 2, dtype=torch.float32) * rate)
     if kind == "sinusoidal_halves":
         return torch.cat([angle.sin(), angle.cos()], 1)[:, :d]
     return torch.stack([angle.sin(), angle.cos()], 2).reshape(n, -1)[:, :d]
@@ -421,7 +444,7 @@ class Attention(nn.Module):
 
 
 def make_norm(s: Shape) -> nn.LayerNorm:
-    return nn.LayerNorm(s.d_model, elementwise_affine=not s.plain_norm)
+    return nn.LayerNorm(s.d_model, s.layer_norm_eps, elementwise_affine=not s.plain_norm)
 
 
 class Layer(nn.Module):
@@ -430,7 +453,12 @@ class Layer(nn.Module):
     def __init__(self, s: Shape, drop: Dropout, cross: bool):
         super().__init__()
         self.pre, self.activation, self.drop = s.norm == "pre", ACTIVATIONS[s.activation], drop
-        self.self_attn = Attention(s, drop)
+        self.recurrent = cross and s.decoder == "ssru"
+        if self.recurrent:
+            self.ssru = nn.Linear(s.d_model, s.d_model, bias=False)
+            self.ssru_gate = nn.Linear(s.d_model, s.d_model)
+        else:
+            self.self_attn = Attention(s, drop)
         if cross:
             self.multihead_attn = Attention(s, drop)
         self.linear1 = nn.Linear(s.d_model, s.d_ff, s.bias)
@@ -444,6 +472,16 @@ class Layer(nn.Module):
         x = x + dropout(y, self.drop.residual, self.training)
         return x if self.pre else norm(x)
 
+    def remember(self, x: Tensor) -> Tensor:
+        """A recurrence in the place of self-attention: all that a step needs of those before it is
+        D numbers (Kim et al. 2019, "From Research to Production and Back")."""
+        gate = self.ssru_gate(x).sigmoid()
+        kept, rows = torch.zeros_like(x[:, 0]), []
+        for forget, new in zip(gate.unbind(1), ((1 - gate) * self.ssru(x)).unbind(1)):
+            kept = forget * kept + new
+            rows.append(kept)
+        return torch.stack(rows, 1).relu()
+
     def feed_forward(self, x: Tensor) -> Tensor:
         hidden = self.activation(self.linear1(x))
         return self.linear2(dropout(hidden, self.drop.activation, self.training))
@@ -453,7 +491,8 @@ class Layer(nn.Module):
         if memory is None:
             x = self.part(x, self.norm1, lambda y: self.self_attn(y, y, keep))
             return self.part(x, self.norm2, self.feed_forward)
-        x = self.part(x, self.norm1, lambda y: self.self_attn(y, y, None, causal=True))
+        x = self.part(x, self.norm1, self.remember if self.recurrent else
+                      lambda y: self.self_attn(y, y, None, causal=True))
         x = self.part(x, self.norm2, lambda y: self.multihead_attn(y, memory, keep))
         return self.part(x, self.norm3, self.feed_forward)
 
@@ -496,7 +535,7 @@ class Transformer(nn.Module):
             self.src_positions = nn.Embedding(s.max_length, s.d_model)
             self.tgt_positions = nn.Embedding(s.max_length, s.d_model)
         elif s.positions != "none":
-            table = position_table(s.positions, s.max_length, s.d_model)
+            table = position_table(s.positions, s.max_length, s.d_model, s.position_divisor)
             self.register_buffer("table", table, persistent=False)
         self.encoder = Stack(s, drop, s.n_encoder_layers, cross=False)
         self.decoder = Stack(s, drop, s.n_decoder_layers, cross=True)
@@ -510,6 +549,8 @@ class Transformer(nn.Module):
     def embed(self, ids: Tensor, side: str) -> Tensor:
         shared = side == "src" or self.tgt_embedding is None
         x = self.scale * (self.src_embedding if shared else self.tgt_embedding)(ids)
+        if side == "tgt" and self.shape.start_embedding == "zero":
+            x = torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], 1)
         if self.shape.positions == "learned":
             x = x + getattr(self, side + "_positions").weight[:ids.shape[1]]
         elif self.shape.positions != "none":
@@ -544,6 +585,9 @@ def make_config(s: Shape, text: Text) -> dict:
         "src_vocab_size", "tgt_vocab_size", "norm", "activation", "positions", "embedding_scale")}
     if s.positions == "sinusoidal_per_index":
         config["position_precision"] = "double"
+    config.update((key, getattr(s, key)) for key, usual in Shape._field_defaults.items()
+                  if key in ("position_divisor", "layer_norm_eps", "start_embedding")
+                  and getattr(s, key) != usual)
     ids = {"src_pad": text.src.pad, "tgt_pad": text.tgt.pad, "src_unk": text.src.unk,
            "tgt_unk": text.tgt.unk, "src_end": text.src_end, "start": text.tgt.start,
            "end": text.tgt.end}
@@ -609,12 +653,62 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
     shape = Shape(**{key: v for key, v in config.items() if key in Shape._fields})._replace(
         bias="encoder.layers.0.linear1.bias" in tensors, tie="generator.weight" not in tensors,
         plain_norm="encoder.layers.0.norm1.weight" not in tensors,
+        decoder="ssru" if "decoder.layers.0.ssru.weight" in tensors else "attention",
         share="tgt_embedding.weight" not in tensors)
     if shape.positions == "learned":
         shape = shape._replace(max_length=len(tensors["src_positions.weight"]))
     model = Transformer(shape, src.pad)
     model.load_state_dict({name: t.float() for name, t in tensors.items()})
     return model.eval(), Text(src, tgt, config.get("src_end"))
+
+
+@torch.inference_mode()
+def largest_inputs(model: Transformer, text: Text, pairs: list[Pair]) -> dict[str, float]:
+    """The largest that each matrix is expected to be multiplied by, by Marian's name: as Marian's
+    alphas, the mean of batches' largest and 1.1 of their deviations."""
+    seen: dict[tuple[int, int], list[float]] = defaultdict(list)
+    linear = F.linear
+
+    def watch(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        place = weight.untyped_storage().data_ptr(), weight.storage_offset()
+        seen[place].append(x.abs().max().item())
+        return linear(x, weight, bias)
+
+    model.eval()
+    device, F.linear = next(model.parameters()).device, watch
+    try:
+        for batch in make_batches(text.encode_pairs(pairs), 1000, text):
+            model(*batch.to(device)[:2])
+    finally:
+        F.linear = linear
+    parameters = dict(model.named_parameters())
+
+    def largest(name: str, rows: int = 0) -> float:
+        weight = parameters[name]
+        place = weight.untyped_storage().data_ptr(), rows * weight.shape[1]
+        found = seen.get(place) or seen[place[0], 0]
+        return float(np.mean(found) + 1.1 * np.std(found))
+
+    s, out = model.shape, {}
+    table = "Wemb" if s.share else "decoder_Wemb"
+    out[table if s.tie else "decoder_ff_logit_out_W"] = largest(
+        "generator.weight" if not s.tie else f"{'src' if s.share else 'tgt'}_embedding.weight")
+    out.setdefault("Wemb" if s.share else "encoder_Wemb", 1.0)  # looked up, not multiplied with
+    out.setdefault(table, 1.0)
+    for side, n in (("encoder", s.n_encoder_layers), ("decoder", s.n_decoder_layers)):
+        for at in range(n):
+            new, old = f"{side}_l{at + 1}", f"{side}.layers.{at}"
+            for part, name in (("self", "self_attn"), ("context", "multihead_attn")):
+                if f"{old}.{name}.in_proj_weight" in parameters:
+                    for letter, rows in (("q", 0), ("k", s.d_model), ("v", s.d_model)):
+                        out[f"{new}_{part}_W{letter}"] = largest(f"{old}.{name}.in_proj_weight", rows)
+                    out[f"{new}_{part}_Wo"] = largest(f"{old}.{name}.out_proj.weight")
+            if f"{old}.ssru.weight" in parameters:
+                out[f"{new}_rnn_W"] = largest(f"{old}.ssru.weight")
+                out[f"{new}_rnn_Wf"] = largest(f"{old}.ssru_gate.weight")
+            for one in "12":
+                out[f"{new}_ffn_W{one}"] = largest(f"{old}.linear{one}.weight")
+    return out
 
 
 # ------------------------------------------------------------------------------------ decoding
@@ -624,7 +718,7 @@ def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
     16 more, as in the C library; rows without start and end."""
     memory, keep = model.encode(src)
     caps = (2 * (src != model.src_pad).sum(1) + 16).clamp(max=model.shape.max_length)
-    ids = torch.full((len(src), 1), tgt.start, device=src.device)
+    ids = torch.full((len(src), 1), tgt.first, device=src.device)
     rows: list[list[int]] = [[] for _ in range(len(src))]
     at = torch.arange(len(src), device=src.device)  # the rows that have not ended
     while len(at):
@@ -810,7 +904,9 @@ class Trainer:
             args.d_key or args.d_model // args.heads, args.d_value or args.d_model // args.heads,
             args.d_ff, args.encoder_layers, args.decoder_layers, args.norm, args.activation,
             args.positions, args.embedding_scale, not args.no_bias, args.plain_norm, args.tie,
-            args.share, args.max_length)
+            args.share, args.max_length, args.decoder)
+        if args.marian:
+            shape = shape._replace(**MARIAN)
         drop = Dropout(args.dropout, args.attention_dropout, args.activation_dropout)
         self.model = Transformer(shape, text.src.pad, drop).to(args.device)
         self.optimizer = torch.optim.AdamW(
@@ -1071,6 +1167,12 @@ class Trainer:
                 best = score.bleu, mean
         self.model.load_state_dict(best[1])
         write_model_file(self.args.out, self.model, self.text, self.args.dtype)
+        if self.args.marian:
+            inputs = largest_inputs(self.model, self.text, self.dev_pairs[:500])
+            try:
+                marian_bin.write_model(self.args.out, self.args.marian, activations=inputs)
+            except OSError as error:
+                raise SystemExit(f"{self.args.marian}: {error.strerror or error}") from None
         report_file(self.args.out, self.dev_pairs, self.text)
 
 
@@ -1121,6 +1223,12 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--d-ff", type=int, default=1024)
     add("--encoder-layers", type=int, default=3)
     add("--decoder-layers", type=int, default=3)
+    add("--decoder", choices=("attention", "ssru"), default="attention",
+        help="what a target position knows the others by; ssru is a recurrence: faster steps, and "
+        "no cache")
+    add("--marian", metavar="BIN",
+        help="what Marian computes (--norm post, its positions, a zero first embedding, eps 1e-6) "
+        "and its .bin besides, int8 with static scales (alphas) for Bergamot's and Firefox's engines")
     add("--norm", choices=("pre", "post"), default="pre")
     add("--plain-norm", action="store_true", help="norms without weight and bias")
     add("--no-bias", action="store_true", help="linear layers without bias")
@@ -1177,6 +1285,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         p.error("--cooldown-minutes needs --max-minutes")
     if args.sample_pieces and args.src_text != "sentencepiece":
         p.error("--sample-pieces needs --src-text sentencepiece")
+    if args.marian and ((args.src_text, args.tgt_text) != ("sentencepiece",) * 2 or args.no_bias
+                        or args.plain_norm or args.d_key or args.d_value
+                        or args.activation not in ("relu", "swish")):
+        p.error("--marian needs sentencepiece for both texts, and its layers have biases, norms "
+                "with weights, heads of d-model / heads, and relu or swish")
     if args.workers > 1 and args.device != "cpu":
         p.error("--workers is for the CPU")
     return args

@@ -25,7 +25,7 @@ import numpy as np
 BF16 = np.dtype([("bf16", "<u2")])
 # The element types of safetensors that are read.
 TYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": BF16,
-         "I64": np.dtype("<i8"), "I32": np.dtype("<i4"), "I16": np.dtype("<i2"),
+         "I64": np.dtype("<i8"), "I32": np.dtype("<i4"), "U32": np.dtype("<u4"), "I16": np.dtype("<i2"),
          "I8": np.dtype("i1"), "U8": np.dtype("u1"), "BOOL": np.dtype("?")}
 LARGEST_HEADER = 100_000_000  # of safetensors, as its specification has it
 # A packed file may grow by this factor; floats hardly shrink, so that more is a zip bomb.
