@@ -174,9 +174,11 @@
    make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
    Face's beam search does the same; CTranslate2 shares it out.)
 
-   Where it is known which tokens a sentence may need, say from a lexicon, a shortlist of these
-   saves most of the output projection (max_shortlist of the session, shortlist of each decode).
-   Each probability is then one among them: scores are a little higher than tfm_score's.
+   Where it is known which tokens a sentence may need, a shortlist of these saves most of the output
+   projection and of the search (max_shortlist of the session; of each decode shortlist, which all
+   rows share, or lexical_shortlist, which takes each sentence's own from the model's lexicon). Each
+   probability is then one among them: scores are a little higher than tfm_score's, and a token that
+   is not listed cannot come.
 
    Samples are drawn by a counter: the random number behind a token depends on the seed, the sample
    and the position, and on nothing else. Give each sentence a seed of its own, or equal sentences
@@ -212,6 +214,8 @@
                                            spellings that read as the same id; absent tgt: shared
        src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
                                            is; absent tgt: shared
+       shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: a lexicon. Source token t
+                                           may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
 
    Vectors are F32, F16 or BF16. So are matrices, or they are int8: an I8 tensor with its scales
    beside it as NAME_scale [out], F32 (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale).
@@ -248,6 +252,7 @@
                            repetition_penalty no_unknown force_end, numbers; "stop": "enough" |
                            "sure"; "repetition": "target" | "hugging_face"; "forbidden": [ids];
                            "forbidden_sequences": [[ids], ...]. (0.3.0 refuses a file that has it.)
+       shortlist_first     0: of a lexicon, so many first ids are candidates of every sentence
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
    has at least as many rows. With a vocabulary, pieces become the ids that it has for their
@@ -326,8 +331,9 @@
    columns of the widest input of a product; and 29 * V for candidates; and for each thread 4 *
    max_source * (K + W + 40) of an encoder's head. max_target is what people overestimate: the
    default is the length at which decoding stops anyway. max_shortlist costs a row of the output
-   projection for each id, 4 bytes an id for each hypothesis, and V. Text costs 16 bytes for each
-   token of max_source, and the room in which SentencePiece works.
+   projection for each id, and V; if the model has a lexicon, also 4 bytes an id for each sentence,
+   and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which SentencePiece
+   works.
 
 
    9. MODULES ON TENSORS OF YOUR OWN
@@ -992,6 +998,8 @@ typedef struct tfm_config {
     tfm_language_use src_language;
     int32_t tgt_language_forced; /* the target begins with its language's token */
     int32_t n_ssru_layers;       /* of the decoder's: SSRUs instead of self-attention */
+    int32_t has_shortlist;       /* the file has one: lexical_shortlist of tfm_decode_options */
+    int32_t shortlist_first;     /* so many ids, the first ones, are in each sentence's */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -1054,7 +1062,8 @@ typedef struct tfm_session_options {
     int32_t threads;                /* that share the work, the caller's counted; 0 means 1, at most
                                        64. The others sleep while there is none */
     const tfm_parallel *parallel;   /* runs the parts instead, in so many threads; copied */
-    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none */
+    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none. A batch
+                                       whose lexical ones are more together takes longer */
     tfm_dtype cache;                /* keys and values that a decoder keeps: TFM_F32, or TFM_F16 for
                                        half the memory (8. What a session costs) */
     tfm_dtype encoder_attention;    /* what an encoder's attention multiplies: TFM_F32, or TFM_BF16
@@ -1198,6 +1207,12 @@ typedef struct tfm_decode_options {
     int32_t
         force_end; /* 1: what has not ended before is ended by its token number max_length, which
                           scores 0 (forced_eos_token_id) */
+
+    /* 1: each sentence has a shortlist of its own by the model's lexicon (tfm_config.has_shortlist):
+       shortlist_first ids, those of each source token and, where both sides have one vocabulary,
+       that token; the ends, the first token and the prefix. Not together with shortlist. A sentence
+       with more of them than max_shortlist is TFM_E_TOO_LONG. */
+    int32_t lexical_shortlist;
 } tfm_decode_options;
 
 /* Options as the model's file has them (5. The model file: decoding), and else all zero; arrays are
@@ -7122,7 +7137,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_language, 4, "none|forced")                                                              \
     X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
     X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "") \
-    X(decoding, 8, "")
+    X(decoding, 8, "") X(shortlist_first, 1, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7161,7 +7176,8 @@ static const struct {
     TFM__DECODE(no_unknown, 1, 0, 1, ""), TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
     TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
     TFM__DECODE(top_k, 0, 0, INT32_MAX, ""), TFM__DECODE(top_p, 0, 0, 1, ""),
-    TFM__DECODE(alternatives, 0, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, 0, 0, 1, "")};
+    TFM__DECODE(alternatives, 0, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, 0, 0, 1, ""),
+    TFM__DECODE(lexical_shortlist, 0, 0, 1, "")};
 /* clang-format on */
 enum { TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields };
 #undef TFM__DECODE
@@ -7421,6 +7437,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     if (c->src_text == TFM_TEXT_PIECES)
         return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
     c->tgt_text = (tfm_text_kind)TFM__INT(tgt_text);
+    c->shortlist_first = TFM__INT(shortlist_first);
     return TFM_OK;
 #undef TFM__INT
 #undef TFM__NUMBER
@@ -7513,6 +7530,16 @@ typedef struct tfm__stack {
     tfm_norm_weights norm;
 } tfm__stack;
 
+/* What a source token may become: the ids of list t are offsets[t] to offsets[t + 1] - 1. All lie in
+   the file as U32, little-endian, at any address. */
+typedef struct tfm__lexicon {
+    const unsigned char *offsets, *ids; /* [V + 1] of the source's V; NULL: none */
+} tfm__lexicon;
+
+static int64_t tfm__lexicon_at(const unsigned char *numbers, int64_t i) {
+    return (int64_t)tfm__little_endian(numbers + 4 * i, 4);
+}
+
 /* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
    same view twice. */
 struct tfm_model {
@@ -7527,6 +7554,7 @@ struct tfm_model {
     tfm__stack encoder, decoder;
     tfm__matrix embeddings[2]; /* of source and target, those that are not the generator's */
     tfm__linear generator;
+    tfm__lexicon lexicon;
 };
 
 /* n elements of the file that are to be floats at *to: they are not, or not aligned. */
@@ -7956,6 +7984,45 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     return shared ? TFM_OK : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
+/* shortlist.offsets and shortlist.ids, which stay where they are. */
+static tfm_status tfm__load_lexicon(tfm__loader *l) {
+    static const char *const names[] = {"shortlist.offsets", "shortlist.ids"};
+    tfm_config *c = &l->model->config;
+    const unsigned char *data[2];
+    int64_t at[2], n[2], i, k, last = 0;
+    for (k = 0; k < 2; k++) at[k] = tfm__claim(l, names[k]);
+    c->has_shortlist = at[0] >= 0 || at[1] >= 0;
+    if (c->shortlist_first > (c->has_shortlist ? c->tgt_vocab_size : 0))
+        return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: 'shortlist_first' is %d, %s",
+                         c->shortlist_first,
+                         c->has_shortlist ? "more than the target vocabulary has tokens"
+                                          : "but there is no tensor 'shortlist.ids'");
+    for (k = 0; k < (c->has_shortlist ? 2 : 0); k++) {
+        tfm_tensor t;
+        if (at[k] < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", names[k]);
+        t = tfm_safetensors_tensor(l->file, at[k]);
+        data[k] = (const unsigned char *)t.data, n[k] = t.dims[0];
+        if (t.dtype != TFM_U32 || t.rank != 1 || (!k && n[k] != c->src_vocab_size + (int64_t)1))
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U32 [%i]",
+                             names[k], tfm_dtype_name(t.dtype), &t,
+                             k ? n[k] : c->src_vocab_size + (int64_t)1);
+    }
+    if (!c->has_shortlist) return TFM_OK;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < n[k]; i++) {
+            int64_t value = tfm__lexicon_at(data[k], i);
+            int64_t least = k ? 0 : i + 1 < n[0] ? last : n[1];
+            int64_t most = k ? c->tgt_vocab_size - 1 : i ? n[1] : 0;
+            if (value < least || value > most)
+                return tfm__fail(l->err, TFM_E_TENSOR,
+                                 "tensor '%s': element %i is %i, expected %i to %i", names[k], i,
+                                 value, least, most);
+            last = value;
+        }
+    l->model->lexicon.offsets = data[0], l->model->lexicon.ids = data[1];
+    return TFM_OK;
+}
+
 /* Vocabularies and SentencePiece models of both sides: >>text. */
 static tfm_status tfm__load_text(tfm__loader *l);
 static tfm_status tfm__build_text(tfm__loader *l);
@@ -8101,6 +8168,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     m->target.name = "tgt";
     m->target.pad = c->tgt_pad;
     TFM__TRY(tfm__load_embeddings(l));
+    TFM__TRY(tfm__load_lexicon(l));
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
@@ -8282,15 +8350,26 @@ typedef struct tfm__candidates {
     int64_t n, capacity;
 } tfm__candidates;
 
-/* The rows of the output projection that a decode asks for, kept as the model keeps them. */
+/* The rows of the output projection that a decode asks for, kept as the model keeps them. Lists of
+   ids ascend. */
 typedef struct tfm__shortlist {
-    int32_t most, n;       /* n 0: all of the vocabulary */
-    int32_t *ids;          /* [n] */
-    unsigned char *listed; /* [V]: 1 = in the list that was checked last */
-    tfm__linear linear;    /* the generator's rows */
-    float *bias;           /* its [n]; NULL: none */
-    float *logits;         /* [hypotheses that run, n] */
+    int32_t most, n;         /* n 0: all of the vocabulary */
+    int32_t *ids;            /* [n]: the caller's, or what some sentence has of its own */
+    int32_t *own, *n_own;    /* [B, most], [B]: of a lexical one */
+    int32_t *places;         /* [V]: where in ids an id is; of a lexical one */
+    unsigned char *listed;   /* [V]: 1 = in the list that was checked last */
+    unsigned char *expanded; /* [hypotheses that run]: 1 = logits are those of all ids again */
+    tfm__linear linear;      /* the generator's rows */
+    float *bias;             /* its [n]; NULL: none */
 } tfm__shortlist;
+
+/* Logits of what a hypothesis may be followed by: x[i] is that of ids[i], which ascend; ids NULL: of
+   id i. */
+typedef struct tfm__logits {
+    float *x;
+    const int32_t *ids;
+    int64_t n;
+} tfm__logits;
 
 /* Rows of ids, as many as a pass or the session has at the time. */
 typedef struct tfm__id_rows {
@@ -8317,7 +8396,7 @@ struct tfm_session {
     int64_t n_positions; /* rows of them that are computed */
     float *memory;       /* [B, S, D] of the last encode */
     float *x;            /* [group, D]: the residual stream of a decoder pass */
-    float *logits;       /* [hypotheses that ran, V] of the last step */
+    float *logits;       /* [hypotheses that ran, V] of the last step: tfm__logits_of */
     tfm__work work;
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
     int cache_is_f16;
@@ -8412,7 +8491,10 @@ static int64_t tfm__group_rows(const tfm_session *s) {
     X(vocabulary, c->tgt_vocab_size)                                                               \
     X(candidates, tfm__max(2 * (int64_t)s->max_beam, c->tgt_vocab_size))                           \
     X(steps, kept * s->max_target) X(heads, kept * c->n_heads) X(shortlist, listed)                \
-    X(listed, listed ? c->tgt_vocab_size : 0) X(biases, s->model->generator.bias ? listed : 0)
+    X(listed, listed ? c->tgt_vocab_size : 0) X(biases, s->model->generator.bias ? listed : 0)     \
+    X(expanded, listed ? s->max_rows : 0)                                                          \
+    X(lexical, listed && c->has_shortlist ? s->max_batch : 0)                                      \
+    X(places, listed && c->has_shortlist ? c->tgt_vocab_size : 0)
 enum {
 #define TFM_X(name, size) tfm__n_##name,
     TFM__SIZES(TFM_X)
@@ -8444,9 +8526,10 @@ static const struct {
     TFM__ARRAY(marks, vocabulary, one), TFM__ARRAY(marked, vocabulary, one),
     TFM__ARRAY(attention, steps, source), TFM__ARRAY(step_attention, heads, source),
     TFM__ARRAY(out_ids, rows, target), TFM__ARRAY(shortlist.ids, shortlist, one),
-    TFM__ARRAY(shortlist.listed, listed, one), TFM__ARRAY(shortlist.bias, biases, one),
-    TFM__ARRAY(shortlist.logits, rows, shortlist), TFM__ARRAY(text_ids, batch, source),
-    TFM__ARRAY(text_lengths, batch, one)
+    TFM__ARRAY(shortlist.own, lexical, shortlist), TFM__ARRAY(shortlist.n_own, lexical, one),
+    TFM__ARRAY(shortlist.places, places, one), TFM__ARRAY(shortlist.listed, listed, one),
+    TFM__ARRAY(shortlist.expanded, expanded, one), TFM__ARRAY(shortlist.bias, biases, one),
+    TFM__ARRAY(text_ids, batch, source), TFM__ARRAY(text_lengths, batch, one)
 };
 /* clang-format on */
 #undef TFM__ARRAY
@@ -8682,11 +8765,11 @@ static int32_t tfm__unpadded_length(const tfm_batch *batch, int64_t row, int32_t
     return n;
 }
 
-/* Checks a batch of at most max_length ids a row, and copies it. to changes at the end alone. */
-static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
-                                  const tfm_batch *batch, tfm__id_rows *to, tfm_error *err) {
+/* A batch of at most max_length ids a row. */
+static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
+                                   const tfm_batch *batch, tfm_error *err) {
     const char *name = side->name;
-    int64_t b, i;
+    int64_t b;
     if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     if (batch->rows < 1 || batch->rows > s->max_batch)
@@ -8701,6 +8784,14 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
     for (b = 0; b < batch->rows; b++)
         if (!tfm__unpadded_length(batch, b, side->pad))
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
+    return TFM_OK;
+}
+
+/* Checks a batch and copies it. to changes at the end alone. */
+static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
+                                  const tfm_batch *batch, tfm__id_rows *to, tfm_error *err) {
+    int64_t b, i;
+    TFM__TRY(tfm__check_batch(s, side, max_length, batch, err));
     to->B = batch->rows;
     to->L = batch->width;
     to->has_holes = 0;
@@ -9064,6 +9155,34 @@ static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__hyp
     return tfm__normalize(s, h->sum, length);
 }
 
+/* The logits of hypothesis k of a sentence, after a step. */
+static tfm__logits tfm__logits_of(const tfm_session *s, int64_t b, int64_t k) {
+    const tfm__shortlist *l = &s->shortlist;
+    tfm__logits y;
+    y.n = s->model->config.tgt_vocab_size;
+    y.x = s->logits + (s->slots[b] + k) * y.n;
+    y.ids = NULL;
+    if (s->decode.lexical_shortlist) y.ids = l->own + b * l->most, y.n = l->n_own[b];
+    else if (l->n) y.ids = l->ids, y.n = l->n;
+    return y;
+}
+
+static int32_t tfm__id_at(const tfm__logits *y, int64_t i) {
+    return y->ids ? y->ids[i] : (int32_t)i;
+}
+
+/* Where the logit of an id is; NULL: it is not among them. */
+static float *tfm__logit(const tfm__logits *y, int32_t id) {
+    int64_t low = 0, high = y->n - 1, middle;
+    if (!y->ids) return y->x + id;
+    while (low < high) {
+        middle = (low + high) / 2;
+        if (y->ids[middle] < id) low = middle + 1;
+        else high = middle;
+    }
+    return y->n && y->ids[low] == id ? y->x + low : NULL;
+}
+
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
 static double tfm__log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
@@ -9138,14 +9257,16 @@ static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n, i
 }
 
 /* Every token that came before gets less likely, once; zero: the logit that stays. */
-static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_t *ids, int32_t n,
-                                     double zero) {
-    double penalty = (double)(float)s->decode.repetition_penalty;
+static void tfm__penalize_repetition(tfm_session *s, const tfm__logits *y, const int32_t *ids,
+                                     int32_t n, double zero) {
+    double penalty = (double)(float)s->decode.repetition_penalty, x;
+    float *logit;
     int32_t i, kept = s->n_marked;
     for (i = 0; i < n; i++) {
-        double x = (double)logits[ids[i]] - zero;
         if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
-        logits[ids[i]] = (float)((x > 0 ? x / penalty : x * penalty) + zero);
+        logit = tfm__logit(y, ids[i]);
+        x = logit ? (double)*logit - zero : 0;
+        if (logit) *logit = (float)((x > 0 ? x / penalty : x * penalty) + zero);
         tfm__mark(s, ids[i]);
     }
     tfm__unmark(s, kept);
@@ -9153,18 +9274,17 @@ static void tfm__penalize_repetition(tfm_session *s, float *logits, const int32_
 
 /* Makes logits and marks ready for choosing the next token of h. The logarithm of the logits' sum,
    by which they become probabilities. */
-static double tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, float *logits) {
+static double tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
-    int64_t V = s->model->config.tgt_vocab_size;
     int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
     int after = o->repetition && s->beam > 1; /* log-probabilities are penalized, not logits */
-    double log_sum = after ? tfm__log_sum(s->team.kernels, logits, V) : 0;
+    double log_sum = after ? tfm__log_sum(s->team.kernels, y->x, y->n) : 0;
     s->history[0] = start;
     tfm__trace_tokens(s, h, s->history + n_start);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__penalize_repetition(s, logits, s->history, h->length + n_start, log_sum);
+        tfm__penalize_repetition(s, y, s->history, h->length + n_start, log_sum);
     tfm__mark_forbidden(s, s->history + n_start, h->length, n_start);
-    return after ? log_sum : tfm__log_sum(s->team.kernels, logits, V);
+    return after ? log_sum : tfm__log_sum(s->team.kernels, y->x, y->n);
 }
 
 /* ---- candidates: the best few of many ---- */
@@ -9216,13 +9336,13 @@ static float tfm__offer_floor(const tfm__candidates *c, double offset) {
 
 /* Offers what may follow hypothesis from, whose logits these are. */
 static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__hypothesis *h,
-                              float *logits) {
+                              const tfm__logits *y) {
     enum { BLOCK = 256 };
     const tfm__kernels *kernels = s->team.kernels;
     tfm__candidates *c = &s->candidates;
-    int64_t v, V = s->model->config.tgt_vocab_size;
+    int64_t v;
     int forced, kept = s->n_marked;
-    int32_t wanted = tfm__wanted_id(s, b, &forced);
+    int32_t id, wanted = tfm__wanted_id(s, b, &forced);
     double log_sum, base = h->sum, bias = s->decode.prefix_bias;
     float floor;
     if (wanted < 0 && tfm__must_end(s, b)) wanted = tfm__end_id(s), forced = 1;
@@ -9230,21 +9350,22 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
         tfm__offer(c, h->sum, from, wanted);
         return;
     }
-    log_sum = tfm__prepare_choice(s, h, logits);
+    log_sum = tfm__prepare_choice(s, h, y);
     if (wanted >= 0 && h->on_prefix) {
-        double p = exp((double)logits[wanted] - log_sum);
+        double p = exp((double)*tfm__logit(y, wanted) - log_sum);
         if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
         tfm__mark(s, wanted);
         base += log(1 - bias);
     }
     floor = tfm__offer_floor(c, base - log_sum);
-    for (v = 0; v < V; v++) {
-        if (v % BLOCK == 0 && !(kernels->largest(logits + v, tfm__min(BLOCK, V - v)) >= floor)) {
+    for (v = 0; v < y->n; v++) {
+        if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
             v += BLOCK - 1; /* none of these gets in */
             continue;
         }
-        if (!(logits[v] >= floor) || s->marks[v]) continue;
-        tfm__offer(c, base + tfm__log_p(logits[v], log_sum), from, (int32_t)v);
+        id = tfm__id_at(y, v);
+        if (!(y->x[v] >= floor) || s->marks[id]) continue;
+        tfm__offer(c, base + tfm__log_p(y->x[v], log_sum), from, id);
         floor = tfm__offer_floor(c, base - log_sum);
     }
     tfm__unmark(s, kept);
@@ -9284,11 +9405,11 @@ static int64_t tfm__reach(const tfm_session *s, double max, double wanted, doubl
 }
 
 /* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
-static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed, double max,
+static void tfm__take_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
                           double total) {
     tfm__candidates *c = &s->candidates;
     const tfm_decode_options *o = &s->decode;
-    int64_t v, V = s->model->config.tgt_vocab_size, most = n_allowed;
+    int64_t v, most = n_allowed;
     double sum;
     if (o->top_k > 0) most = tfm__min(most, o->top_k);
     /* a nucleus is small as a rule: grow until it fits */
@@ -9296,9 +9417,9 @@ static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed
          c->capacity = tfm__min(most, 8 * c->capacity)) {
         float floor = -INFINITY;
         c->n = 0;
-        for (v = 0; v < V; v++) {
-            if (!(logits[v] >= floor) || s->marks[v]) continue;
-            tfm__offer(c, (double)logits[v], 0, (int32_t)v);
+        for (v = 0; v < y->n; v++) {
+            if (!(y->x[v] >= floor) || s->marks[tfm__id_at(y, v)]) continue;
+            tfm__offer(c, (double)y->x[v], 0, tfm__id_at(y, v));
             floor = tfm__offer_floor(c, 0);
         }
         tfm__sort(c->items, c->n, tfm__compare_candidates);
@@ -9310,30 +9431,31 @@ static void tfm__take_top(tfm_session *s, const float *logits, int64_t n_allowed
 }
 
 /* An id drawn with the weights of the logits that are not marked, or -1. */
-static int32_t tfm__draw(tfm_session *s, const float *logits, double uniform) {
+static int32_t tfm__draw(tfm_session *s, const tfm__logits *y, double uniform) {
     const tfm_decode_options *o = &s->decode;
     const tfm__candidates *c = &s->candidates;
-    int64_t v, i, V = s->model->config.tgt_vocab_size, n = 0;
+    int64_t v, i, n = 0;
     int from_top = o->top_k > 0 || (o->top_p > 0 && o->top_p < 1);
     int32_t last = -1;
     double max = -INFINITY, total = 0;
-    for (v = 0; v < V; v++)
-        if (!s->marks[v] && (double)logits[v] > max) max = (double)logits[v];
+    for (v = 0; v < y->n; v++)
+        if (!s->marks[tfm__id_at(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
     if (!(fabs(max) < INFINITY)) return -1;
-    for (v = 0; v < V; v++) {
-        if (s->marks[v] || !(logits[v] > -INFINITY)) continue;
-        total += tfm__weight(s, (double)logits[v], max);
+    for (v = 0; v < y->n; v++) {
+        if (s->marks[tfm__id_at(y, v)] || !(y->x[v] > -INFINITY)) continue;
+        total += tfm__weight(s, (double)y->x[v], max);
         n++;
     }
     if (from_top) {
-        tfm__take_top(s, logits, n, max, total);
+        tfm__take_top(s, y, n, max, total);
         (void)tfm__reach(s, max, INFINITY, &total);
     }
     total *= uniform;
-    for (i = 0; i < (from_top ? c->n : V) && total >= 0; i++) {
-        int32_t id = from_top ? tfm__candidate_at(c, i)->id : (int32_t)i;
-        if (s->marks[id] || !(logits[id] > -INFINITY)) continue;
-        total -= tfm__weight(s, (double)logits[id], max);
+    for (i = 0; i < (from_top ? c->n : y->n) && total >= 0; i++) {
+        int32_t id = from_top ? tfm__candidate_at(c, i)->id : tfm__id_at(y, i);
+        double logit = from_top ? tfm__candidate_at(c, i)->total : (double)y->x[i];
+        if (s->marks[id] || !(logit > -INFINITY)) continue;
+        total -= tfm__weight(s, logit, max);
         last = id;
     }
     return last;
@@ -9374,7 +9496,7 @@ static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
 
 /* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at, so that beam
    of them go on even if as many end. Only the best beam may end. */
-static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
+static void tfm__search_step(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->sentences[b];
     tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
     tfm__candidates *c = &s->candidates;
@@ -9382,8 +9504,10 @@ static void tfm__search_step(tfm_session *s, int32_t b, float *logits) {
     int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
     c->n = 0;
     c->capacity = 2 * (int64_t)s->beam;
-    for (k = 0; k < sentence->n_live; k++)
-        tfm__offer_tokens(s, b, k, &live[k], logits + k * (int64_t)s->model->config.tgt_vocab_size);
+    for (k = 0; k < sentence->n_live; k++) {
+        tfm__logits y = tfm__logits_of(s, b, k);
+        tfm__offer_tokens(s, b, k, &live[k], &y);
+    }
     tfm__sort(c->items, c->n, tfm__compare_candidates);
     wanted = tfm__wanted_id(s, b, &forced);
     for (i = 0; i < c->n; i++) {
@@ -9428,19 +9552,19 @@ static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__hypothe
 /* The next tokens of hypotheses first .. first + n - 1, which all stand at h: samples draw theirs,
    alternatives take the n best, one each. How many there are. */
 static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                           const tfm__hypothesis *h, float *logits) {
+                           const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->candidates;
     int32_t k, id, kept = s->n_marked;
     if (o->samples) {
         uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
         double log_sum, sum = 0;
-        log_sum = tfm__prepare_choice(s, h, logits);
+        log_sum = tfm__prepare_choice(s, h, y);
         for (k = first; k < first + n; k++) {
             id = tfm__must_end(s, b) ? tfm__end_id(s)
-                                     : tfm__draw(s, logits, tfm__uniform(seed, k, s->position));
+                                     : tfm__draw(s, y, tfm__uniform(seed, k, s->position));
             if (tfm__must_end(s, b)) sum = h->sum;
-            else if (id >= 0) sum = h->sum + tfm__log_p(logits[id], log_sum);
+            else if (id >= 0) sum = h->sum + tfm__log_p(*tfm__logit(y, id), log_sum);
             tfm__extend(s, b, k, h, id, sum);
         }
         tfm__unmark(s, kept);
@@ -9448,7 +9572,7 @@ static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
     }
     c->n = 0;
     c->capacity = n;
-    tfm__offer_tokens(s, b, 0, h, logits);
+    tfm__offer_tokens(s, b, 0, h, y);
     tfm__sort(c->items, c->n, tfm__compare_candidates);
     for (k = 0; k < c->n; k++)
         tfm__extend(s, b, first + k, h, tfm__candidate_at(c, k)->id,
@@ -9459,11 +9583,11 @@ static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
 
 /* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
    becomes as many as are wanted, and each goes its own way. */
-static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
+static void tfm__independent_step(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
     tfm__sentence *sentence = &s->sentences[b];
     tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
-    int64_t V = s->model->config.tgt_vocab_size;
+    tfm__logits y = tfm__logits_of(s, b, 0);
     int32_t i, n = sentence->n_live, id, n_wanted = o->samples ? o->samples : o->alternatives;
     int forced;
     id = tfm__wanted_id(s, b, &forced);
@@ -9472,41 +9596,101 @@ static void tfm__independent_step(tfm_session *s, int32_t b, float *logits) {
         return;
     }
     sentence->n_live = 0;
-    if (!sentence->n_kept) sentence->n_kept = tfm__branch(s, b, 0, n_wanted, &live[0], logits);
+    if (!sentence->n_kept) sentence->n_kept = tfm__branch(s, b, 0, n_wanted, &live[0], &y);
     else
-        for (i = 0; i < n; i++)
-            (void)tfm__branch(s, b, live[i].row - b * s->max_beam, 1, &live[i], logits + i * V);
+        for (i = 0; i < n; i++) {
+            y = tfm__logits_of(s, b, i);
+            (void)tfm__branch(s, b, live[i].row - b * s->max_beam, 1, &live[i], &y);
+        }
     memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
 }
 
-/* ---- the shortlist ---- */
+/* ---- shortlists ----
+   The caller's is one list for all rows. A lexical one is a list for each sentence, made of its
+   source alone: the product is by what any of them has, and each takes its own logits out of it. */
 
-/* Gathers the rows of these ids and their biases. */
-static void tfm__take_shortlist(tfm_session *s, const int32_t *ids, int32_t n) {
+/* Marks the candidates of row b: first ids, the lists of its source's tokens and, where both sides
+   have one vocabulary, these; ends, and what is forced. How many. */
+static int32_t tfm__mark_candidates(const tfm_session *s, const tfm_decode_options *o,
+                                    const tfm_batch *src, int64_t b,
+                                    const tfm__sentence *sentence) {
+    const tfm_model *m = s->model;
+    const tfm__lexicon *lexicon = &m->lexicon;
+    unsigned char *listed = s->shortlist.listed;
+    int32_t V = m->config.tgt_vocab_size, n = 0, i, id;
+    int64_t k;
+    memset(listed, 0, (size_t)V);
+    memset(listed, 1, (size_t)m->config.shortlist_first);
+    for (i = 0; i < tfm__row_length(src, b); i++) {
+        id = src->ids[b * src->width + i];
+        if (id == m->source.pad) continue;
+        if (m->source.embedding == m->target.embedding) listed[id] = 1;
+        for (k = tfm__lexicon_at(lexicon->offsets, id);
+             k < tfm__lexicon_at(lexicon->offsets, id + 1); k++)
+            listed[tfm__lexicon_at(lexicon->ids, k)] = 1;
+    }
+    if (!o->n_ends && m->config.end >= 0) listed[m->config.end] = 1;
+    for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
+    if (sentence->first >= 0) listed[sentence->first] = 1;
+    for (i = 0; i < sentence->n_prefix; i++) listed[o->prefix->ids[b * o->prefix->width + i]] = 1;
+    for (i = 0; i < V; i++) n += listed[i];
+    return n;
+}
+
+/* The ids that are marked; how many. */
+static int32_t tfm__list_marked(const tfm_session *s, int32_t *ids) {
+    int32_t i, n = 0;
+    for (i = 0; i < s->model->config.tgt_vocab_size; i++)
+        if (s->shortlist.listed[i]) ids[n++] = i;
+    return n;
+}
+
+/* What each sentence has, and all of them together: if that is too much for the session, the product
+   is the full one. */
+static void tfm__take_candidates(tfm_session *s, const tfm_batch *src) {
+    tfm__shortlist *l = &s->shortlist;
+    int64_t b, i, V = s->model->config.tgt_vocab_size, n = 0;
+    memset(l->places, 0, (size_t)V * sizeof *l->places);
+    for (b = 0; b < s->src.B; b++) {
+        (void)tfm__mark_candidates(s, &s->decode, src, b, &s->sentences[b]);
+        l->n_own[b] = tfm__list_marked(s, l->own + b * l->most);
+        for (i = 0; i < l->n_own[b]; i++) l->places[l->own[b * l->most + i]] = 1;
+    }
+    for (i = 0; i < V; i++) {
+        if (!l->places[i]) continue;
+        if (n < l->most) l->ids[n] = (int32_t)i;
+        l->places[i] = (int32_t)n++;
+    }
+    l->n = n > l->most ? 0 : (int32_t)n;
+}
+
+/* Gathers what the decode asks for of the output projection. */
+static void tfm__take_shortlist(tfm_session *s, const tfm_batch *src) {
     const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
     int32_t i;
-    l->n = n;
-    if (!n) return;
+    l->n = 0;
+    if (s->decode.n_shortlist) l->n = tfm__list_marked(s, l->ids);
+    if (s->decode.lexical_shortlist) tfm__take_candidates(s, src);
+    if (!l->n) return;
     TFM_PART(OUTPUT);
-    memcpy(l->ids, ids, (size_t)n * sizeof *ids);
-    tfm__gather_rows(&l->linear.w, &generator->w, ids, n);
-    for (i = 0; l->bias && i < n; i++) l->bias[i] = generator->bias[ids[i]];
+    tfm__gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
+    for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* The output projection of the rows x that the shortlist asks for, the full one's to the bit (BLAS
-   aside); what is not in it gets -inf. */
-static void tfm__shortlist_logits(tfm_session *s, const tfm__rows *x) {
+/* Logits of the rows x, those of tfm__logits_of: the full projection's to the bit (BLAS aside). */
+static void tfm__compute_logits(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
-    int64_t V = s->model->config.tgt_vocab_size, b, i;
-    tfm__rows out = tfm__rows_make(l->logits, x->B, 1, l->n);
-    tfm__linear_run(&s->team, &out, x, &l->linear);
-    for (b = 0; b < x->B; b++) {
-        const float *from = l->logits + b * l->n;
-        float *to = s->logits + b * V;
-        for (i = 0; i < V; i++) to[i] = -INFINITY;
-        for (i = 0; i < l->n; i++) to[l->ids[i]] = from[i];
-    }
+    tfm__rows out = tfm__rows_make(s->logits, x->B, 1, s->model->config.tgt_vocab_size);
+    int64_t b, k, i;
+    if (l->n) out.D = l->n;
+    tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
+    if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
+    for (b = 0; s->decode.lexical_shortlist && b < s->src.B; b++)
+        for (k = 0; k < s->sentences[b].n_live; k++) {
+            tfm__logits y = tfm__logits_of(s, b, k);
+            for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->places[y.ids[i]] : y.ids[i]];
+        }
 }
 
 /* ---- options ---- */
@@ -9517,6 +9701,14 @@ static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_op
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
     TFM__TRY(tfm__check_list(o->shortlist, o->n_shortlist, "shortlist", err));
+    if (o->lexical_shortlist && !s->model->config.has_shortlist)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "lexical_shortlist: the model has no tensors 'shortlist.offsets' and "
+                         "'shortlist.ids'");
+    if (o->lexical_shortlist && (o->n_shortlist || !l->most))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         o->n_shortlist ? "shortlist, lexical_shortlist: choose one"
+                                        : "lexical_shortlist: the session's max_shortlist is 0");
     if (o->n_shortlist > l->most)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "shortlist has %d ids, the session's max_shortlist is %d", o->n_shortlist,
@@ -9576,10 +9768,16 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
     return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
 }
 
-/* A sentence's first token and prefix are in the shortlist that was checked. */
-static tfm_status tfm__check_forced(const tfm_session *s, const tfm_decode_options *o, int32_t b,
-                                    const tfm__sentence *sentence, tfm_error *err) {
-    int32_t i;
+/* A sentence's first token and prefix are in the shortlist that was checked; of a lexical one there
+   is room for its candidates. */
+static tfm_status tfm__check_candidates(const tfm_session *s, const tfm_decode_options *o,
+                                        const tfm_batch *src, int32_t b,
+                                        const tfm__sentence *sentence, tfm_error *err) {
+    int32_t i, n = o->lexical_shortlist ? tfm__mark_candidates(s, o, src, b, sentence) : 0;
+    if (n > s->shortlist.most)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "row %d has %d candidates, the session's max_shortlist is %d", b, n,
+                         s->shortlist.most);
     for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
         int32_t id = sentence->first;
         if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
@@ -9628,17 +9826,18 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
+    if (o.lexical_shortlist)
+        TFM__TRY(tfm__check_batch(s, &s->model->source, s->max_source, src, err));
     for (b = 0; b < src->rows; b++) {
         /* a source of any length: the shortest cap is the strictest */
         TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
-        TFM__TRY(tfm__check_forced(s, &o, b, &plan, err));
+        TFM__TRY(tfm__check_candidates(s, &o, src, b, &plan, err));
     }
     TFM__TRY(tfm__set_source(s, src, err));
     tfm__run_encoder(s, 1, NULL);
     s->decoding = 1;
     s->n_texts = 0;
     s->decode = o;
-    tfm__take_shortlist(s, o.shortlist, o.n_shortlist);
     s->beam = o.beam ? o.beam : 1;
     s->n_best = o.n_best ? o.n_best : 1;
     s->position = 0;
@@ -9657,6 +9856,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         h->on_prefix = 1;
         s->slots[b] = -1;
     }
+    tfm__take_shortlist(s, src);
     return TFM_OK;
 }
 
@@ -9706,11 +9906,9 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
     if (s->n_running) {
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
-        int64_t V = c->tgt_vocab_size;
         tfm_masks cross = tfm__pad_masks(&s->src);
         tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0}; /* tokens of the hypotheses */
         tfm_tensor attention;
-        tfm__rows logits;
         tfm__pass p;
         int32_t b;
         last.B = tfm__list_hypotheses(s);
@@ -9726,17 +9924,14 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.only_layer = s->decode.attention_layer;
         if (!p.only_layer) p.only_layer = c->n_decoder_layers;
         tfm__run_decoder(s, &p, 0, NULL, s->attention ? &attention : NULL);
-        logits = tfm__rows_make(s->logits, last.B, 1, V);
         TFM_PART(OUTPUT);
-        if (s->shortlist.n) tfm__shortlist_logits(s, &p.x);
-        else tfm__linear_run(&s->team, &logits, &p.x, &m->generator);
+        tfm__compute_logits(s, &p.x);
         TFM_PART(SEARCH);
         if (s->attention) tfm__store_attention(s);
         for (b = 0; b < s->src.B; b++) {
             if (s->slots[b] < 0) continue;
-            if (s->decode.samples || s->decode.alternatives)
-                tfm__independent_step(s, b, s->logits + s->slots[b] * V);
-            else tfm__search_step(s, b, s->logits + s->slots[b] * V);
+            if (s->decode.samples || s->decode.alternatives) tfm__independent_step(s, b);
+            else tfm__search_step(s, b);
             s->n_running -= !s->sentences[b].n_live;
         }
         s->position++;
@@ -9850,11 +10045,19 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     return TFM_OK;
 }
 
+/* Logits of a list, which ascends, go back to their places, the last first. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
+    tfm__logits y;
+    int64_t v;
     if (!session || !session->decoding || row < 0 || row >= session->src.B ||
         session->slots[row] < 0)
         return NULL;
-    return session->logits + (int64_t)session->slots[row] * session->model->config.tgt_vocab_size;
+    y = tfm__logits_of(session, row, 0);
+    if (!y.ids || session->shortlist.expanded[session->slots[row]]) return y.x;
+    session->shortlist.expanded[session->slots[row]] = 1;
+    for (v = session->model->config.tgt_vocab_size - 1; v >= 0; v--)
+        y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
+    return y.x;
 }
 
 /* Log-probabilities of the targets of rows b0 onwards, for whose positions the decoder gave x. */
@@ -12315,6 +12518,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             round otherwise than 0.3.0's. Tools write regular files only and refuse
                             links; train.py does not resume 0.3.0's checkpoints.
                             Packed files: mapped, they are used where they lie (quantize --packed).
+                            A lexicon in the model file: lexical_shortlist of tfm_decode_options,
+                            translate --shortlist.
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
                             translate --threads runs a session a thread. tfm_sizes_check.

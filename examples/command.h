@@ -104,6 +104,9 @@ static option table[] = {
      NOT_SCORE, "above 1: tokens that came before get less likely"},
     {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT,
      "line n of FILE is what translation n begins with; blank: anything"},
+    {"--shortlist", NULL, OPTION_FLAG, &opt.decode.lexical_shortlist, 0, 0, NOT_SCORE,
+     "only tokens that MODEL's lexicon has for those of the sentence, if it\n"
+     "has one: faster, and a few translations are worse"},
     {"\nsampling", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--sample", NULL, OPTION_FLAG, &opt.sample, 0, 0, NOT_SCORE,
      "draw tokens instead of searching: --n-best N independent samples"},

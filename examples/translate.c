@@ -323,6 +323,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     if (most && o.max_target > most) o.max_target = most;
     o.attention = me->attention;
     o.threads = me->threads;
+    if (opt.decode.lexical_shortlist) o.max_shortlist = t.config->tgt_vocab_size;
     return make_session(me, &me->session, &o);
 }
 
@@ -521,6 +522,8 @@ static void open_model(void) {
              (int)most);
     if (most && longest >= most)
         fail("--min-length %d: the model has positions for %d tokens", (int)longest, (int)most);
+    if (opt.decode.lexical_shortlist && !t.config->has_shortlist)
+        fail("--shortlist: %s has none", opt.model);
     t.most_source = most && most < opt.max_source ? most : opt.max_source;
     if (grow_reader(me) != TFM_OK) fail("%s", me->err.text);
 }

@@ -21,7 +21,8 @@
    T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
    T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
    T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
-   T4    test_sentencepiece wire                  P1    packed_files() here */
+   T4    test_sentencepiece wire                  P1    packed_files() here
+   L1    lexicons() here */
 #define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -809,6 +810,94 @@ static void decoding(void) {
                 "'forbidden_sequences' has a row that is too much longer than others");
 }
 
+/* Lexical shortlists: 11 source ids, 13 target ids. */
+static void lexicons(void) {
+    static const struct {
+        uint32_t offsets[12], ids[4];
+        int64_t n_offsets, n_ids; /* -1: no such tensor */
+        tfm_dtype type;
+        const char *first, *says; /* NULL: must be accepted */
+    } rows[] = {
+        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4}, {0, 12, 3, 3}, 12, 4, TFM_U32, "13", NULL},
+        {{0}, {0}, 12, 0, TFM_U32, "0", NULL},
+        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
+         {0, 13, 3, 3},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.ids': element 1 is 13, expected 0 to 12"},
+        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
+         {0, 1, 3, 0xFFFFFFFF},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.ids': element 3 is 4294967295, expected 0 to 12"},
+        {{1, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
+         {0},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.offsets': element 0 is 1, expected 0 to 0"},
+        {{0, 1, 3, 2, 4, 4, 4, 4, 4, 4, 4, 4},
+         {0},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.offsets': element 3 is 2, expected 3 to 4"},
+        {{0, 1, 1, 2, 5, 4, 4, 4, 4, 4, 4, 4},
+         {0},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.offsets': element 4 is 5, expected 2 to 4"},
+        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 0xFFFFFFFF},
+         {0},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.offsets': element 11 is 4294967295, expected 4 to 4"},
+        {{0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3},
+         {0},
+         12,
+         4,
+         TFM_U32,
+         "0",
+         "'shortlist.offsets': element 11 is 3, expected 4 to 4"},
+        {{0}, {0}, 11, 0, TFM_U32, "0", "'shortlist.offsets' is U32 [11], expected U32 [12]"},
+        {{0}, {0}, 0, 0, TFM_U32, "0", "'shortlist.offsets' is U32 [0], expected U32 [12]"},
+        {{0}, {0}, 12, 4, TFM_I32, "0", "'shortlist.offsets' is I32 [12], expected U32 [12]"},
+        {{0}, {0}, -1, 4, TFM_U32, "0", "'shortlist.offsets' is missing"},
+        {{0}, {0}, 12, -1, TFM_U32, "0", "'shortlist.ids' is missing"},
+        {{0}, {0}, -1, -1, TFM_U32, "1", "'shortlist_first' is 1, but there is no tensor"},
+        {{0}, {0}, 12, 0, TFM_U32, "14", "'shortlist_first' is 14, more than the target"},
+        {{0}, {0}, 12, 0, TFM_U32, "-1", "'shortlist_first' is not an integer"}};
+    char config[128];
+    size_t i;
+    SECTION("L1: lexical shortlists");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tiny t = tiny_default();
+        tfm_tensor offsets = tfm_tensor_1d((void *)(uintptr_t)rows[i].offsets, rows[i].type,
+                                           rows[i].n_offsets),
+                   ids = tfm_tensor_1d((void *)(uintptr_t)rows[i].ids, TFM_U32, rows[i].n_ids);
+        tfm_status status;
+        st_writer w;
+        snprintf(config, sizeof config, ", \"shortlist_first\": %s", rows[i].first);
+        t.config = config;
+        tiny_write(&w, t);
+        if (rows[i].n_offsets >= 0) st_add(&w, "shortlist.offsets", offsets);
+        if (rows[i].n_ids >= 0) st_add(&w, "shortlist.ids", ids);
+        status = load(&w);
+        CHECK(rows[i].says ? status != TFM_OK && strstr(err.text, rows[i].says) : status == TFM_OK,
+              "%s", rows[i].says ? err.text : "accepted");
+    }
+}
+
 /* Every kind of search ends, with ids in range, whatever the numbers. Frees the model. */
 static int searches_end(tfm_model *model, int *runs) {
     static const int32_t ids[] = {3, 4, 5};
@@ -1584,6 +1673,7 @@ int main(int argc, char **argv) {
     numbers_of_weights();
     scales_of_bytes();
     packed_files();
+    lexicons();
     bad_ids();
     equal_ids();
     texts();

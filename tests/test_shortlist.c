@@ -1,4 +1,5 @@
-/* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary. */
+/* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary; and
+   lexical ones, against the caller's list of the same ids. */
 #include "output.h"
 #include "transformer.h"
 #include "tiny.h"
@@ -29,8 +30,9 @@ static tfm_decode_options options_of(const kind *k) {
 }
 
 /* Columns that fill fours and such that do not, and more than a block of bytes; rows that fill
-   panels, fewer, many; a projection of its own, and the embedding without a bias. */
-enum { MODELS = 4 };
+   panels, fewer, many; a projection of its own, and the embedding without a bias. The last two have
+   a lexicon, for two vocabularies and for one. */
+enum { MODELS = 6, LEXICAL = 4 };
 static tiny model_of(int i) {
     tiny t = tiny_default();
     t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
@@ -38,7 +40,24 @@ static tiny model_of(int i) {
     if (i == 1) t.d = 18, t.vt = 64;
     if (i == 2) t.d = 22, t.vt = 117, t.without = "generator";
     if (i == 3) t.d = 2102, t.vt = 90, t.encoder = t.decoder = 1;
+    if (i == 4) t.vt = 117;
+    if (i == 5) t.vs = t.vt = 90, t.without = "tgt_embedding generator.weight";
+    if (i == 5) t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"shortlist_first\": 3";
     return t;
+}
+
+/* A lexicon for V source and targets target ids: none for some, and for some the same twice. */
+static uint32_t offsets[MOST + 1], list_ids[8 * MOST];
+static void add_lexicon(st_writer *w, int64_t V, int64_t targets) {
+    unsigned seed = 77;
+    int64_t i;
+    uint32_t n = 0, more;
+    for (i = 0; i < V; i++)
+        for (offsets[i] = n, more = tiny_random(&seed) % 9; more > 0; more--)
+            list_ids[n++] = tiny_random(&seed) % (uint32_t)targets;
+    offsets[V] = n;
+    st_add(w, "shortlist.offsets", tfm_tensor_1d(offsets, TFM_U32, V + 1));
+    st_add(w, "shortlist.ids", tfm_tensor_1d(list_ids, TFM_U32, n));
 }
 
 typedef struct form {
@@ -58,10 +77,12 @@ static tfm_model *load(int i, const form *f) {
     static const char path[] = "build/test_shortlist.safetensors";
     tfm_model_options o;
     tfm_model *model = NULL;
+    tiny t = model_of(i);
     st_writer w;
     memset(&o, 0, sizeof o);
     o.weights = f->weights, o.in_place = f->in_place;
-    tiny_write(&w, model_of(i));
+    tiny_write(&w, t);
+    if (i >= LEXICAL) add_lexicon(&w, t.vs, t.vt);
     tiny_raise(&w, END, 0.7f); /* the end comes now and then */
     if (!f->in_file) return tiny_load(&w, &o);
     if (st_write_file(&w, path)) printf("%s: cannot be written\n", path), exit(2);
@@ -253,15 +274,130 @@ static void batches(const tfm_model *model, const char *name) {
     tfm_session_free(s), tfm_session_free(alone);
 }
 
+/* ---- lexical ---- */
+
+/* What row b may emit: the definition, and what those options add. In any order; how many. */
+static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32_t b,
+                             const tfm_decode_options *o, int32_t *list) {
+    const tfm_config *c = tfm_model_config(model);
+    int one = c->src_vocab_size == c->tgt_vocab_size;
+    int32_t v, i, n = 0;
+    uint32_t k;
+    for (v = c->tgt_vocab_size - 1; v >= 0; v--) {
+        int in = v < c->shortlist_first || (o->n_ends ? has(o->ends, o->n_ends, v) : v == END);
+        for (i = 0; i < src->lengths[b]; i++) {
+            int32_t id = src->ids[b * src->width + i];
+            for (k = id ? offsets[id] : offsets[1]; k < offsets[id + 1]; k++)
+                in |= list_ids[k] == (uint32_t)v;
+            in |= one && id && id == v;
+        }
+        in |= o->first && o->first[b] == v;
+        if (o->prefix) in |= has(o->prefix->ids + b * o->prefix->width, o->prefix->lengths[b], v);
+        if (in) list[n++] = v;
+    }
+    return n;
+}
+
+/* Options that add candidates: forced ones, favoured ones. */
+static const int32_t firsts[ROWS] = {-1, 12, -1, 3, -1, 30}, ends[] = {END, 40},
+                     prefix_ids[ROWS * 2] = {9, 40, 1, 1, 50, 1, 60, 2, 1, 1, 1, 70},
+                     prefix_lengths[ROWS] = {2, 0, 1, 1, 0, 2};
+static tfm_batch prefixes;
+static void add_options(tfm_decode_options *o, int variant) {
+    if (variant) o->ends = ends, o->n_ends = 2, o->repetition_penalty = 1.3;
+    if (variant) o->first = firsts, o->prefix = &prefixes;
+    if (variant == 2) o->prefix_bias = 0.9;
+}
+
+/* That row alone, with the list of its candidates, in lockstep with its lexical one: outcome, and how
+   many logits differ. */
+static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
+                     const tfm_batch *src, int32_t b, tfm_decode_options o, int *wrong) {
+    int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], running = 1, i;
+    tfm_batch one = tiny_batch(src->ids + b * SOURCE, src->lengths + b, 1, SOURCE), prefix;
+    tfm_decode_options given;
+    if (o.prefix) {
+        prefix = tiny_batch(prefix_ids + 2 * b, prefix_lengths + b, 1, 2);
+        o.prefix = &prefix, o.first = firsts + b;
+    }
+    o.seeds = seeds + b, o.lexical_shortlist = 1;
+    given = o, given.lexical_shortlist = 0, given.shortlist = list;
+    given.n_shortlist = candidates_of(model, &one, 0, &o, list);
+    must(tfm_start(s, &one, &o, &err));
+    must(tfm_start(other, &one, &given, &err));
+    while (running) {
+        const float *x, *y;
+        must(tfm_step(s, &running, &err));
+        must(tfm_step(other, &running, &err));
+        x = tfm_step_logits(s, 0), y = tfm_step_logits(other, 0);
+        *wrong += x != tfm_step_logits(s, 0) || memcmp(x, y, (size_t)V * sizeof *x) != 0;
+        for (i = 0; i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
+    }
+    return outcome_of(other, 0);
+}
+
+static void lexical(const tfm_model *model, const char *name) {
+    enum { WAYS = 3 }; /* all in one product, in the full one, in another order */
+    int32_t V = tfm_model_config(model)->tgt_vocab_size, most = 0, b, n, list[MOST];
+    int32_t moved[ROWS * SOURCE], moved_lengths[ROWS], some_ids[ROWS * SOURCE];
+    tfm_batch src = tiny_batch(some_ids, lengths, ROWS, SOURCE), turned;
+    tfm_session_options so = limits(V);
+    tfm_session *s, *tight, *one, *other;
+    tfm_decode_options o;
+    int k, variant, same[WAYS] = {0, 0, 0}, rows = 0, wrong = 0, unlike = 0;
+    memcpy(some_ids, ids, sizeof some_ids), some_ids[4 * SOURCE + 2] = 0; /* a pad in between */
+    turned = tiny_batch(moved, moved_lengths, ROWS, SOURCE);
+    for (b = 0; b < ROWS; b++) {
+        memcpy(moved + b * SOURCE, some_ids + (ROWS - 1 - b) * SOURCE, SOURCE * sizeof *ids);
+        moved_lengths[b] = lengths[ROWS - 1 - b];
+    }
+    prefixes = tiny_batch(prefix_ids, prefix_lengths, ROWS, 2);
+    memset(&o, 0, sizeof o), add_options(&o, 1);
+    for (b = 0; b < ROWS; b++)
+        if ((n = candidates_of(model, &src, b, &o, list)) > most) most = n;
+    one = make(model, &so), other = make(model, &so);
+    so.threads = 2, s = make(model, &so);
+    so.max_shortlist = most, tight = make(model, &so);
+    for (k = 0; k < KINDS; k++)
+        for (variant = 0; variant < (kinds[k].beam ? 3 : 2); variant++) {
+            outcome expected[ROWS];
+            o = options_of(&kinds[k]), add_options(&o, variant);
+            for (b = 0; b < ROWS; b++) expected[b] = apart(one, other, model, &src, b, o, &wrong);
+            o.lexical_shortlist = 1;
+            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_decode(tight, &src, &o, &err));
+            for (b = 0; b < ROWS; b++, rows++) {
+                outcome x = outcome_of(s, b), y = outcome_of(tight, b);
+                same[0] += same_outcome(&x, &expected[b]);
+                same[1] += same_outcome(&y, &expected[b]);
+            }
+            if (variant || kinds[k].samples) continue;
+            must(tfm_decode(s, &turned, &o, &err));
+            for (b = 0; b < ROWS; b++) {
+                outcome x = outcome_of(s, ROWS - 1 - b);
+                same[2] += same_outcome(&x, &expected[b]);
+            }
+            o.lexical_shortlist = 0;
+            must(tfm_decode(s, &src, &o, &err));
+            for (b = 0; b < ROWS; b++) {
+                outcome x = outcome_of(s, b);
+                unlike += !same_outcome(&x, &expected[b]);
+            }
+        }
+    CHECK(same[0] == rows && same[1] == rows && same[2] == 3 * ROWS && !wrong && unlike > ROWS,
+          "%-24s %d rows, %d without room for all, %d in another order; %d unlike without", name,
+          same[0], same[1], same[2], unlike);
+    tfm_session_free(s), tfm_session_free(tight), tfm_session_free(one), tfm_session_free(other);
+}
+
 /* ---- with other options ---- */
 
 static void others(void) {
-    static const int32_t few[] = {4, 5, 6}, five[] = {5}, prefix_ids[] = {6, 6, 4};
+    static const int32_t few[] = {4, 5, 6}, five[] = {5}, three[] = {6, 6, 4};
     tfm_model *model = load(0, &forms[0]);
     tfm_session_options so = limits(3);
     tfm_session *s = make(model, &so);
-    tfm_batch src = tiny_batch(ids, lengths, 1, SOURCE),
-              prefix = tiny_batch(prefix_ids, NULL, 1, 3);
+    tfm_batch src = tiny_batch(ids, lengths, 1, SOURCE), prefix = tiny_batch(three, NULL, 1, 3);
     tfm_decode_options o;
     tfm_result r;
     int32_t i, n;
@@ -282,7 +418,7 @@ static void others(void) {
     o.shortlist = few, o.n_shortlist = 3, o.beam = 3, o.prefix = &prefix;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(memcmp(r.ids, prefix_ids, sizeof prefix_ids) == 0 && r.score < 0 && r.score > -INFINITY,
+    CHECK(memcmp(r.ids, three, sizeof three) == 0 && r.score < 0 && r.score > -INFINITY,
           "after a prefix: %g", r.score);
     o.prefix_bias = 0.9, o.repetition_penalty = 1.5;
     must(tfm_decode(s, &src, &o, &err));
@@ -313,8 +449,8 @@ static void memory(void) {
     unsigned seed = 1;
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
     SECTION("one allocation, of the size that was told");
-    for (f = 0; f < FORMS; f++) {
-        tfm_model *model = load(1, &forms[f]);
+    for (f = 0; f < 2 * FORMS; f++) {
+        tfm_model *model = load(f < FORMS ? 1 : LEXICAL, &forms[f % FORMS]);
         int told = 0, calls = 0, live = 0, k;
         V = tfm_model_config(model)->tgt_vocab_size;
         for (i = 0; i < 3; i++) {
@@ -331,6 +467,8 @@ static void memory(void) {
                 shuffle(list, V, most[i], &seed);
                 o.shortlist = list, o.n_shortlist = most[i];
                 must(tfm_decode(s, &src, &o, &err));
+                o.n_shortlist = 0, o.lexical_shortlist = 1;
+                if (f >= FORMS && i == 2) must(tfm_decode(s, &src, &o, &err));
             }
             calls += counter.calls;
             tfm_session_free(s);
@@ -338,7 +476,8 @@ static void memory(void) {
         }
         last = bytes[2] - bytes[0];
         CHECK(told == 3 && calls == 3 && !live && bytes[0] < bytes[1] && bytes[1] < bytes[2],
-              "%-24s %d bytes for 32 ids", forms[f].name, (int)last);
+              "%-24s %d bytes for 32 ids%s", forms[f % FORMS].name, (int)last,
+              f < FORMS ? "" : ", lexical ones too");
         tfm_model_free(model);
     }
 }
@@ -347,14 +486,14 @@ static void memory(void) {
 
 static void arguments(void) {
     static const int32_t good[] = {9, END, 4, 7}, beyond[] = {4, 13}, below[] = {4, 5, -1};
-    static const int32_t twice[] = {4, 5, 4}, firsts[] = {-1, 5}, prefix_ids[] = {4, 7, 4, 8};
+    static const int32_t twice[] = {4, 5, 4}, two_firsts[] = {-1, 5}, two_ids[] = {4, 7, 4, 8};
     static const int32_t widths[] = {1, 2};
     tfm_model *model = load(0, &forms[5]);
     tfm_session_options so = limits(4);
     tfm_session *s = make(model, &so), *none = NULL, *plain;
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE),
               two = tiny_batch(ids, lengths, 2, SOURCE);
-    tfm_batch prefix = tiny_batch(prefix_ids, widths, 2, 2);
+    tfm_batch prefix = tiny_batch(two_ids, widths, 2, 2);
     tfm_decode_options o;
     int32_t running = 1, b, alike = 0;
     size_t bytes = 0;
@@ -380,12 +519,13 @@ static void arguments(void) {
     REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but it is NULL");
     REFUSED(shortlist = good; o.n_shortlist = -1, TFM_E_ARGUMENT, "shortlist: -1 ids");
     REFUSED(shortlist = good; o.n_shortlist = 4;
-            o.first = firsts, TFM_E_TOKEN, "row 1: the first token 5 is not in the shortlist");
+            o.first = two_firsts, TFM_E_TOKEN, "row 1: the first token 5 is not in the shortlist");
     REFUSED(shortlist = good; o.n_shortlist = 4;
             o.prefix = &prefix, TFM_E_TOKEN, "row 1: the prefix's token 8 is not in the shortlist");
     REFUSED(shortlist = beyond; o.n_shortlist = 2, TFM_E_TOKEN,
                                 "shortlist: position 1: id 13, the vocabulary has 13 tokens");
-#undef REFUSED
+    REFUSED(lexical_shortlist = 1, TFM_E_ARGUMENT, "the model has no tensors 'shortlist.offsets'");
+    REFUSED(lexical_shortlist = 2, TFM_E_ARGUMENT, "lexical_shortlist is out of range: it takes 0");
     while (running) must(tfm_step(s, &running, &err));
     for (b = 0; b < ROWS; b++) {
         outcome now = outcome_of(s, b);
@@ -394,7 +534,8 @@ static void arguments(void) {
     CHECK(alike == ROWS, "%d rows as without the refusals", alike);
     so = limits(0);
     plain = make(model, &so);
-    o.prefix = NULL, o.shortlist = good, o.n_shortlist = 1;
+    memset(&o, 0, sizeof o);
+    o.shortlist = good, o.n_shortlist = 1;
     CHECK_FAILS(tfm_start(plain, &src, &o, &err), TFM_E_TOO_LONG,
                 "shortlist has 1 ids, the session's max_shortlist is 0");
     so = limits(14);
@@ -406,18 +547,53 @@ static void arguments(void) {
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
 }
 
+static void lexical_arguments(void) {
+    static const int32_t good[] = {9, END, 4, 7}, source[] = {10, 11};
+    tfm_model *model = load(LEXICAL, &forms[5]);
+    tfm_session_options so = limits(5);
+    tfm_session *s = make(model, &so), *plain;
+    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE), one = tiny_batch(source, NULL, 1, 1),
+              two = tiny_batch(source, NULL, 1, 2);
+    tfm_decode_options o;
+    int32_t running = 1;
+    outcome expected, now;
+    SECTION("arguments of lexical ones, which leave a decode alone");
+    memset(&o, 0, sizeof o), o.lexical_shortlist = 1;
+    CHECK(tfm_model_config(model)->has_shortlist && !tfm_model_config(model)->shortlist_first,
+          "the config tells");
+    must(tfm_decode(s, &one, &o, &err));
+    expected = outcome_of(s, 0);
+    must(tfm_start(s, &one, &o, &err));
+    must(tfm_step(s, &running, &err));
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+                "row 0 has 12 candidates, the session's max_shortlist is 5");
+    CHECK_FAILS(tfm_start(s, &two, &o, &err), TFM_E_TOKEN, "src: row 0, position 1: id 11");
+    REFUSED(lexical_shortlist = 1; o.shortlist = good;
+            o.n_shortlist = 4, TFM_E_ARGUMENT, "shortlist, lexical_shortlist: choose one");
+#undef REFUSED
+    while (running) must(tfm_step(s, &running, &err));
+    now = outcome_of(s, 0);
+    CHECK(same_outcome(&now, &expected), "the row as without the refusals");
+    so = limits(0), plain = make(model, &so);
+    o.n_shortlist = 0;
+    CHECK_FAILS(tfm_start(plain, &one, &o, &err), TFM_E_ARGUMENT,
+                "lexical_shortlist: the session's max_shortlist is 0");
+    tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
+}
+
 int main(void) {
-    static void (*const tests[])(const tfm_model *, const char *) = {whole, some, batches};
+    static void (*const tests[])(const tfm_model *, const char *) = {whole, some, batches, lexical};
     static const char *const titles[] = {
         "the whole vocabulary, shuffled: ids and scores of every search",
         "some ids: the full projection's logits to the bit, and no others; greedy's ids",
-        "in a batch in two threads, and alone"};
+        "in a batch in two threads, and alone",
+        "lexical: as the caller's list of the same ids, alone, logits too"};
     unsigned seed = 4;
     int i, f, t;
     for (i = 0; i < ROWS * SOURCE; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
-    for (t = 0; t < 3; t++) {
+    for (t = 0; t < 4; t++) {
         SECTION(titles[t]);
-        for (i = 0; i < MODELS; i++)
+        for (i = t == 3 ? LEXICAL : 0; i < (t == 3 ? MODELS : LEXICAL); i++)
             for (f = 0; f < FORMS; f++) {
                 tfm_model *model;
                 char name[64];
@@ -435,5 +611,6 @@ int main(void) {
     others();
     memory();
     arguments();
+    lexical_arguments();
     return test_done("test_shortlist");
 }

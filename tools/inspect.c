@@ -157,6 +157,7 @@ static void print_config(const tfm_config *c) {
     printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
     print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
+    if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);
 }
 
 /* ---- tensors and parameters ---- */
@@ -219,12 +220,13 @@ static void print_types(const tfm_safetensors *file) {
 
 enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
 
-/* The part that a tensor of a model belongs to; N_PARTS: text and scales, which are none. */
+/* The part that a tensor of a model belongs to; N_PARTS: text, scales and a lexicon, which are none. */
 static int part_of(const char *name) {
     if (is_beside(name)) return N_PARTS;
     if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
     if (strncmp(name, "decoder.", 8) == 0) return DECODER;
     if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
+    if (strncmp(name, "shortlist.", 10) == 0) return N_PARTS;
     return strstr(name, "_vocabulary") || strstr(name, "_sentencepiece") ? N_PARTS : EMBEDDINGS;
 }
 
