@@ -4,6 +4,7 @@
 # make test-python   tests of tools/*.py without PyTorch
 # make lib       shared and static library      make install   PREFIX=/usr/local, DESTDIR; make uninstall
 # make test-install   installs into build/ and builds programs on it (CMake, pkg-config, conan)
+# make test-package   the Python package: built, installed into build/, tested
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
@@ -98,8 +99,9 @@ oracles: $(ORACLES)
 test-python: all build/decode $(ORACLES)
 	cd tests && $(abspath $(ORACLES)) -W ignore -m unittest test_convert test_marian test_hostile_python test_search test_ssru
 	$(ORACLES) tests/compare_sentencepiece.py --passes 0
-test-torch: all build/decode $(PYTHON)
+test-torch: all build/decode python-package $(PYTHON)
 	cd tests && $(abspath $(PYTHON)) -W ignore -m unittest discover
+	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
 	$(PYTHON) tests/compare_sentencepiece.py --passes 0
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
@@ -151,11 +153,17 @@ uninstall: stage
 # conan, and what builds and tests the Python package
 packagers: $(CACHE)/packagers/bin/conan
 $(CACHE)/packagers/bin/conan:
-	python3 -m venv $(CACHE)/packagers && $(CACHE)/packagers/bin/pip install -q 'conan>=2.4' cffi setuptools build numpy pytest
+	python3 -m venv $(CACHE)/packagers && $(CACHE)/packagers/bin/pip install -q 'conan>=2.4' cffi setuptools wheel build numpy pytest
+# The wheel is built from the source distribution, and that from here.
+python-package: packagers
+	rm -rf build/dist build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/dist tools/python
+	$(CACHE)/packagers/bin/pip install -q --no-deps --target build/python build/dist/*.whl
+test-package: build/translate python-package
+	PYTHONPATH=build/python $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c test-built toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers test-install clean
+.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
+	lib stage install uninstall packagers python-package test-package test-install clean

@@ -1,0 +1,207 @@
+"""The package against the command line's bytes. Run in the repository: make test-package"""
+
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transformer_h
+from transformer_h import Error, Model, Status
+
+ROOT = Path(__file__).resolve().parents[3]
+GERMAN = ROOT / "examples/models/de-en.safetensors"
+CHINESE = ROOT / "examples/models/zh-en.safetensors"
+TOY = ROOT / "tests/data/models/toy.safetensors"
+# every demo line, blank ones, and some of very unlike length
+LINES = ((ROOT / "examples/demo-de.txt").read_text(encoding="utf-8").split("\n")
+         + ["Ja.", "Der Zug, der gestern nicht kam, kommt heute " + "und morgen " * 30] * 3)
+
+
+def command_line(*options, model=GERMAN, lines=LINES):
+    done = subprocess.run([ROOT / "build/translate", model, *map(str, options)],
+                          input="".join(f"{line}\n" for line in lines).encode(), capture_output=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.decode().split("\n")[:-1]
+
+
+@pytest.fixture(scope="module")
+def german():
+    with Model(GERMAN) as model:
+        yield model
+
+
+@pytest.mark.parametrize("threads, batch", [(1, 64), (2, 3), (3, 1), (64, 64)])
+def test_greedy_is_the_command_line(german, threads, batch):
+    assert german.translate(LINES, threads=threads, batch=batch) == command_line()
+
+
+@pytest.mark.parametrize("options, flags", [
+    ({"beam": 4}, ("--beam", 4)),
+    ({"beam": 4, "length_penalty": 1, "max_length": 12}, ("--beam", 4, "--length-penalty", 1, "--max-length", 12)),
+    ({"min_length": 9, "no_repeat_ngram": 2, "repetition_penalty": 1.2},
+     ("--min-length", 9, "--no-repeat-ngram", 2, "--repetition-penalty", 1.2)),
+    ({"sample": True, "seed": 7, "temperature": 0.8, "top_k": 20, "top_p": 0.9},
+     ("--sample", "--seed", 7, "--temperature", 0.8, "--top-k", 20, "--top-p", 0.9)),
+])
+def test_options_are_the_command_lines(german, options, flags):
+    assert german.translate(LINES, threads=2, batch=5, **options) == command_line(*flags)
+
+
+def test_n_best_with_scores(german):
+    found = german.translate(LINES, beam=4, n_best=3, threads=2)
+    lines = [f"{number}\t{one.score:.4f}\t{one.text}" for number, each in enumerate(found, 1)
+             for one in each or [transformer_h.Hypothesis("", 0, 0, 0, "ended")]]
+    assert lines == command_line("--beam", 4, "--n-best", 3, "--scores")
+    assert {one.finish for each in found for one in each} == {"ended"}
+    assert german.translate("Ja.", n_best=1, max_length=1)[0].finish == "hit_length"
+
+
+def test_prefix(german, tmp_path):
+    lines = LINES[:6]
+    prefixes = ["The", "", "We", "I", "", "A"]
+    (tmp_path / "prefix").write_text("".join(f"{one}\n" for one in prefixes))
+    assert german.translate(lines, prefix=prefixes) == command_line("--prefix", tmp_path / "prefix", lines=lines)
+
+
+def test_tokens_and_a_model_from_memory():
+    with Model(TOY.read_bytes()) as model:
+        lines = (ROOT / "tests/data/toy.zh").read_text(encoding="utf-8").split("\n")[:-1]
+        assert model.translate(lines, tokens=True) == command_line("--tokens", model=TOY, lines=lines)
+
+
+def test_score(german, tmp_path):
+    lines = [line for line in LINES if line]
+    targets = german.translate(lines)
+    (tmp_path / "targets").write_text("".join(f"{one}\n" for one in targets))
+    expected = [float(one.split("\t")[0]) for one in command_line("--score", tmp_path / "targets", lines=lines)]
+    scores = german.score(lines, targets, batch=7)
+    assert scores == pytest.approx(expected, abs=6e-5)
+    each = german.score(lines[0], targets[0], per_token=True)
+    assert sum(each) == pytest.approx(scores[0]) and len(each) == len(german.tokenize(targets[0], target=True)) + 1
+
+
+def test_stream_is_the_translation_in_pieces(german):
+    with Model(CHINESE) as chinese:
+        for model, text in ((german, LINES[0]), (chinese, "如果明天下雨，我们就待在家里。")):
+            pieces = list(model.stream(text))
+            assert "".join(pieces) == model.translate(text) and len(pieces) > 5
+    assert list(german.stream(" ")) == []
+
+
+def test_encode_and_forward(german):
+    memory, lengths = german.encode(LINES[:5])
+    rows = [german.tokenize(one) for one in LINES[:5]]
+    assert memory.shape == (5, max(lengths), german.config["d_model"]) and list(lengths) == list(map(len, rows))
+    alone, _ = german.encode([rows[2]])
+    assert np.array_equal(memory[2, :lengths[2]], alone[0])
+    assert memory.base is not None and not memory.flags.owndata  # the library's memory
+    target = german.tokenize(german.translate(LINES[0]), target=True)
+    logits = german.forward(rows[:1], [[german.config["start"], *target]])
+    assert logits.shape == (1, len(target) + 1, german.config["tgt_vocab_size"])
+    assert list(logits[0].argmax(1)) == [*target, german.config["end"]]
+    log_softmax = logits[0] - np.log(np.exp(logits[0].astype(float)).sum(1, keepdims=True))
+    assert log_softmax[range(len(target) + 1), [*target, german.config["end"]]].sum() == pytest.approx(
+        german.score(LINES[0], german.translate(LINES[0])), abs=1e-3)
+    out = np.zeros_like(logits)
+    assert german.forward(rows[:1], [[german.config["start"], *target]], out=out) is out
+    assert np.array_equal(out, logits)
+
+
+def test_arrays_outlive_the_model():
+    with Model(GERMAN) as model:
+        memory, _ = model.encode("Guten Tag.")
+        copy = memory.copy()
+    del model
+    junk = [bytearray(10 ** 6) for _ in range(20)]
+    assert np.array_equal(memory, copy) and junk
+
+
+def test_errors_say_what_and_where(german, tmp_path):
+    with pytest.raises(Error) as caught:
+        german.translate(["gut", "\ud800", "gut"])
+    assert (caught.value.status, caught.value.index) == (Status.E_UTF8, 1)
+    assert caught.value.message == "text is not UTF-8 at byte 0" and "text 1" in str(caught.value)
+    same = pickle.loads(pickle.dumps(caught.value))
+    assert (same.status, same.message, same.index) == (Status.E_UTF8, caught.value.message, 1)
+    good, bad, blank = german.translate(["Ja.", "viel " * 30, ""], max_source=16, on_error="return")
+    assert good == german.translate("Ja.") and blank == "" and bad.status == Status.E_TOO_LONG and bad.index == 1
+    with pytest.raises(Error) as caught:
+        german.translate("Ja.", n_best=3, beam=2)
+    assert caught.value.status == Status.E_ARGUMENT and "n_best" in str(caught.value)
+    (tmp_path / "other").write_bytes(b"no model at all")
+    for path, status in ((tmp_path / "none", Status.E_IO), (tmp_path / "other", Status.E_FORMAT)):
+        with pytest.raises(Error) as caught:
+            Model(path)
+        assert caught.value.status == status and caught.value.index is None
+    with pytest.raises(Error, match="several languages|no such|language"):
+        german.translate("Ja.", target_language="xx")
+    with pytest.raises(ValueError):
+        german.score(["a", "b"], ["c"])
+    model = Model(TOY)
+    model.close()
+    with pytest.raises(ValueError, match="closed"):
+        model.translate("我")
+
+
+def test_one_model_in_many_threads(german):
+    expected = german.translate(LINES)
+    found = [None] * 4
+    crew = [threading.Thread(target=lambda i=i: found.__setitem__(i, german.translate(LINES, batch=i + 1)))
+            for i in range(4)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_the_gil_is_free_while_it_works(german):
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    began = time.perf_counter()
+    german.translate(LINES * 3, beam=4)
+    spent = time.perf_counter() - began
+    done.set()
+    ticker.join()
+    assert max(b - a for a, b in zip(ticks, ticks[1:])) < max(0.5 * spent, 0.05)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c(threads):
+    program = (f"from transformer_h import Model\nm = Model({str(GERMAN)!r})\nprint('go', flush=True)\n"
+               f"try: m.translate(['Guten Tag, wie geht es dir heute?'] * 200000, beam=4, threads={threads})\n"
+               f"except KeyboardInterrupt: print('stopped', m.translate('Guten Tag.'))")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "go\n"
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        assert run.communicate(timeout=60)[0] == "stopped Good day.\n"
+
+
+def test_config_and_header(german):
+    assert german.config["norm"] == "pre_norm" and german.config["d_model"] == 256
+    header = (Path(transformer_h.get_include()) / "transformer.h").read_bytes()
+    assert header == (ROOT / "transformer.h").read_bytes()
+    assert f'#define TFM_VERSION "{transformer_h.__version__}"'.encode() in header
+    assert transformer_h.cpu()
+
+
+def test_the_readmes_lines():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = next(one for one in text.split("```python\n")[1:] if "transformer_h" in one).split("```")[0]
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=ROOT)
+    shown = [line.split("# ", 1)[1] for line in block.split("\n") if "# " in line]
+    assert done.stdout.split("\n")[:-1] == shown, done.stderr
