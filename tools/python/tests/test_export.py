@@ -1,0 +1,160 @@
+"""transformer_h.export against live modules. Run in the repository, where torch is: make test-torch"""
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from transformer_h import Model, export  # noqa: E402
+from transformer_h.exporting import ExportError  # noqa: E402
+
+VS, VT, D = 23, 29, 16
+
+
+def sinusoids(rows, width):
+    table, at = torch.zeros(rows, width), torch.arange(rows)[:, None]
+    rate = torch.exp(torch.arange(0, width, 2) * -(math.log(10000) / width))
+    table[:, 0::2], table[:, 1::2] = torch.sin(at * rate), torch.cos(at * rate)
+    return table
+
+
+class Translator(nn.Module):
+    """The usual one, in the variants that people build."""
+
+    def __init__(self, scale=math.sqrt(D), positions="table", batch_first=True, tied=False, norm=False,
+                 causal=True, pads=True, **options):
+        super().__init__()
+        self.core = nn.Transformer(D, 4, 2, 3, 24, dropout=0.1, batch_first=batch_first, **options)
+        self.source, self.target = nn.Embedding(VS, D, padding_idx=0), nn.Embedding(VT, D, padding_idx=0)
+        self.to_vocab = None if tied else nn.Linear(D, VT)
+        if positions == "table":
+            self.register_buffer("wave", sinusoids(40, D)[None])
+        if positions == "learned":
+            self.place = nn.Embedding(40, D)
+        self.norm_in = nn.LayerNorm(D) if norm else None
+        self.scale, self.positions, self.batch_first, self.causal, self.pads = scale, positions, batch_first, causal, pads
+        for parameter in self.parameters():
+            if parameter.ndim == 1:
+                nn.init.normal_(parameter, 0.5, 0.3)
+
+    def embed(self, ids, embedding):
+        length = ids.shape[1 if self.batch_first else 0]
+        x = embedding(ids) * self.scale
+        if self.positions == "none":
+            return x
+        wave = {"table": lambda: self.wave[0, :length], "learned": lambda: self.place(torch.arange(length)),
+                "computed": lambda: sinusoids(length, D)}[self.positions]()
+        x = x + (wave if self.batch_first else wave[:, None])
+        return self.norm_in(x) if self.norm_in else x
+
+    def forward(self, src, tgt):
+        length = tgt.shape[1 if self.batch_first else 0]
+        mask = nn.Transformer.generate_square_subsequent_mask(length) if self.causal else None
+        pads = {}
+        if self.pads:
+            rows = src if self.batch_first else src.t()
+            pads = {"src_key_padding_mask": rows == 0, "memory_key_padding_mask": rows == 0}
+        out = self.core(self.embed(src, self.source), self.embed(tgt, self.target), tgt_mask=mask, **pads)
+        return self.to_vocab(out) if self.to_vocab else out @ self.target.weight.t()
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(7)
+
+
+def examples(batch_first=True):
+    src, tgt = torch.randint(3, VS, (3, 7)), torch.randint(3, VT, (3, 5))
+    src[1, 5:] = 0
+    return (src, tgt) if batch_first else (src.t(), tgt.t())
+
+
+@pytest.mark.parametrize("options, expected", [
+    ({}, {"norm": "post", "activation": "relu", "embedding_scale": "sqrt_d", "positions": "sinusoidal", "n_heads": 4,
+          "layer_norm_eps": 1e-5, "src_pad": 0, "tgt_pad": 0}),
+    ({"norm_first": True, "activation": "gelu", "scale": 1, "layer_norm_eps": 1e-3},
+     {"norm": "pre", "activation": "gelu", "embedding_scale": 1, "layer_norm_eps": 1e-3}),
+    ({"activation": F.silu, "scale": 3.5, "positions": "learned"},
+     {"activation": "swish", "embedding_scale": pytest.approx(3.5, 1e-5), "positions": "learned"}),
+    ({"activation": lambda x: F.gelu(x, approximate="tanh"), "positions": "computed", "tied": True},
+     {"activation": "gelu_tanh", "positions": "sinusoidal"}),
+    ({"positions": "none", "batch_first": False}, {"positions": "none"}),
+    ({"batch_first": False, "bias": False}, {}),
+    ({"norm": True}, {"embedding_scale": "sqrt_d"}),
+])
+def test_logits_are_the_modules(tmp_path, options, expected):
+    module = Translator(**options).train()
+    first = options.get("batch_first", True)
+    config = export(module, tmp_path / "m.safetensors", *examples(first), start=1, end=2)
+    assert {key: config[key] for key in expected} == expected
+    assert module.training  # as it was
+    src, tgt = torch.randint(1, VS, (2, 9)), torch.randint(1, VT, (2, 6))
+    with torch.no_grad():
+        wanted = module.eval()(*((src, tgt) if first else (src.t(), tgt.t())))
+    with Model(tmp_path / "m.safetensors") as model:
+        got = model.forward(src, tgt)
+    assert np.abs(got - (wanted if first else wanted.transpose(0, 1)).numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize("side, at, says", [("encoder", 1, "encoder layer 1"), ("decoder", 2, "decoder layer 2")])
+def test_where_they_part(tmp_path, side, at, says):
+    module = Translator()
+    layer = getattr(module.core, side).layers[at]
+    plain = layer.forward
+    layer.forward = lambda *args, **kwargs: (x := plain(*args, **kwargs)) + 0.1 * x.flip(-1)
+    with pytest.raises(ExportError, match=f"they part at {says}"):
+        export(module, tmp_path / "m.safetensors", *examples(), start=1, end=2)
+    assert not list(tmp_path.iterdir())
+
+
+def uneven(module):
+    module.core.decoder.layers[1].norm_first = True
+
+
+def two_activations(module):  # what nn.Transformer(activation=nn.SiLU()) makes of a decoder's copies
+    for layer in module.core.encoder.layers:
+        layer.activation = nn.SiLU()
+
+
+def odd_activation(module):
+    module.core.encoder.layers[0].activation = torch.tanh
+
+
+def odd_input(module):
+    module.source.register_forward_hook(lambda m, a, out: out * out)
+
+
+@pytest.mark.parametrize("change, says", [
+    (uneven, "norm differs: post .encoder layer 0., pre .decoder layer 1."),
+    (two_activations, "activation differs: swish .encoder layer 0., relu .decoder layer 0."),
+    (odd_activation, "encoder layer 0: no activation"),
+    (odd_input, "what goes into the encoder is not"),
+    (lambda m: setattr(m, "causal", False), "sees later target tokens"),
+    (lambda m: setattr(m, "pads", False), "they part at encoder layer 0"),
+    (lambda m: setattr(m, "to_vocab", nn.Sequential(m.to_vocab, nn.Linear(VT, VT + 1))), "nn.Linear|logits"),
+    (lambda m: setattr(m, "second", nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)), "2 of nn.TransformerEncoder"),
+])
+def test_what_cannot_be_is_said(tmp_path, change, says):
+    module = Translator()
+    change(module)
+    if says == "nn.Linear|logits":
+        module.to_vocab[0] = nn.Identity()
+        module.to_vocab[1] = nn.Linear(D, VT + 1)
+    with pytest.raises(ExportError, match=says):
+        export(module, tmp_path / "m.safetensors", *examples(), start=1, end=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_translates_by_its_vocabularies(tmp_path):
+    module = Translator()
+    words = [[f"{side}{i}" for i in range(n)] for side, n in (("s", VS), ("t", VT))]
+    export(module, tmp_path / "m", *examples(), start=1, end=2, src_vocabulary=words[0],
+           tgt_vocabulary=words[1], config={"src_text": "words"}, dtype="bf16", about={"license": "none"})
+    with Model(tmp_path / "m") as model:
+        assert set(model.translate("s3 s4 s5").split()) <= set(words[1])
+    with pytest.raises(ExportError, match="22 tokens, its embedding 23 rows"):
+        export(module, tmp_path / "n", *examples(), start=1, end=2, src_vocabulary=words[0][1:])
