@@ -44,7 +44,8 @@ from writer import write_file  # noqa: E402
 
 SHARED = Path(os.environ.get("SHARED", ROOT.parent / "shared"))
 REAL = SHARED / "real"
-FORWARD, TRANSLATE = ROOT / "build" / "forward", ROOT / "build" / "translate"
+FORWARD, TRANSLATE, QUANTIZE = (ROOT / "build" / name for name in ("forward", "translate",
+                                                                   "quantize"))
 
 
 def raw(tensor):
@@ -224,6 +225,48 @@ class Writing(ConvertTest):
             self.assertEqual((child.returncode, told), expected)
             self.assertEqual(self.names(), ["in.safetensors"])
 
+    def test_packed(self):
+        """The bytes are those of build/quantize --packed."""
+        if not QUANTIZE.exists():
+            self.skipTest(f"no {QUANTIZE}: make it first")
+        source, plain = ct2_source(self.folder), self.folder / "plain.safetensors"
+        self.assertEqual(self.run_convert(source).returncode, 0)
+        self.out.rename(plain)
+        for kind in ("int8", "bf16", "f32"):
+            expected = self.folder / f"{kind}.packed"
+            subprocess.run([QUANTIZE, plain, expected, kind, "--packed"], check=True,
+                           capture_output=True)
+            done = self.run_convert(source, f"--packed={kind}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.out.read_bytes(), expected.read_bytes())
+            self.out.unlink()
+        there, convert.QUANTIZE = convert.QUANTIZE, self.folder / "quantize"
+        try:
+            self.assertIn(f"{self.folder / 'quantize'} is missing", self.refuse(source, "--packed=int8"))
+        finally:
+            convert.QUANTIZE = there
+
+    def test_numpy_and_yaml_are_enough(self):
+        """Whatever is no pickle is converted without other packages."""
+        code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+                "class Refuse:\n"
+                "    def find_spec(self, name, path=None, target=None):\n"
+                "        if name.split('.')[0] in ('torch', 'transformers', 'safetensors', 'google',\n"
+                "                                  'sentencepiece', 'ctranslate2', 'huggingface_hub'):\n"
+                "            raise ImportError(name)\n"
+                "sys.meta_path.insert(0, Refuse())\n"
+                "import convert\n"
+                "sys.exit(convert.main(sys.argv[2:]))\n")
+        hf_write(self.folder / "hf", "m2m_100", 40)
+        case = MarianCase()
+        case.folder, case.out = self.folder, self.out
+        for source in (self.save(stacks()), ct2_source(self.folder), self.folder / "hf",
+                       case.directory(case.arrays())[0]):
+            core = self.OPTIONS if source.suffix else ()
+            done = subprocess.run([sys.executable, "-c", code, str(ROOT / "tools"), str(source),
+                                   str(self.out), "--no-check", *core], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_pytorch_is_not_imported(self):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); import convert\n"
                 "status = convert.main(sys.argv[2:])\n"
@@ -313,6 +356,14 @@ def ct2_bytes(variables, version=6, spec="TransformerSpec", revision=7, aliases=
         for alias, name in aliases:
             out += text(alias) + text(name)
     return out
+
+
+def ct2_source(folder):
+    """A directory of CTranslate2 in the folder, of random weights."""
+    case = CTranslate2Case()
+    case.folder = folder
+    np.random.seed(11)
+    return case.directory(ct2_random())
 
 
 class CTranslate2Case(ConvertTest):
@@ -774,6 +825,29 @@ class Marian(MarianCase):
                 worst = max(worst, np.abs(found - scores).max())
             print(f"test_another_reader: log-probabilities differ by {worst:.2g}")
             self.assertLess(worst, 1e-4)
+
+    def test_names_of_hplt(self):
+        pieces = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(Argos.TEXT * 3), model_writer=pieces, vocab_size=39,
+            hard_vocab_limit=False, eos_id=0, unk_id=1, bos_id=-1, minloglevel=2)
+        folder, _ = self.directory(self.arrays())
+        whole = self.convert(folder)
+        (folder / "model.npz").rename(folder / "model.npz.best-chrf.npz")
+        (folder / "model.eu-en.spm").write_bytes(pieces.getvalue())
+        (folder / "vocab.yml").unlink()
+        (folder / "decoder.yml").unlink()
+        (folder / "config.json").write_text('{"model_type": "marian"}')
+        (folder / "model.npz.optimizer.npz").write_bytes(b"of the training")
+        model = self.convert(folder)
+        self.assertEqual((model.config["src_text"], model.config["end"]), ("sentencepiece", 0))
+        self.assertEqual(raw(model.t["src_sentencepiece"]), pieces.getvalue())
+        for name, tensor in whole.t.items():
+            self.assertTrue(name.endswith("vocabulary") or np.array_equal(tensor, model.t[name]))
+        (folder / "model.npz.best-chrf.npz.decoder.yml").write_text(
+            "models: [/train/model.npz.best-chrf.npz]\nallow-unk: true\n"
+            "vocabs: [/train/model.eu-en.spm, /train/model.eu-en.spm]\n")
+        self.assertNotIn("suppressed", self.convert(folder).config)
 
     def test_forms_of_embeddings(self):
         arrays = self.arrays()

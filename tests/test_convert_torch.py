@@ -837,6 +837,50 @@ class HuggingFace(ConvertTest):
         (folder / "config.json").write_text("{}")
         self.assertIn("no model_type", self.refuse(folder))
 
+    def cached(self, folder, revision="main"):
+        """The directory in a hub's cache as org/name, and what the environment has to say."""
+        cache, commit = self.folder / "cache", "0123456789abcdef0123456789abcdef01234567"
+        home = cache / "models--org--name"
+        for one in (home / "refs", home / "blobs", home / "snapshots" / commit):
+            one.mkdir(parents=True, exist_ok=True)
+        (home / "refs" / revision).write_text(commit)
+        for one in folder.iterdir():
+            shutil.copyfile(one, home / "blobs" / one.name)
+            (home / "snapshots" / commit / one.name).symlink_to(f"../../blobs/{one.name}")
+        return {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}, commit
+
+    def run_program(self, environment, *arguments):
+        return subprocess.run([sys.executable, convert.__file__, *arguments], text=True,
+                              capture_output=True, env=environment, cwd=self.folder)
+
+    def test_names_of_a_hub(self):
+        folder = self.directory("marian")
+        self.convert(folder)
+        whole = Model(self.out)
+        for revision, options in (("main", ()), ("v2", ("--revision", "v2"))):
+            environment, commit = self.cached(folder, revision)
+            self.out.unlink()
+            done = self.run_program(environment, "org/name", str(self.out), "--no-check", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            model = Model(self.out)
+            self.assertEqual((model.metadata["source"], model.metadata["revision"]),
+                             ("org/name", commit))
+            for name, tensor in whole.t.items():
+                self.assertTrue(np.array_equal(tensor, model.t[name]), name)
+            shutil.rmtree(self.folder / "cache")
+        self.out.unlink()
+        for environment in (environment, {**environment, "HF_HUB_OFFLINE": "0",
+                                          "HF_ENDPOINT": "http://127.0.0.1:9"}):
+            done = self.run_program(environment, "org/name", str(self.out), "--revision=v2")
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+            self.assertIn("hf download org/name --revision v2 --local-dir name", done.stderr)
+        for path in ("org/name.pt", "hf/name", "./org/name", "/org/name"):
+            done = self.run_program(environment, path, str(self.out))
+            self.assertNotIn("hf download", done.stderr)
+            self.assertIn("No such file", done.stderr)
+        self.assertIn("is a path", self.run_program(environment, str(folder), str(self.out),
+                                                    "--revision=v2").stderr)
+
     def test_where_it_comes_from(self):
         folder = self.directory()
         self.edit(folder, "config.json", _name_or_path="Helsinki-NLP/opus-mt-en-mg")

@@ -2,7 +2,8 @@
 
 IN is the .npz or .bin, or the directory that holds it with decoder.yml or config*.yml (models,
 vocabs, shortlist), or with one of them, vocab*.yml or vocab*.spm or srcvocab*.spm and trgvocab*.spm,
-and perhaps lex*.bin, as Firefox's translators have it; source.spm and target.spm beside them cut
+and perhaps lex*.bin, as Firefox's translators have it; model.npz.best-chrf.npz, its .decoder.yml and
+model.xx-en.spm are HPLT's names. source.spm and target.spm beside them cut
 the texts. A .bin, .spm and lex may be packed as .gz. The options of the training stand inside, as
 special:model.yml. Matrices are [in, out]; a bias or norm is [1, n]. marian_bin.py reads the bytes.
 
@@ -81,6 +82,10 @@ def is_marian(path: Path) -> bool:
         list(path.glob("*.npz")) or [one for one in bins(path) if one.name.startswith("model.")])
 
 
+def models(folder: Path) -> list[Path]:
+    return [one for one in sorted(folder.glob("*.npz")) if ".optimizer." not in one.name]
+
+
 def bins(folder: Path) -> list[Path]:
     return unpacked_first(one for one in sorted(folder.glob("*.bin*"))
                           if re.search(r"\.bin(\.gz)?$", one.name) and not one.name.startswith("lex"))
@@ -100,13 +105,13 @@ class Files:
         self.folder = path if path.is_dir() else path.parent
         self.said, self.options = self.read_config()
         self.model = path if not path.is_dir() else self.only(
-            "models", [*sorted(self.folder.glob("*.npz")), *bins(self.folder)])
+            "models", [*models(self.folder), *bins(self.folder)])
         self.vocabularies = [self.named(name) for name in self.names("vocabs")]
         if not self.vocabularies:
             pair = [unpacked_first(sorted(self.folder.glob(f"{side}vocab*.spm*")))
                     for side in ("src", "trg")]
             found = sorted(self.folder.glob("*vocab*.yml")) or unpacked_first(
-                sorted(self.folder.glob("vocab*.spm*")))
+                sorted(self.folder.glob("vocab*.spm*"))) or sorted(self.folder.glob("model.*.spm"))
             self.vocabularies = pair[0] + pair[1] if len(pair[0]) == len(pair[1]) == 1 else found
             if len(found) > 1 and self.vocabularies is found:
                 raise ConvertError(f"{self.folder}: {len(found)} vocabularies and no "
@@ -118,9 +123,11 @@ class Files:
         self.shortlist = self.find_shortlist()
 
     def read_config(self) -> tuple[Path, dict[str, Any]]:
-        """decoder.yml, or what browsermt calls config.intgemm8bitalpha.yml."""
-        found = [self.folder / "decoder.yml"] if has_file(self.folder, "decoder.yml") else [
-            path for path in sorted(self.folder.glob("config*.yml")) if has_file(self.folder, path.name)]
+        """decoder.yml, MODEL.npz.decoder.yml, or what browsermt calls
+        config.intgemm8bitalpha.yml."""
+        names = ("decoder.yml", "*.npz.decoder.yml", "config*.yml")
+        found = next(filter(None, ([path for path in sorted(self.folder.glob(name))
+                                    if has_file(self.folder, path.name)] for name in names)), [])
         if len(found) != 1:
             return self.folder / "decoder.yml", {}
         return found[0], parse_yaml(read_text(found[0]), str(found[0]))

@@ -3,7 +3,8 @@
 
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
                [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
-               [--prefix P] [--dtype f32|f16|bf16] [--core] [--no-check]
+               [--prefix P] [--dtype f32|f16|bf16] [--packed f32|f16|bf16|int8] [--core]
+               [--revision R] [--no-check]
 
 Do this, once, where the model was trained:
 
@@ -17,6 +18,7 @@ or with a directory, which says by itself what it is:
 
     python convert.py opus-mt-en-mg/ model.safetensors
     python convert.py firefox/deen/ model.safetensors
+    python convert.py Helsinki-NLP/opus-mt-de-en model.safetensors
     python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
         --set src_start=eng_Latn --set forced=fra_Latn
 
@@ -29,14 +31,18 @@ IN is one of
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
-    Marian             model.npz or its directory, with decoder.yml and vocabularies; or model.bin,
-                       or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or srcvocab
+    Marian             model.npz or its directory, with decoder.yml and vocabularies (HPLT's too);
+                       model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or srcvocab
                        and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's config*.yml.
                        int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32. What is
                        packed for a CPU or by FBGEMM is refused.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
+
+An IN that is no path but looks like a name of Hugging Face's hub is fetched by the package
+huggingface_hub, as its environment says (cache, HF_HUB_OFFLINE, HF_TOKEN); --revision R for
+another than the newest.
 
 A checkpoint may come from anybody: pickles are read with weights_only=True, so that one that would
 run code is refused, and a file that is not what it should be ends in a message and no OUT. Only a
@@ -91,6 +97,8 @@ are stated; the message lists what is open. An id may be given as a token of its
 tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
 says otherwise, int8 with its scales too; float64 becomes f32.
 
+--packed writes what build/quantize --packed makes of the file, which has to be there.
+
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
 
@@ -116,6 +124,7 @@ import checkpoints_ctranslate2
 import checkpoints_huggingface
 import checkpoints_marian
 import checkpoints_torch
+import hub
 import marian_bin
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, build_config,
@@ -255,6 +264,14 @@ def convert(options: argparse.Namespace) -> None:
     except OSError as error:
         raise ConvertError(f"{options.output}: {error.strerror or error}") from None
     try:
+        name = options.input
+        options.input = Path(name)
+        if hub.is_name(name):
+            options.input = hub.fetch(name, options.revision)
+        elif options.revision:
+            raise ConvertError(f"--revision: {name} is a path, and not a name of the hub")
+        if options.packed and not QUANTIZE.is_file():
+            raise ConvertError(f"--packed: {QUANTIZE} is missing, which packs (make builds it)")
         build(options)
     except MemoryError:
         raise ConvertError(f"{options.input}: memory does not hold it") from None
@@ -305,11 +322,28 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
     check_growth(model, checkpoint.files or options.input)
-    size = write_model(options.output, model.tensors, config, model.about)
+    size = write_file(options, model, config)
     report(options, model, config, sizes, size)
     warn(model, stated, core)
     if checkpoint.compare and not options.no_check:
         compare(checkpoint.compare, options)
+
+
+QUANTIZE = Path(__file__).resolve().parent.parent / "build" / "quantize"
+
+
+def write_file(options: argparse.Namespace, model: Model, config: Config) -> int:
+    """OUT, or what build/quantize packs of it: the layout of packed files has one definition."""
+    if not options.packed:
+        return write_model(options.output, model.tensors, config, model.about)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "plain.safetensors"
+        write_model(plain, model.tensors, config, model.about)
+        done = subprocess.run([QUANTIZE, plain, options.output, options.packed, "--packed"],
+                              capture_output=True, text=True)
+    if done.returncode:
+        raise ConvertError(f"--packed: {visible(done.stderr.strip())}")
+    return options.output.stat().st_size
 
 
 def check_growth(model: Model, path: Path) -> None:
@@ -397,7 +431,7 @@ def compare(with_engine: Callable[[Forward], tuple[str, float]],
         print(f"check: not made: {visible(brief(error))}")
         return
     print(f"check: {text}")
-    if not worst < 1e-3 and options.dtype in (None, "f32"):
+    if not worst < 1e-3 and options.dtype in (None, "f32") and options.packed in (None, "f32"):
         print("convert.py: warning: that is more than rounding makes: something in the file is not "
               "what the checkpoint says, a --set perhaps", file=sys.stderr)
 
@@ -431,7 +465,7 @@ def warn(model: Model, stated: Config, core: bool) -> None:
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("input", metavar="IN", type=Path)
+    parser.add_argument("input", metavar="IN")
     parser.add_argument("output", metavar="OUT", type=Path)
     parser.add_argument("--heads", metavar="N")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
@@ -441,6 +475,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--drop", metavar="PATTERN", action="append", default=[])
     parser.add_argument("--prefix", metavar="P", default="")
     parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))
+    parser.add_argument("--packed", choices=("f32", "f16", "bf16", "int8"))
+    parser.add_argument("--revision", metavar="R")
     parser.add_argument("--core", action="store_true")
     parser.add_argument("--no-check", action="store_true")
     return parser.parse_args(arguments)
