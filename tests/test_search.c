@@ -1045,8 +1045,10 @@ static void arguments(void) {
     REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
     REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");
     REFUSED(temperature = -1, TFM_E_ARGUMENT, "temperature is out of range");
+#ifndef __cplusplus /* whose enumerations cannot say it */
     REFUSED(stop = (tfm_stop)99, TFM_E_ARGUMENT, "stop is out of range");
     REFUSED(repetition = (tfm_repetition)2, TFM_E_ARGUMENT, "repetition is out of range");
+#endif
     REFUSED(force_end = 2, TFM_E_ARGUMENT, "force_end is out of range: it takes 0 to 1");
     REFUSED(top_p = 1.5, TFM_E_ARGUMENT, "top_p is out of range: it takes 0 to 1");
     REFUSED(top_k = -3, TFM_E_ARGUMENT, "top_k is out of range");
