@@ -163,12 +163,13 @@
    A model file may say how its maker decodes (config: decoding): tfm_decode_defaults fills options
    with that, for sessions of that max_beam and max_target. Nothing else reads it.
 
-   Beam 1 is greedy, to the bit. At each step the best 2 * beam continuations are looked at; those
-   among the best beam that end are results, and the best beam that do not end go on. That and the
-   default end of the search (tfm_stop) are CTranslate2's, and so are the scores: the sum of
-   log-probabilities, the end token's too, divided by length^length_penalty. Hugging Face's
-   early_stopping="never" is TFM_STOP_SURE. Ties go to the hypothesis that was ahead, then to the
-   lower id.
+   Beam 1 is greedy, to the bit: its first end token ends it, whatever stop, patience and penalties
+   say. At each step the best 2 * beam continuations are looked at; those among the best beam that
+   end are results, and the best beam that do not end go on. That and the default end of the search
+   (tfm_stop) are CTranslate2's, and so are the scores: the sum of log-probabilities, the end
+   token's too, divided by length^length_penalty. Hugging Face's three rules are TFM_STOP_LIKELY
+   (early_stopping=False, its default), _FULL (True) and _SURE ("never"). Ties go to the hypothesis
+   that was ahead, then to the lower id.
 
    A token that an option forbids keeps its share of the probability: what is forbidden does not
    make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
@@ -241,6 +242,8 @@
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
+       alignment_heads     [] of the decoder's cross-attention, [[layer, head], ...] from 0: attention
+                           that is kept is their mean; none: that of all heads of the last layer
        languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
        src_language        "none" | "source" | "target": whose token stands before the source
        tgt_language        "none" | "forced": whether the target begins with its own
@@ -250,8 +253,9 @@
        decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
                            beam length_penalty patience max_length min_length no_repeat_ngram
                            repetition_penalty no_unknown force_end, numbers; "stop": "enough" |
-                           "sure"; "repetition": "target" | "hugging_face"; "forbidden": [ids];
-                           "forbidden_sequences": [[ids], ...]. (0.3.0 refuses a file that has it.)
+                           "sure" | "full" | "likely"; "repetition": "target" | "hugging_face";
+                           "forbidden": [ids]; "forbidden_sequences": [[ids], ...]. (0.3.0 refuses
+                           a file that has it.)
        shortlist_first     0: of a lexicon, so many first ids are candidates of every sentence
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
@@ -1000,6 +1004,8 @@ typedef struct tfm_config {
     int32_t n_ssru_layers;       /* of the decoder's: SSRUs instead of self-attention */
     int32_t has_shortlist;       /* the file has one: lexical_shortlist of tfm_decode_options */
     int32_t shortlist_first;     /* so many ids, the first ones, are in each sentence's */
+    int32_t n_alignment_heads;
+    const int32_t *alignment_heads; /* [n, 2]: layer and head, from 0; the model's */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -1116,13 +1122,17 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 
 /* When the search of a sentence is over, besides its lengths. */
 typedef enum tfm_stop {
-    /* round(beam * patience) hypotheses have ended (arXiv:2204.05424). With patience 1 and neither
-       length nor coverage penalty: n_best have ended, the last step's best among them. This is
-       CTranslate2's rule. */
+    /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). With neither
+       length nor coverage penalty: n_best have ended, among them the best of some step. */
     TFM_STOP_ENOUGH,
     /* no running hypothesis can get among the n best any more, however it went on: Hugging Face's
        early_stopping="never" */
-    TFM_STOP_SURE
+    TFM_STOP_SURE,
+    /* round(beam * patience) hypotheses have ended, whatever the penalties: early_stopping=True */
+    TFM_STOP_FULL,
+    /* the beam best of those that ended are ahead of the best that runs, as if that ended at its
+       present length: early_stopping=False, Hugging Face's default */
+    TFM_STOP_LIKELY
 } tfm_stop;
 
 /* Which tokens came before, for the rules against repetition. */
@@ -1138,13 +1148,15 @@ typedef enum tfm_repetition {
    said; only a repetition penalty, a prefix bias and a shortlist change it. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
-    int32_t max_length; /* the end token counted; 0 means 2 * source length + prefix length + 16, at
-                           least min_length + 1, or the session's max_target where that is less */
-    int32_t min_length; /* no end token before that many others; less than max_length */
+    int32_t max_length; /* the end token and what is forced counted, which is cut there; 0 means
+                           2 * source length + prefix length + 16, at least min_length + 1, or the
+                           session's max_target where that is less */
+    int32_t min_length; /* no end token before that many others; at most max_length */
 
     /* Beam search. */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
-    int32_t n_best;          /* hypotheses wanted, at most beam; 0 means 1 */
+    int32_t n_best;          /* hypotheses wanted, at most beam, or round(beam * patience) where
+                                that is more and max_beam allows it; 0 means 1 */
     double length_penalty;   /* score = sum / length^length_penalty, the end token counted */
     double coverage_penalty; /* c: adds c * sum_s log(min(sum_t attention[t, s], 1));
                                 arXiv:1609.08144 equation 14; needs a session with attention */
@@ -1160,8 +1172,10 @@ typedef struct tfm_decode_options {
     uint64_t seed;         /* of every row ... */
     const uint64_t *seeds; /* ... or [rows], one each. Row, batch and time change nothing. */
 
-    /* Alternatives instead of search: at the first position that is not forced, the n most probable
-       tokens, each continued greedily. Results come in the order of that token's probability. */
+    /* Alternatives: at the first position that is not forced, the n most probable tokens but the
+       end token, each continued by a search of its own: greedily, or with a beam (the session's
+       max_beam has room for n * beam). Results come in the order of that token's probability, one
+       each; its log-probability counts in full, the length penalty is of what comes behind. */
     int32_t alternatives;
 
     /* What the target begins with. */
@@ -1193,7 +1207,8 @@ typedef struct tfm_decode_options {
     const int32_t *ends;
     int32_t n_ends;
 
-    /* Which attention is kept, by a session with attention: layers and heads count from 1. */
+    /* Which attention is kept, by a session with attention: layers and heads count from 1. Both 0:
+       the mean over the model's alignment_heads, where its config names some. */
     int32_t attention_layer; /* 0: the last */
     int32_t attention_head;  /* 0: the mean over heads */
 
@@ -1204,15 +1219,20 @@ typedef struct tfm_decode_options {
 
     /* What Hugging Face does otherwise. */
     tfm_repetition repetition; /* what no_repeat_ngram and repetition_penalty go by */
-    int32_t
-        force_end; /* 1: what has not ended before is ended by its token number max_length, which
-                          scores 0 (forced_eos_token_id) */
+    int32_t force_end; /* 1: what has not ended before is ended by its token number max_length,
+                          which scores 0 (forced_eos_token_id) */
 
     /* 1: each sentence has a shortlist of its own by the model's lexicon (tfm_config.has_shortlist):
        shortlist_first ids, those of each source token and, where both sides have one vocabulary,
        that token; the ends, the first token and the prefix. Not together with shortlist. A sentence
        with more of them than max_shortlist is TFM_E_TOO_LONG. */
     int32_t lexical_shortlist;
+
+    double min_alternative_prob; /* alternatives less probable are left out, but never all */
+    int32_t keep_end;            /* 1: results have the end token too, where they end with one */
+    int32_t truncate; /* n: of a longer source (start, end and language token counted) the first n
+                         tokens are read, its last one if that is the model's src_end; at most
+                         max_source. result.left_out says how many were not. 0: TFM_E_TOO_LONG */
 } tfm_decode_options;
 
 /* Options as the model's file has them (5. The model file: decoding), and else all zero; arrays are
@@ -1223,16 +1243,18 @@ typedef enum tfm_finish {
     TFM_RUNNING,    /* more steps to come */
     TFM_ENDED,      /* an end token */
     TFM_HIT_LENGTH, /* max_length came first */
-    TFM_STUCK       /* every token was forbidden, or no logit was a number */
+    TFM_STUCK,      /* every token was forbidden, or no logit was a number */
+    TFM_STOPPED     /* tfm_row_stop */
 } tfm_finish;
 
 typedef struct tfm_result {
-    const int32_t *ids; /* the target without start and end token; the session's, until its next
-                           step */
+    const int32_t *ids; /* the target without start and end token (but keep_end); the session's,
+                           until its next step */
     int32_t length;
     double log_probability; /* sum over the tokens, the end token counted */
     double score;           /* what hypotheses are ordered by: with length and coverage penalty */
     tfm_finish finish;
+    int32_t left_out; /* tokens of the source that were not read: truncate */
 } tfm_result;
 
 /* Decoding, driven by the caller: start encodes, each step decodes one position of every hypothesis
@@ -1247,6 +1269,11 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
 /* Both, to the end. */
 TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err);
+
+/* Ends one row of a running batch: what it has found so far is its result, as if max_length had
+   come, with finish TFM_STOPPED. Nothing happens to a row that is done. TFM_E_STATE, and
+   TFM_E_ARGUMENT for a row that does not exist. */
+TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
 
 /* How many hypotheses a row has to show: the n best or fewer when it is done, those that run while
    it runs; always samples or alternatives. 0 for a row that does not exist. */
@@ -1271,12 +1298,20 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
    part. A repetition penalty is in them; what is not in the shortlist has -INFINITY. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
+/* Logits [V] that gave a hypothesis its last token, or its end, at the last step; NULL if it got
+   none there. (Of all tokens of a finished one: tfm_forward gives the logits, tfm_score the
+   log-probabilities that the search had, to the bit.) */
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
+
 /* Log-probabilities of given targets, teacher-forced: out [rows, width + 1] row-major, entry l of a
    row that of its token l, and the entry behind its last token that of the end token; what comes
    after is 0, and so is a first token that the model forces. tgt rows have neither start nor end
    token, and may have length 0. TFM_E_CONFIG if the model has no end token; errors as tfm_start. */
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err);
+/* The same from token offset on: entries before it are 0, and no logits are computed for them. */
+TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                                  int32_t offset, double *out, tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
 
@@ -7137,7 +7172,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_language, 4, "none|forced")                                                              \
     X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
     X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "") \
-    X(decoding, 8, "") X(shortlist_first, 1, "")
+    X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7168,16 +7203,19 @@ static const struct {
     const char *words;
 } tfm__decode_fields[] = {
     TFM__DECODE(beam, 1, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, 2, -100, 100, ""),
-    TFM__DECODE(patience, 2, 0, 1000000, ""), TFM__DECODE(stop, 4, 0, TFM_STOP_SURE, "enough|sure"),
+    TFM__DECODE(patience, 2, 0, 1000000, ""), TFM__DECODE(no_unknown, 1, 0, 1, ""),
+    TFM__DECODE(stop, 4, 0, TFM_STOP_LIKELY, "enough|sure|full|likely"),
     TFM__DECODE(max_length, 1, 0, INT32_MAX, ""), TFM__DECODE(min_length, 1, 0, INT32_MAX, ""),
     TFM__DECODE(no_repeat_ngram, 1, 0, INT32_MAX, ""),
     TFM__DECODE(repetition_penalty, 2, 0, 1000000, ""),
     TFM__DECODE(repetition, 4, 0, 1, "target|hugging_face"), TFM__DECODE(force_end, 1, 0, 1, ""),
-    TFM__DECODE(no_unknown, 1, 0, 1, ""), TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
+    TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
     TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
     TFM__DECODE(top_k, 0, 0, INT32_MAX, ""), TFM__DECODE(top_p, 0, 0, 1, ""),
     TFM__DECODE(alternatives, 0, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, 0, 0, 1, ""),
-    TFM__DECODE(lexical_shortlist, 0, 0, 1, "")};
+    TFM__DECODE(lexical_shortlist, 0, 0, 1, ""),
+    TFM__DECODE(min_alternative_prob, 0, 0, 1, ""), TFM__DECODE(keep_end, 0, 0, 1, ""),
+    TFM__DECODE(truncate, 0, 0, INT32_MAX, "")};
 /* clang-format on */
 enum { TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields };
 #undef TFM__DECODE
@@ -7206,7 +7244,7 @@ static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const ch
         TFM__TRY(tfm__check_range(where, tfm__decode_fields[k].name, value,
                                   tfm__decode_fields[k].least, tfm__decode_fields[k].most, err));
     }
-    if (o->max_length && o->min_length >= o->max_length)
+    if (o->max_length && o->min_length > o->max_length)
         return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
                          "%smin_length is %d, max_length %d", where, o->min_length, o->max_length);
     return TFM_OK;
@@ -7263,9 +7301,8 @@ static tfm_status tfm__read_ids(tfm__json *j, tfm__pool *pool, const char *name,
 }
 
 /* [[id, ...], ...] as a batch, whose rows are padded with 0. */
-static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const tfm_batch **sequences,
-                                      tfm_error *err) {
-    static const char *const name = "forbidden_sequences";
+static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const char *name,
+                                      const tfm_batch **sequences, tfm_error *err) {
     tfm__json ahead = *j;
     const char *begin = j->at;
     int64_t n = tfm__json_count(&ahead, '['), width = 0, size = ahead.at - begin, k;
@@ -7294,6 +7331,20 @@ static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const tfm_b
 
 enum { TFM__CODE = 32 };        /* bytes of a language's code, the zero counted */
 enum { TFM__LANGUAGES = 4096 }; /* at most: they are looked up one by one */
+
+/* [[layer, head], ...] */
+static tfm_status tfm__read_alignment_heads(tfm__json *j, tfm__pool *pool, tfm_config *c,
+                                            tfm_error *err) {
+    const tfm_batch *pairs = NULL;
+    int32_t i;
+    TFM__TRY(tfm__read_sequences(j, pool, "alignment_heads", &pairs, err));
+    for (i = 0; pairs && i < pairs->rows; i++)
+        if (pairs->width != 2 || pairs->lengths[i] != 2)
+            return tfm__config_fault("alignment_heads", "is not a list of [layer, head]", "", err);
+    c->n_alignment_heads = pairs ? pairs->rows : 0;
+    c->alignment_heads = pairs ? pairs->ids : NULL;
+    return TFM_OK;
+}
 
 /* {"code": id, ...} into memory of the model. spare: room for any string of the config. */
 static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config *c, char *spare,
@@ -7378,7 +7429,7 @@ static tfm_status tfm__read_decoding(tfm__json *j, tfm__pool *pool, tfm_decode_o
             continue;
         }
         if (list > 0) {
-            TFM__TRY(tfm__read_sequences(j, pool, &o->forbidden_sequences, err));
+            TFM__TRY(tfm__read_sequences(j, pool, "forbidden_sequences", &o->forbidden_sequences, err));
             continue;
         }
         TFM__TRY(tfm__read_field(j, tfm__decode_fields[k].name, tfm__decode_fields[k].kind,
@@ -7472,6 +7523,8 @@ static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config
             TFM__TRY(tfm__read_ids(&j, pool, "suppressed", &c->suppressed, &c->n_suppressed, err));
         else if (field == tfm__field_languages)
             TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
+        else if (field == tfm__field_alignment_heads)
+            TFM__TRY(tfm__read_alignment_heads(&j, pool, c, err));
         else if (field == tfm__field_decoding)
             TFM__TRY(tfm__read_decoding(&j, pool, decoding, spare, err));
         else
@@ -8073,6 +8126,14 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
     }
     TFM__TRY(tfm__check_config_ids(l, "suppressed", c->suppressed, c->n_suppressed));
     TFM__TRY(tfm__check_config_ids(l, "forbidden", o->forbidden, o->n_forbidden));
+    for (s = 0; s < c->n_alignment_heads; s++)
+        if (c->alignment_heads[2 * s] >= c->n_decoder_layers ||
+            c->alignment_heads[2 * s + 1] >= c->n_heads)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: 'alignment_heads' has [%d, %d], the decoder has "
+                             "%d layers of %d heads",
+                             c->alignment_heads[2 * s], c->alignment_heads[2 * s + 1],
+                             c->n_decoder_layers, c->n_heads);
     if (o->forbidden_sequences)
         TFM__TRY(tfm__check_config_ids(l, "forbidden_sequences", o->forbidden_sequences->ids,
                                        (int64_t)o->forbidden_sequences->rows *
@@ -8324,18 +8385,28 @@ typedef struct tfm__hypothesis {
     int32_t row;       /* of its last token, and of its next step: in the cache and the tables */
     int32_t length;    /* tokens, the end token not counted */
     int32_t on_prefix; /* all of it follows the prefix */
+    int32_t end;       /* its end token, where it has ended */
     tfm_finish finish;
     double sum, score;
+    double base;         /* of an alternative: sum, and */
+    int32_t base_length; /* length, at its first token */
 } tfm__hypothesis;
 
-/* The search of one sentence. */
+/* One search: of a sentence, or of one of its samples or alternatives. */
+typedef struct tfm__beam {
+    int32_t n_live; /* hypotheses that run; 0: it is over */
+    int32_t n_kept; /* of those that ended: the best that may yet be wanted */
+    int32_t n_ended;
+    int32_t best_ended; /* the best candidate of some step did */
+} tfm__beam;
+
 typedef struct tfm__sentence {
     int32_t cap;      /* tokens, the end token counted */
     int32_t first;    /* a forced first token, or -1 */
     int32_t n_prefix; /* tokens of the prefix behind it */
-    int32_t n_live;   /* hypotheses that run; 0: the sentence is done */
-    int32_t n_kept;   /* hypotheses to show: the best of those that ended, or all samples */
-    int32_t n_ended;
+    int32_t n_live;   /* hypotheses that run, of all its beams; 0: the sentence is done */
+    int32_t n_beams;  /* 1; samples and alternatives have one each, once they part */
+    int32_t parted;
 } tfm__sentence;
 
 /* A hypothesis and a token that may follow it. */
@@ -8413,11 +8484,14 @@ struct tfm_session {
     int decoding; /* tfm_start was called */
     tfm_decode_options decode;
     int32_t beam, n_best;
+    int32_t n_keep;                  /* hypotheses that ended and may be wanted: n_best or beam */
     int32_t position;                /* of the next step */
     int32_t n_running;               /* sentences */
     int32_t *slots;                  /* [B]: the sentence's first place in logits, or -1 */
+    int32_t *left_out, *text_cut;    /* [B]: of its source, by truncate; [max_batch]: of its text */
     tfm__sentence *sentences;        /* [B] */
-    tfm__hypothesis *live, *kept;    /* [B, max_beam] */
+    tfm__beam *beams;                /* [B, max_beam] */
+    tfm__hypothesis *live, *kept;    /* [B, max_beam]: beam g's begin at its place */
     tfm__hypothesis *next;           /* [max_beam]: of one sentence */
     int32_t *tokens, *back_pointers; /* [max_target, M] */
     int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
@@ -8480,6 +8554,18 @@ static int64_t tfm__group_rows(const tfm_session *s) {
     return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
 }
 
+/* The layer whose attention is kept by default, from 1; 0: several. */
+static int32_t tfm__alignment_layer(const tfm_config *c) {
+    int32_t i, layer = c->n_alignment_heads ? c->alignment_heads[0] + 1 : c->n_decoder_layers;
+    for (i = 1; i < c->n_alignment_heads; i++)
+        if (c->alignment_heads[2 * i] + 1 != layer) return 0;
+    return layer;
+}
+
+static int64_t tfm__most_candidates(const tfm_session *s) {
+    return tfm__max(2 * (int64_t)s->max_beam, s->model->config.tgt_vocab_size);
+}
+
 /* Sizes of a session's arrays; of what it does without they are 0. sources: positions of a batch;
    steps, heads: rows of kept attention, and of one step's */
 /* clang-format off */
@@ -8489,10 +8575,10 @@ static int64_t tfm__group_rows(const tfm_session *s) {
     X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__group_rows(s))   \
     X(waves, computed ? tfm__max(s->max_source, s->max_target) : 0) X(model, c->d_model)           \
     X(vocabulary, c->tgt_vocab_size)                                                               \
-    X(candidates, tfm__max(2 * (int64_t)s->max_beam, c->tgt_vocab_size))                           \
-    X(steps, kept * s->max_target) X(heads, kept * c->n_heads) X(shortlist, listed)                \
-    X(listed, listed ? c->tgt_vocab_size : 0) X(biases, s->model->generator.bias ? listed : 0)     \
-    X(expanded, listed ? s->max_rows : 0)                                                          \
+    X(candidates, tfm__most_candidates(s)) X(steps, kept * s->max_target)                          \
+    X(heads, kept * c->n_heads * (tfm__alignment_layer(c) ? 1 : c->n_decoder_layers))              \
+    X(shortlist, listed) X(listed, listed ? c->tgt_vocab_size : 0)                                 \
+    X(biases, s->model->generator.bias ? listed : 0) X(expanded, listed ? s->max_rows : 0)         \
     X(lexical, listed && c->has_shortlist ? s->max_batch : 0)                                      \
     X(places, listed && c->has_shortlist ? c->tgt_vocab_size : 0)
 enum {
@@ -8516,8 +8602,10 @@ static const struct {
     TFM__ARRAY(src.ids, batch, source), TFM__ARRAY(src.lengths, batch, one),
     TFM__ARRAY(src.pads, batch, source), TFM__ARRAY(tgt.ids, batch, target),
     TFM__ARRAY(tgt.lengths, batch, one), TFM__ARRAY(tgt.pads, batch, target),
-    TFM__ARRAY(slots, batch, one),
-    TFM__ARRAY(sentences, batch, one), TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
+    TFM__ARRAY(slots, batch, one), TFM__ARRAY(left_out, batch, one),
+    TFM__ARRAY(text_cut, batch, one),
+    TFM__ARRAY(sentences, batch, one), TFM__ARRAY(beams, rows, one),
+    TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
     TFM__ARRAY(next, beam, one), TFM__ARRAY(tokens, target, rows),
     TFM__ARRAY(back_pointers, target, rows), TFM__ARRAY(step_rows, rows, one),
     TFM__ARRAY(step_sentences, rows, one), TFM__ARRAY(step_ids, rows, one),
@@ -8765,9 +8853,9 @@ static int32_t tfm__unpadded_length(const tfm_batch *batch, int64_t row, int32_t
     return n;
 }
 
-/* A batch of at most max_length ids a row. */
+/* A batch of at most max_length ids a row, or where rows are truncated of any length. */
 static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
-                                   const tfm_batch *batch, tfm_error *err) {
+                                   int32_t truncate, const tfm_batch *batch, tfm_error *err) {
     const char *name = side->name;
     int64_t b;
     if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
@@ -8776,7 +8864,7 @@ static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, 
         return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d rows, the session takes 1 to %d", name, batch->rows,
                          s->max_batch);
-    if (batch->width < 1 || batch->width > max_length)
+    if (batch->width < 1 || (batch->width > max_length && !truncate))
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
                          max_length);
@@ -8787,20 +8875,25 @@ static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, 
     return TFM_OK;
 }
 
-/* Checks a batch and copies it. to changes at the end alone. */
+/* Checks a batch and copies it; truncate: of longer rows that many ids are read, and max_length at
+   most. to changes at the end alone. */
 static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
-                                  const tfm_batch *batch, tfm__id_rows *to, tfm_error *err) {
-    int64_t b, i;
-    TFM__TRY(tfm__check_batch(s, side, max_length, batch, err));
+                                  int32_t truncate, const tfm_batch *batch, tfm__id_rows *to,
+                                  tfm_error *err) {
+    int64_t b, i, most = tfm__min(max_length, truncate ? truncate : INT32_MAX);
+    TFM__TRY(tfm__check_batch(s, side, max_length, truncate, batch, err));
     to->B = batch->rows;
-    to->L = batch->width;
+    to->L = (int32_t)tfm__min(batch->width, most);
     to->has_holes = 0;
     for (b = 0; b < to->B; b++) {
-        to->lengths[b] = tfm__unpadded_length(batch, b, side->pad);
+        const int32_t *ids = batch->ids + b * batch->width;
+        int32_t n = tfm__unpadded_length(batch, b, side->pad);
+        to->lengths[b] = (int32_t)tfm__min(n, most);
         for (i = 0; i < to->L; i++) {
             int64_t at = b * to->L + i;
-            int32_t id = i < to->lengths[b] ? batch->ids[at] : side->pad;
+            int32_t id = i < to->lengths[b] ? ids[i] : side->pad;
             int is_pad = i >= to->lengths[b] || id == side->pad;
+            if (n > most && i + 1 == most && ids[n - 1] == side->end) id = side->end, is_pad = 0;
             to->ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
             to->pads[at] = (unsigned char)is_pad;
             if (is_pad && i < to->lengths[b]) to->has_holes = 1;
@@ -8951,15 +9044,16 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
 }
 
 /* Takes a source batch into the session. What was decoding before is over. */
-static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
-    TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, src, &s->src, err));
+static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
+                                  tfm_error *err) {
+    TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
     s->decoding = 0;
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__set_source(session, src, err));
+    TFM__TRY(tfm__set_source(session, src, 0, err));
     tfm__run_encoder(session, 0, NULL);
     return TFM_OK;
 }
@@ -9046,8 +9140,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     expected.dims[3] = src->width;
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
                                       &expected, err));
-    TFM__TRY(tfm__read_batch(s, &m->target, s->max_target, tgt, &s->tgt, err));
-    TFM__TRY(tfm__set_source(s, src, err));
+    TFM__TRY(tfm__read_batch(s, &m->target, s->max_target, 0, tgt, &s->tgt, err));
+    TFM__TRY(tfm__set_source(s, src, 0, err));
     tfm__run_encoder(s, 1, &o.encoder_attention);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         tfm__rows y = out;
@@ -9122,7 +9216,7 @@ static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from
 
 /* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
 static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    int32_t i, t, steps = (int32_t)tfm__min(h->length + 1, s->position + 1);
+    int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
     double sum = 0;
     tfm__trace_rows(s, h, s->history);
     for (i = 0; i < s->src.lengths[b]; i++) {
@@ -9134,16 +9228,18 @@ static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h)
     return s->decode.coverage_penalty * sum;
 }
 
-/* sum / length^length_penalty, at a length that may lie in the future. */
-static double tfm__normalize(const tfm_session *s, double sum, int32_t length) {
-    double score = sum;
+/* sum / length^length_penalty, at a length that may lie in the future; of an alternative, of what
+   comes behind its first token. */
+static double tfm__normalize(const tfm_session *s, const tfm__hypothesis *h, int32_t length) {
+    double score = h->sum;
     if (s->decode.length_penalty != 0)
-        score = sum / pow(length > 0 ? length : 1, s->decode.length_penalty);
+        score = h->base + (h->sum - h->base) / pow((double)tfm__max(1, length - h->base_length),
+                                                   s->decode.length_penalty);
     return score == score ? score : -INFINITY;
 }
 
 static double tfm__score(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    double score = tfm__normalize(s, h->sum, h->length + (h->finish == TFM_ENDED));
+    double score = tfm__normalize(s, h, h->length + (h->finish == TFM_ENDED));
     if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, h);
     return score;
 }
@@ -9152,7 +9248,7 @@ static double tfm__score(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
    it most is the longest one, or with a negative penalty the next. */
 static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : h->length + 1;
-    return tfm__normalize(s, h->sum, length);
+    return tfm__normalize(s, h, length);
 }
 
 /* The logits of hypothesis k of a sentence, after a step. */
@@ -9228,6 +9324,13 @@ static void tfm__unmark(tfm_session *s, int32_t down_to) {
     while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
 }
 
+static void tfm__mark_ends(tfm_session *s) {
+    const tfm_decode_options *o = &s->decode;
+    int32_t i;
+    if (!o->n_ends && s->model->config.end >= 0) tfm__mark(s, s->model->config.end);
+    for (i = 0; i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
+}
+
 /* Whether the ids end in these. */
 static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
     int32_t i;
@@ -9242,9 +9345,7 @@ static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n, i
     const tfm_decode_options *o = &s->decode;
     const tfm_batch *sequences = o->forbidden_sequences;
     int32_t i, gram = o->no_repeat_ngram;
-    if (n < o->min_length && !o->n_ends && s->model->config.end >= 0)
-        tfm__mark(s, s->model->config.end);
-    for (i = 0; n < o->min_length && i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
+    if (n < o->min_length) tfm__mark_ends(s);
     for (i = 0; sequences && i < sequences->rows; i++) {
         const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
         int32_t last = tfm__row_length(sequences, i) - 1;
@@ -9463,146 +9564,156 @@ static int32_t tfm__draw(tfm_session *s, const tfm__logits *y, double uniform) {
 
 /* ---- one sentence, one step ---- */
 
-/* Puts an ended hypothesis among the n best, behind those of equal score. */
-static void tfm__keep(tfm_session *s, int32_t b, const tfm__hypothesis *h, tfm_finish finish) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam, ended = *h;
+/* Where beam g of a sentence begins in live and kept, and its rows in the cache and the tables. */
+static int32_t tfm__place(const tfm_session *s, int32_t b, int32_t g) {
+    return b * s->max_beam + g * s->beam;
+}
+
+/* Puts an ended hypothesis among the best, behind those of equal score. */
+static void tfm__keep(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *h,
+                      tfm_finish finish) {
+    tfm__beam *beam = &s->beams[b * s->max_beam + g];
+    tfm__hypothesis *kept = s->kept + tfm__place(s, b, g), ended = *h;
     int32_t at;
     ended.finish = finish;
     ended.score = tfm__score(s, b, &ended);
-    sentence->n_ended++;
-    for (at = sentence->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
-        if (at < s->n_best) kept[at] = kept[at - 1];
-    if (at < s->n_best) kept[at] = ended;
-    sentence->n_kept = (int32_t)tfm__min(sentence->n_kept + 1, s->n_best);
+    beam->n_ended++;
+    for (at = beam->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
+        if (at < s->n_keep) kept[at] = kept[at - 1];
+    if (at < s->n_keep) kept[at] = ended;
+    beam->n_kept = (int32_t)tfm__min(beam->n_kept + 1, s->n_keep);
 }
 
-/* Whether the search of a sentence is over; best_ended: the best candidate of this step did. */
-static int tfm__is_done(const tfm_session *s, int32_t b, int best_ended) {
+/* Whether the search is over. A beam of 1 is greedy: its first end is the end. */
+static int tfm__is_done(const tfm_session *s, int32_t b, int32_t g) {
     const tfm_decode_options *o = &s->decode;
-    const tfm__sentence *sentence = &s->sentences[b];
-    const tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
-    const tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam;
+    const tfm__beam *beam = &s->beams[b * s->max_beam + g];
+    const tfm__hypothesis *live = s->live + tfm__place(s, b, g);
+    const tfm__hypothesis *kept = s->kept + tfm__place(s, b, g);
     double patience = o->patience > 0 ? o->patience : 1;
-    int full = sentence->n_kept == s->n_best;
-    if (!sentence->n_live) return 1;
+    int full = beam->n_kept >= s->n_best;
+    if (!beam->n_live || (s->beam == 1 && beam->n_ended)) return 1;
     /* nothing that runs can displace one of the n best: live hypotheses stand in order */
     if (full && kept[s->n_best - 1].score >= tfm__best_possible(s, b, &live[0])) return 1;
     if (o->stop == TFM_STOP_SURE) return 0;
-    if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
-        return full && best_ended;
-    return sentence->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
+    if (o->stop == TFM_STOP_LIKELY)
+        return beam->n_kept == s->n_keep &&
+               kept[s->n_keep - 1].score >= tfm__normalize(s, &live[0], live[0].length);
+    if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
+        return full && beam->best_ended;
+    return beam->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
 }
 
-/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at, so that beam
-   of them go on even if as many end. Only the best beam may end. */
-static void tfm__search_step(tfm_session *s, int32_t b) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
-    tfm__candidates *c = &s->candidates;
-    int32_t k, i, row = b * s->max_beam, n_next = 0, wanted;
-    int forced, best_ended = 0, last = s->position + 1 >= sentence->cap;
-    c->n = 0;
-    c->capacity = 2 * (int64_t)s->beam;
-    for (k = 0; k < sentence->n_live; k++) {
-        tfm__logits y = tfm__logits_of(s, b, k);
-        tfm__offer_tokens(s, b, k, &live[k], &y);
-    }
-    tfm__sort(c->items, c->n, tfm__compare_candidates);
-    wanted = tfm__wanted_id(s, b, &forced);
-    for (i = 0; i < c->n; i++) {
-        const tfm__candidate *candidate = tfm__candidate_at(c, i);
-        const tfm__hypothesis *from = &live[candidate->from];
+/* The n candidates at items, best first, that continue from [n_from]: of the best beam those that
+   end are kept, and the best beam that do not end go on as beam g. */
+static void tfm__advance(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *from,
+                         int32_t n_from, void *const *items, int64_t n) {
+    const tfm__sentence *sentence = &s->sentences[b];
+    tfm__beam *beam = &s->beams[b * s->max_beam + g];
+    int32_t k, i, row = tfm__place(s, b, g), n_next = 0, forced;
+    int32_t wanted = tfm__wanted_id(s, b, &forced), last = s->position + 1 >= sentence->cap;
+    for (i = 0; i < n; i++) {
+        const tfm__candidate *candidate = (const tfm__candidate *)items[i];
         int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
-        tfm__hypothesis h = *from;
-        if (is_end && i >= s->beam) continue;
-        if (is_end) h.sum = candidate->total;
+        tfm__hypothesis h = from[candidate->from];
+        if ((is_end || last) && i >= s->beam) continue;
+        if (is_end) h.sum = candidate->total, h.end = candidate->id;
         else if (n_next == s->beam) continue;
-        else h = tfm__extended(s, from, row + n_next, candidate->id, candidate->total);
-        h.on_prefix = from->on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__keep(s, b, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
-        if (is_end && i == 0) best_ended = 1;
+        else h = tfm__extended(s, &h, row + n_next, candidate->id, candidate->total);
+        h.on_prefix = h.on_prefix && candidate->id == wanted;
+        if (is_end || last) tfm__keep(s, b, g, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end && i == 0) beam->best_ended = 1;
         if (!is_end) s->next[n_next++] = h;
     }
-    for (k = 0; !c->n && k < sentence->n_live; k++) tfm__keep(s, b, &live[k], TFM_STUCK);
-    sentence->n_live = last ? 0 : n_next;
-    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
-    if (tfm__is_done(s, b, best_ended)) sentence->n_live = 0;
+    for (k = 0; !n && k < n_from; k++) tfm__keep(s, b, g, &from[k], TFM_STUCK);
+    beam->n_live = last ? 0 : n_next;
+    memcpy(s->live + row, s->next, (size_t)beam->n_live * sizeof *s->next);
+    if (tfm__is_done(s, b, g)) beam->n_live = 0;
 }
 
-/* Hypothesis k of a sentence whose hypotheses are independent takes that token. */
-static void tfm__extend(tfm_session *s, int32_t b, int32_t k, const tfm__hypothesis *from,
-                        int32_t id, double sum) {
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__hypothesis *kept = s->kept + (int64_t)b * s->max_beam + k, h = *from;
-    if (id < 0) {
-        h.finish = TFM_STUCK;
-    } else if (tfm__is_end(s, id)) {
-        h.sum = sum;
-        h.finish = TFM_ENDED;
-    } else {
-        h = tfm__extended(s, from, b * s->max_beam + k, id, sum);
-        if (h.length == sentence->cap) h.finish = TFM_HIT_LENGTH;
-    }
-    if (h.finish == TFM_RUNNING) s->next[sentence->n_live++] = h;
-    else h.score = tfm__score(s, b, &h);
-    *kept = h;
-}
-
-/* The next tokens of hypotheses first .. first + n - 1, which all stand at h: samples draw theirs,
-   alternatives take the n best, one each. How many there are. */
-static int32_t tfm__branch(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                           const tfm__hypothesis *h, const tfm__logits *y) {
+/* Draws the next tokens of samples first .. first + n - 1, which all stand at h. */
+static void tfm__sample(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                        const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->candidates;
-    int32_t k, id, kept = s->n_marked;
-    if (o->samples) {
-        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-        double log_sum, sum = 0;
-        log_sum = tfm__prepare_choice(s, h, y);
-        for (k = first; k < first + n; k++) {
-            id = tfm__must_end(s, b) ? tfm__end_id(s)
-                                     : tfm__draw(s, y, tfm__uniform(seed, k, s->position));
-            if (tfm__must_end(s, b)) sum = h->sum;
-            else if (id >= 0) sum = h->sum + tfm__log_p(*tfm__logit(y, id), log_sum);
-            tfm__extend(s, b, k, h, id, sum);
-        }
-        tfm__unmark(s, kept);
-        return n;
+    int32_t g, id, kept = s->n_marked;
+    double log_sum = tfm__prepare_choice(s, h, y);
+    for (g = first; g < first + n; g++) {
+        int must_end = tfm__must_end(s, b);
+        if (must_end) id = tfm__end_id(s);
+        else id = tfm__draw(s, y, tfm__uniform(o->seeds ? o->seeds[b] : o->seed, g, s->position));
+        c->n = 0, c->capacity = 1;
+        if (must_end) tfm__offer(c, h->sum, 0, id);
+        else if (id >= 0) tfm__offer(c, h->sum + tfm__log_p(*tfm__logit(y, id), log_sum), 0, id);
+        tfm__advance(s, b, g, h, 1, c->items, c->n);
     }
-    c->n = 0;
-    c->capacity = n;
-    tfm__offer_tokens(s, b, 0, h, y);
-    tfm__sort(c->items, c->n, tfm__compare_candidates);
-    for (k = 0; k < c->n; k++)
-        tfm__extend(s, b, first + k, h, tfm__candidate_at(c, k)->id,
-                    tfm__candidate_at(c, k)->total);
-    if (!c->n) tfm__extend(s, b, first, h, -1, 0);
-    return (int32_t)tfm__max(1, c->n);
+    tfm__unmark(s, kept);
 }
 
-/* Samples and alternatives: one hypothesis while tokens are forced; at the first free position it
-   becomes as many as are wanted, and each goes its own way. */
-static void tfm__independent_step(tfm_session *s, int32_t b) {
+/* Samples and alternatives are one hypothesis while tokens are forced. At the first free position
+   each gets a beam: samples draw, alternatives begin with the n best tokens but the end, one
+   each. */
+static void tfm__part(tfm_session *s, int32_t b, const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     tfm__sentence *sentence = &s->sentences[b];
-    tfm__hypothesis *live = s->live + (int64_t)b * s->max_beam;
-    tfm__logits y = tfm__logits_of(s, b, 0);
-    int32_t i, n = sentence->n_live, id, n_wanted = o->samples ? o->samples : o->alternatives;
-    int forced;
-    id = tfm__wanted_id(s, b, &forced);
-    if (id >= 0) { /* below the cap: tfm_start made sure */
-        live[0] = tfm__extended(s, &live[0], live[0].row, id, live[0].sum);
+    tfm__candidates *c = &s->candidates;
+    int32_t g, kept = s->n_marked;
+    double least = h->sum + log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
+    sentence->parted = 1;
+    sentence->n_beams = o->samples ? o->samples : 1;
+    if (o->samples) {
+        tfm__sample(s, b, 0, o->samples, h, y);
         return;
     }
+    tfm__mark_ends(s);
+    c->n = 0, c->capacity = o->alternatives;
+    tfm__offer_tokens(s, b, 0, h, y);
+    tfm__unmark(s, kept);
+    tfm__sort(c->items, c->n, tfm__compare_candidates);
+    while (c->n > 1 && tfm__candidate_at(c, c->n - 1)->total < least) c->n--;
+    if (!c->n) tfm__advance(s, b, 0, h, 1, c->items, 0);
+    for (g = 0; g < c->n; g++) {
+        tfm__hypothesis root = *h;
+        root.base = tfm__candidate_at(c, g)->total, root.base_length = h->length + 1;
+        tfm__advance(s, b, g, &root, 1, &c->items[g], 1);
+        sentence->n_beams = g + 1;
+    }
+}
+
+/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at (more where
+   several tokens end), so that beam of them go on even if as many end. */
+static void tfm__step_sentence(tfm_session *s, int32_t b) {
+    tfm__sentence *sentence = &s->sentences[b];
+    const tfm_decode_options *o = &s->decode;
+    tfm__candidates *c = &s->candidates;
+    tfm__hypothesis root = s->live[tfm__place(s, b, 0)];
+    tfm__logits y = tfm__logits_of(s, b, 0);
+    int32_t g, k, n, at = 0, forced, wanted = tfm__wanted_id(s, b, &forced);
     sentence->n_live = 0;
-    if (!sentence->n_kept) sentence->n_kept = tfm__branch(s, b, 0, n_wanted, &live[0], &y);
+    if ((o->samples || o->alternatives) && !sentence->parted && wanted < 0)
+        tfm__part(s, b, &root, &y);
     else
-        for (i = 0; i < n; i++) {
-            y = tfm__logits_of(s, b, i);
-            (void)tfm__branch(s, b, live[i].row - b * s->max_beam, 1, &live[i], &y);
+        for (g = 0; g < sentence->n_beams; g++, at += n) {
+            const tfm__hypothesis *live = s->live + tfm__place(s, b, g);
+            n = s->beams[b * s->max_beam + g].n_live;
+            if (n && o->samples && sentence->parted) {
+                root = *live;
+                y = tfm__logits_of(s, b, at);
+                tfm__sample(s, b, g, 1, &root, &y);
+            } else if (n) {
+                c->n = 0;
+                c->capacity = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->beam,
+                                       tfm__most_candidates(s));
+                for (k = 0; k < n; k++) {
+                    y = tfm__logits_of(s, b, at + k);
+                    tfm__offer_tokens(s, b, k, &live[k], &y);
+                }
+                tfm__sort(c->items, c->n, tfm__compare_candidates);
+                tfm__advance(s, b, g, live, n, c->items, c->n);
+            }
         }
-    memcpy(live, s->next, (size_t)sentence->n_live * sizeof *live);
+    for (g = 0; g < sentence->n_beams; g++)
+        sentence->n_live += s->beams[b * s->max_beam + g].n_live;
 }
 
 /* ---- shortlists ----
@@ -9733,23 +9844,30 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size, i;
+    int64_t beam = tfm__max(1, o->beam), hypotheses = beam, best = 1;
     TFM__TRY(tfm__check_decode_fields(o, "", err));
-    TFM__TRY(tfm__check_range("", "n_best", o->n_best, 0, o->beam > 1 ? o->beam : 1, err));
+    if (beam > 1 && !o->alternatives)
+        best = tfm__max(beam, (int64_t)floor((double)beam * o->patience + 0.5));
+    TFM__TRY(tfm__check_range("", "n_best", o->n_best, 0, (int32_t)tfm__min(INT32_MAX, best), err));
     TFM__TRY(
         tfm__check_range("", "attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
     if (o->attention_head < 0 || o->attention_head > c->n_heads)
         return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %d, the model has %d",
                          o->attention_head, c->n_heads);
-    if ((o->beam > 1) + (o->samples > 0) + (o->alternatives > 0) > 1)
-        return tfm__fail(err, TFM_E_ARGUMENT, "beam, samples, alternatives: choose one");
+    if (o->samples && (o->beam > 1 || o->alternatives))
+        return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
-    if (tfm__max(o->beam, tfm__max(o->samples, o->alternatives)) > s->max_beam)
+    if (o->alternatives) hypotheses *= o->alternatives;
+    hypotheses = tfm__max(hypotheses, tfm__max(o->samples, o->n_best));
+    if (hypotheses > s->max_beam)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %d",
-                         o->samples        ? "samples"
-                         : o->alternatives ? "alternatives"
-                                           : "beam",
-                         tfm__max(o->beam, tfm__max(o->samples, o->alternatives)), s->max_beam);
+                         o->samples            ? "samples"
+                         : o->n_best > o->beam ? "n_best"
+                         : !o->alternatives    ? "beam"
+                         : o->beam > 1         ? "alternatives * beam"
+                                               : "alternatives",
+                         hypotheses, s->max_beam);
     if (tfm__max(o->max_length, o->min_length) > s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %d",
                          o->max_length > s->max_target ? "max_length" : "min_length",
@@ -9802,7 +9920,7 @@ static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_opti
         tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
         s->max_target);
     if (o->max_length) sentence->cap = o->max_length;
-    if (forced > 0 && forced >= sentence->cap)
+    if (forced > 0 && forced >= sentence->cap && !o->max_length)
         return tfm__fail(err, TFM_E_TOO_LONG, "row %d: %i tokens are forced, but max_length is %d",
                          b, forced, sentence->cap);
     return TFM_OK;
@@ -9827,19 +9945,20 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
     if (o.lexical_shortlist)
-        TFM__TRY(tfm__check_batch(s, &s->model->source, s->max_source, src, err));
+        TFM__TRY(tfm__check_batch(s, &s->model->source, s->max_source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
         /* a source of any length: the shortest cap is the strictest */
         TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
         TFM__TRY(tfm__check_candidates(s, &o, src, b, &plan, err));
     }
-    TFM__TRY(tfm__set_source(s, src, err));
+    TFM__TRY(tfm__set_source(s, src, o.truncate, err));
     tfm__run_encoder(s, 1, NULL);
     s->decoding = 1;
     s->n_texts = 0;
     s->decode = o;
     s->beam = o.beam ? o.beam : 1;
     s->n_best = o.n_best ? o.n_best : 1;
+    s->n_keep = o.stop == TFM_STOP_LIKELY ? s->beam : s->n_best;
     s->position = 0;
     s->n_running = s->src.B;
     memset(s->marks, 0, (size_t)c->tgt_vocab_size);
@@ -9850,7 +9969,10 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     for (b = 0; b < s->src.B; b++) {
         tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
         (void)tfm__plan_sentence(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
-        s->sentences[b].n_live = 1;
+        s->left_out[b] = tfm__unpadded_length(src, b, c->src_pad) - s->src.lengths[b];
+        s->sentences[b].n_live = s->sentences[b].n_beams = 1;
+        memset(s->beams + b * s->max_beam, 0, (size_t)s->max_beam * sizeof *s->beams);
+        s->beams[b * s->max_beam].n_live = 1;
         memset(h, 0, sizeof *h);
         h->row = b * s->max_beam;
         h->on_prefix = 1;
@@ -9868,33 +9990,40 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
 /* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
 static int32_t tfm__list_hypotheses(tfm_session *s) {
     const tfm_config *c = &s->model->config;
-    int32_t b, k, n = 0;
+    int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
         s->slots[b] = s->sentences[b].n_live ? n : -1;
-        for (k = 0; k < s->sentences[b].n_live; k++, n++) {
-            const tfm__hypothesis *h = &s->live[(int64_t)b * s->max_beam + k];
-            s->step_rows[n] = h->row;
-            s->step_sentences[n] = b;
-            if (h->length) s->step_ids[n] = *tfm__token_at(s, h->length - 1, h->row);
-            else s->step_ids[n] = c->start < 0 ? 0 : c->start;
-            tfm__trace_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
-        }
+        for (g = 0; g < s->sentences[b].n_beams; g++)
+            for (k = 0; k < s->beams[b * s->max_beam + g].n_live; k++, n++) {
+                const tfm__hypothesis *h = &s->live[tfm__place(s, b, g) + k];
+                s->step_rows[n] = h->row;
+                s->step_sentences[n] = b;
+                if (h->length) s->step_ids[n] = *tfm__token_at(s, h->length - 1, h->row);
+                else s->step_ids[n] = c->start < 0 ? 0 : c->start;
+                tfm__trace_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
+            }
     }
     s->n_step = n;
     return n;
 }
 
-/* One head's weights, or the mean over heads in their order, into the store. */
-static void tfm__store_attention(tfm_session *s) {
-    int64_t i, h, x, H = s->model->config.n_heads, one = s->decode.attention_head;
-    int64_t first = one ? one - 1 : 0, n = one ? 1 : H;
+/* The mean over the heads that the options ask for, or else the model names, into the store. stride:
+   from one layer to the next. */
+static void tfm__store_attention(tfm_session *s, int64_t stride) {
+    const tfm_config *c = &s->model->config;
+    int64_t i, k, x, S = s->src.L, H = c->n_heads, one = s->decode.attention_head;
+    int named = !one && !s->decode.attention_layer && c->n_alignment_heads;
+    int64_t n = named ? c->n_alignment_heads : one ? 1 : H;
     for (i = 0; i < s->n_step; i++) {
-        const float *heads = s->step_attention + i * H * s->src.L;
         float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
-        memcpy(out, heads + first * s->src.L, (size_t)s->src.L * sizeof *out);
-        for (h = first + 1; h < first + n; h++)
-            s->team.kernels->add(out, heads + h * s->src.L, s->src.L);
-        for (x = 0; n > 1 && x < s->src.L; x++) out[x] /= (float)n;
+        for (k = 0; k < n; k++) {
+            const float *weights = s->step_attention + i * H * S;
+            if (named) weights += c->alignment_heads[2 * k] * stride;
+            weights += (named ? c->alignment_heads[2 * k + 1] : one ? one - 1 : k) * S;
+            if (k) s->team.kernels->add(out, weights, S);
+            else memcpy(out, weights, (size_t)S * sizeof *out);
+        }
+        for (x = 0; n > 1 && x < S; x++) out[x] /= (float)n;
     }
 }
 
@@ -9920,18 +10049,18 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         p.cross_masks = &cross;
         attention = tfm_tensor_4d(s->step_attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
         attention = tfm__stacked(&attention, c->n_decoder_layers);
-        attention.strides[0] = 0; /* one layer's weights are wanted */
         p.only_layer = s->decode.attention_layer;
-        if (!p.only_layer) p.only_layer = c->n_decoder_layers;
+        if (!p.only_layer && s->decode.attention_head) p.only_layer = c->n_decoder_layers;
+        else if (!p.only_layer) p.only_layer = tfm__alignment_layer(c);
+        if (p.only_layer) attention.strides[0] = 0; /* one layer's weights are wanted */
         tfm__run_decoder(s, &p, 0, NULL, s->attention ? &attention : NULL);
         TFM_PART(OUTPUT);
         tfm__compute_logits(s, &p.x);
         TFM_PART(SEARCH);
-        if (s->attention) tfm__store_attention(s);
+        if (s->attention) tfm__store_attention(s, attention.strides[0]);
         for (b = 0; b < s->src.B; b++) {
             if (s->slots[b] < 0) continue;
-            if (s->decode.samples || s->decode.alternatives) tfm__independent_step(s, b);
-            else tfm__search_step(s, b);
+            tfm__step_sentence(s, b);
             s->n_running -= !s->sentences[b].n_live;
         }
         s->position++;
@@ -9951,20 +10080,23 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
 }
 
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
-    const tfm__sentence *sentence;
+    const tfm__beam *beam;
     if (!session || !session->decoding || row < 0 || row >= session->src.B) return 0;
-    sentence = &session->sentences[row];
+    beam = &session->beams[row * session->max_beam];
     if (session->decode.samples || session->decode.alternatives)
-        return sentence->n_kept ? sentence->n_kept : 1;
-    return sentence->n_live ? sentence->n_live : sentence->n_kept;
+        return session->sentences[row].n_beams;
+    return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, session->n_best);
+}
+
+/* How many tokens of a hypothesis are shown. */
+static int32_t tfm__shown(const tfm_session *s, const tfm__hypothesis *h) {
+    return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
 }
 
 /* A hypothesis that tfm_result_count counts. */
 static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank, const char *call,
                                        tfm__hypothesis *h, tfm_error *err) {
-    const tfm__sentence *sentence;
-    int64_t first;
-    int32_t n = tfm_result_count(s, row);
+    int32_t n = tfm_result_count(s, row), g;
     memset(h, 0, sizeof *h);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
@@ -9972,13 +10104,10 @@ static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
     if (rank < 0 || rank >= n)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", row, rank, n);
-    sentence = &s->sentences[row];
-    first = (int64_t)row * s->max_beam;
-    /* independent hypotheses keep their last state in kept, those of a beam only when they end */
-    *h = sentence->n_kept && !(sentence->n_live && !s->decode.samples && !s->decode.alternatives)
-             ? s->kept[first + rank]
-             : s->live[first + rank];
-    if (h->finish == TFM_RUNNING) h->score = tfm__normalize(s, h->sum, h->length);
+    g = s->decode.samples || s->decode.alternatives ? rank : 0;
+    *h = (s->beams[row * s->max_beam + g].n_live ? s->live
+                                                 : s->kept)[tfm__place(s, row, g) + rank - g];
+    if (h->finish == TFM_RUNNING) h->score = tfm__normalize(s, h, h->length);
     return TFM_OK;
 }
 
@@ -9990,8 +10119,10 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_get", &h, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__trace_tokens(session, &h, ids);
+    result->length = tfm__shown(session, &h);
+    if (result->length > h.length) ids[h.length] = h.end;
     result->ids = ids;
-    result->length = h.length;
+    result->left_out = session->left_out[row];
     result->log_probability = h.sum;
     result->score = h.score;
     result->finish = h.finish;
@@ -10015,9 +10146,9 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     tfm_tensor expected;
     int32_t t;
     TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, h.length, session->src.lengths[row]);
+    expected = tfm_tensor_2d(NULL, TFM_F32, tfm__shown(session, &h), session->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
-    for (t = 0; t < h.length; t++)
+    for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
                (size_t)rows.D * sizeof(float));
     return TFM_OK;
@@ -10031,7 +10162,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
     TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &h, err));
     c = &session->model->config;
-    for (t = 0; t < h.length; t++) {
+    for (t = 0; t < tfm__shown(session, &h); t++) {
         const float *weights = tfm__attention_row(session, t, session->history[t]);
         for (i = 0, best = -1; i < session->src.lengths[row]; i++) {
             int32_t id = session->src.ids[(int64_t)row * session->src.L + i];
@@ -10046,28 +10177,64 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
 }
 
 /* Logits of a list, which ascends, go back to their places, the last first. */
-TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
-    tfm__logits y;
+/* The logits [V] of hypothesis k of a sentence at the last step; a shortlist's spread out. */
+static const float *tfm__all_logits(const tfm_session *s, int64_t b, int64_t k) {
+    tfm__logits y = tfm__logits_of(s, b, k);
     int64_t v;
-    if (!session || !session->decoding || row < 0 || row >= session->src.B ||
-        session->slots[row] < 0)
-        return NULL;
-    y = tfm__logits_of(session, row, 0);
-    if (!y.ids || session->shortlist.expanded[session->slots[row]]) return y.x;
-    session->shortlist.expanded[session->slots[row]] = 1;
-    for (v = session->model->config.tgt_vocab_size - 1; v >= 0; v--)
+    if (!y.ids || s->shortlist.expanded[s->slots[b] + k]) return y.x;
+    s->shortlist.expanded[s->slots[b] + k] = 1;
+    for (v = s->model->config.tgt_vocab_size - 1; v >= 0; v--)
         y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
     return y.x;
 }
 
+TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
+    if (!session || !session->decoding || row < 0 || row >= session->src.B ||
+        session->slots[row] < 0)
+        return NULL;
+    return tfm__all_logits(session, row, 0);
+}
+
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
+    tfm_session *s = session;
+    tfm__hypothesis h;
+    int32_t n, t, from;
+    if (tfm__find_hypothesis(s, row, rank, "tfm_result_logits", &h, NULL) != TFM_OK) return NULL;
+    t = s->position - 1; /* the last step */
+    if (t < 0 || h.length < t || s->slots[row] < 0) return NULL;
+    from = h.length == t ? h.row : *tfm__back_pointer(s, t, h.row);
+    for (n = s->slots[row]; n < s->n_step && s->step_rows[n] != from;) n++;
+    return n < s->n_step ? tfm__all_logits(s, row, n - s->slots[row]) : NULL;
+}
+
+TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err) {
+    tfm_session *s = session;
+    tfm__sentence *sentence;
+    int32_t g, k;
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_row_stop: tfm_start comes first");
+    if (row < 0 || row >= s->src.B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
+    sentence = &s->sentences[row];
+    s->n_running -= sentence->n_live > 0;
+    for (g = 0; g < sentence->n_beams; g++) {
+        tfm__beam *beam = &s->beams[row * s->max_beam + g];
+        for (k = 0; k < beam->n_live; k++)
+            tfm__keep(s, row, g, &s->live[tfm__place(s, row, g) + k], TFM_STOPPED);
+        beam->n_live = 0;
+    }
+    sentence->n_live = 0;
+    return TFM_OK;
+}
+
 /* Log-probabilities of the targets of rows b0 onwards, for whose positions the decoder gave x. */
 static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
-                             double *out) {
+                             int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
     int64_t n, V = c->tgt_vocab_size, at, i;
-    for (at = 0; at < x->B * x->L; at += n) { /* as many positions as logits have room for */
+    for (at = offset; at < x->B * x->L; at += n) { /* as many positions as logits have room for */
         tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
-        n = some.B = tfm__min(s->max_rows, x->B * x->L - at);
+        n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
         logits = tfm__rows_make(s->logits, n, 1, V);
         TFM_PART(OUTPUT);
         tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
@@ -10080,13 +10247,14 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, c
             if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
             else *to = tfm__log_p(row[id], tfm__log_sum(s->team.kernels, row, V));
         }
+        if (offset && (at + n) % x->L == 0) at += offset;
     }
 }
 
 /* Teacher-forced, in groups: the decoder reads the start token and the target, and is asked for the
    target and the end token. */
-TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err) {
+TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                                  int32_t offset, double *out, tfm_error *err) {
     tfm_session *s = session;
     const tfm_config *c;
     tfm__rows x;
@@ -10099,11 +10267,14 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
                          c->end < 0 ? "end" : "start");
     TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
+    if (offset < 0 || offset > tgt->width)
+        return tfm__fail(err, TFM_E_ARGUMENT, "offset is %d, tgt has %d tokens a row", offset,
+                         tgt->width);
     if (tgt->width >= s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "tgt has %d tokens a row and an end token, the session takes %d",
                          tgt->width, s->max_target);
-    TFM__TRY(tfm__set_source(s, src, err));
+    TFM__TRY(tfm__set_source(s, src, 0, err));
     tfm__run_encoder(s, 1, NULL);
     /* each target behind the start token */
     s->tgt.B = tgt->rows;
@@ -10118,9 +10289,16 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     memset(s->tgt.pads, 0, (size_t)s->tgt.B * (size_t)s->tgt.L);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         x = tfm__decode_group(s, b0, 1, NULL, NULL);
-        tfm__score_group(s, tgt, b0, &x, out);
+        tfm__score_group(s, tgt, b0, &x, offset, out);
+        for (b = (int32_t)b0; b < b0 + x.B; b++)
+            for (i = 0; i < offset; i++) out[b * x.L + i] = 0;
     }
     return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+                             double *out, tfm_error *err) {
+    return tfm_score_from(session, src, tgt, 0, out, err);
 }
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -11984,6 +12162,7 @@ typedef struct tfm__ids {
     tfm_span *spans; /* NULL: not wanted */
     int32_t capacity, *count;
     int32_t language; /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
+    int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
 } tfm__ids;
 
 static tfm__ids tfm__make_ids(int32_t *ids, int32_t capacity, int32_t *count) {
@@ -12035,7 +12214,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     tfm__cut cut;
     int64_t n, total = 0;
     size_t offset;
-    int is_source, end;
+    int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
     c = &m->config;
@@ -12059,17 +12238,20 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     }
     if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
     end = is_source && side->end >= 0;
-    total = n + end + (is_source && side->start >= 0) + (out->language >= 0);
-    if (total > out->capacity)
+    leading = (is_source && side->start >= 0) + (out->language >= 0);
+    total = n + end + leading;
+    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
         return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
                          (int64_t)out->capacity);
+    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
+    total = tfm__min(total, out->capacity);
     if (out->spans && cut.cells)
         tfm__spm_origins(side->spm, text.data, (int64_t)text.size, cut.cells,
                          (int64_t)cut.text.size);
     n = 0;
     if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, offset, offset);
     if (out->language >= 0) tfm__put_id(out, n++, out->language, offset, offset);
-    for (cut.at = cut.last = 0; tfm__cut_next(&cut, &token);) {
+    for (cut.at = cut.last = 0; n < total - end && tfm__cut_next(&cut, &token);) {
         if (out->spans && cut.cells) {
             token.begin = (size_t)cut.cells[token.begin].prev;
             token.end = (size_t)cut.cells[token.end].prev;
@@ -12111,20 +12293,22 @@ static tfm_status tfm__scratch_fault(const tfm_session *s, const tfm_text *text,
                      (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
 }
 
+static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
+                                        tfm__ids *out, tfm_error *err) {
+    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
+    out->language = s->language;
+    return tfm__scratch_fault(
+        s, source, tfm__tokenize(s->model, &s->model->source, source, form, out, &scratch, err),
+        err);
+}
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
                                         int32_t capacity, int32_t *count, tfm_error *err) {
     tfm__ids out = tfm__make_ids(ids, capacity, count);
-    tfm_arena scratch;
-    tfm_status status;
     if (!session || !source)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_session_tokenize: a pointer is NULL");
-    scratch = tfm_arena_make(session->text_scratch, session->text_scratch_size);
     out.spans = spans;
-    out.language = session->language;
-    status =
-        tfm__tokenize(session->model, &session->model->source, source, form, &out, &scratch, err);
-    return tfm__scratch_fault(session, source, status, err);
+    return tfm__session_tokenize(session, source, form, &out, err);
 }
 
 /* ---- tokens to text ---- */
@@ -12355,8 +12539,13 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     u->unk = c->tgt_unk;
     u->tokens = s->text_tokens;
     u->n_tokens = (int32_t)tfm__min(n, s->max_source);
-    u->leading = s->src.lengths[row] - (c->src_end >= 0) - n;
+    u->leading = s->src.lengths[row] + s->left_out[row] - (c->src_end >= 0) - n;
     return TFM_OK;
+}
+
+/* A result's tokens without an end token that was kept. */
+static int32_t tfm__spoken(const tfm_session *s, const tfm_result *r) {
+    return r->length - (s->decode.keep_end && r->finish == TFM_ENDED);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
@@ -12375,23 +12564,27 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
         unknowns.ids = result.ids;
         unknowns.positions = session->ancestry; /* scratch of a step */
     }
-    return tfm__write_text_of(session->model, result.ids, result.length, form,
+    return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result), form,
                               source ? &unknowns : NULL, text, capacity, size, err);
 }
 
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. faults [n] or
    NULL. */
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
-                                      tfm_error *faults, tfm_batch *batch, tfm_error *err) {
-    tfm_error inner;
-    int32_t i, row, count;
+                                      const tfm_decode_options *o, tfm_batch *batch,
+                                      tfm_error *err) {
+    tfm_error inner, *faults = o ? o->faults : NULL;
+    int32_t i, row, count, most = s->max_source, truncate = o ? o->truncate : 0;
+    if (truncate > 0) most = (int32_t)tfm__min(most, truncate);
     batch->ids = s->text_ids;
     batch->lengths = s->text_lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
         int32_t *ids = s->text_ids + (int64_t)batch->rows * s->max_source;
-        tfm_status status = tfm_session_tokenize(s, &texts[i], TFM_FORM_TEXT, ids, NULL,
-                                                 s->max_source, &count, &inner);
+        tfm__ids to = tfm__make_ids(ids, most, &count);
+        tfm_status status;
+        if (truncate > 0) to.left_out = &s->text_cut[batch->rows];
+        status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
         if (faults) memset(&faults[i], 0, sizeof *faults);
         if (status != TFM_OK && !faults && n > 1)
             return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
@@ -12421,8 +12614,9 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         if (session->text_rows[i] < 0) continue;
         if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
-        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids, result.length,
-                                             TFM_FORM_TEXT, NULL, NULL));
+        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
+                                             tfm__spoken(session, &result), TFM_FORM_TEXT, NULL,
+                                             NULL));
     }
     return needed;
 }
@@ -12465,8 +12659,10 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     s->n_texts = 0; /* text_rows change */
-    TFM__TRY(tfm__tokenize_batch(s, texts, n, options ? options->faults : NULL, &batch, err));
+    TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
+    if (batch.rows && options && options->truncate)
+        memcpy(s->left_out, s->text_cut, (size_t)batch.rows * sizeof *s->left_out);
     s->n_texts = n;
     return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
@@ -12511,6 +12707,13 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             numbers of a config have at most 19 digits. int8 kernels assemble right
                             with -masm=intel. tfm_session_tokenize, with spans; tfm_translation_size
                             and tfm_translation_get; faults of tfm_decode_options; TFM_FORM_ESCAPED;
+                            TFM_STOP_FULL and _LIKELY, Hugging Face's other rules; _ENOUGH is now
+                            CTranslate2's: the best of some step, not of the last, and patience
+                            not without penalties, so n-best lists change; beam 1 is greedy always.
+                            Alternatives go on with beams (min_alternative_prob), and the end token
+                            is none; more results than the beam, with patience; keep_end, truncate;
+                            tfm_row_stop, tfm_result_logits, tfm_score_from; prefixes beyond
+                            max_length; config key alignment_heads, the default of attention.
                             TFM_COUNT_TEXT. AMX for int8 and bf16, where activations become bf16
                             too; a product's x is quantized once, not by each part; nobody waits for
                             a thread that sleeps; norm, exp and what else goes row by row in

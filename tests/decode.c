@@ -7,7 +7,7 @@
    tfm_decode_options, and src: ids with commas between them, sentences with semicolons. prefix and
    sequences are written alike. For each hypothesis a line: sentence, rank, score, log-probability,
    finish, number of ids and the ids; with attention=1 its attention follows in a line. score=1 asks
-   for the log-probabilities of the targets tgt instead. */
+   for the log-probabilities of the targets tgt instead, from token offset on. */
 #include "transformer.h"
 
 #include <stdio.h>
@@ -61,6 +61,8 @@ static int32_t read_ids(int32_t *ids, const char *text) {
     return n;
 }
 
+static int32_t offset; /* of scoring */
+
 static void read_option(tfm_decode_options *o, int *scoring, const char *key, const char *value) {
     double number = strtod(value, NULL);
     int32_t whole = (int32_t)number, i, n;
@@ -79,7 +81,8 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     INT(beam)
     INT(n_best)
     INT(samples) INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram)
-        INT(attention_layer) INT(attention_head) NUMBER(length_penalty) NUMBER(coverage_penalty)
+        INT(attention_layer) INT(attention_head) INT(keep_end) INT(truncate) INT(force_end)
+            NUMBER(min_alternative_prob) NUMBER(length_penalty) NUMBER(coverage_penalty)
             NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
                 NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
     else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
@@ -97,6 +100,7 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     else if (strcmp(key, "ends") == 0) o->n_ends = read_ids(ends, value), o->ends = ends;
     else if (strcmp(key, "first") == 0) read_ids(first, value), o->first = first;
     else if (strcmp(key, "score") == 0) *scoring = whole;
+    else if (strcmp(key, "offset") == 0) offset = whole;
     else if (strcmp(key, "attention") != 0) fail(key); }
 
 static void print_hypothesis(tfm_session *session, int32_t row, int32_t rank, int attention) {
@@ -142,12 +146,15 @@ int main(int argc, char **argv) {
         limits.max_target = o.max_length;
         if (scoring && limits.max_target < tgt.batch.width + 1)
             limits.max_target = tgt.batch.width + 1;
-        limits.max_beam = o.samples ? o.samples : o.alternatives ? o.alternatives : o.beam;
+        limits.max_beam = (o.alternatives ? o.alternatives : 1) * (o.beam ? o.beam : 1);
+        if (limits.max_beam < o.samples) limits.max_beam = o.samples;
+        if (limits.max_beam < o.n_best) limits.max_beam = o.n_best;
         limits.attention = attention || o.coverage_penalty > 0;
         if (tfm_session_create(&session, model, &limits, &err) != TFM_OK) fail(err.text);
         if (scoring) {
             static double scores[ROOM];
-            if (tfm_score(session, &src.batch, &tgt.batch, scores, &err) != TFM_OK) fail(err.text);
+            if (tfm_score_from(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
+                fail(err.text);
             for (row = 0; row < tgt.batch.rows; row++) {
                 for (rank = 0; rank <= tgt.lengths[row]; rank++)
                     printf("%.17g ", scores[row * (tgt.batch.width + 1) + rank]);

@@ -769,7 +769,7 @@ static void decoding(void) {
         {"{\"repetition\": \"\"}", "'repetition' is '', expected target|hugging_face"},
         {"{\"force_end\": 2}", "decoding: force_end is out of range: it takes 0 to 1"},
         {"{\"force_end\": true}", "'force_end' is not an integer"},
-        {"{\"min_length\": 5, \"max_length\": 5}", "decoding: min_length is 5, max_length 5"},
+        {"{\"min_length\": 6, \"max_length\": 5}", "decoding: min_length is 6, max_length 5"},
         {"{\"max_length\": 21}", "decoding: max_length is 21, there are positions for 20"},
         {"{\"min_length\": 20}", "decoding: min_length is 20, there are positions for 20"},
         {"{\"forbidden\": [0, 13]}", "'forbidden' has 13, the vocabulary 13 tokens"},

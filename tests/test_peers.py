@@ -4,7 +4,7 @@
 Hugging Face transformers builds each family with a small random config and saves it,
 tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory
 and teacher-forced logits agree within 1e-4, greedy targets token for token, and so do those of a
-beam of 4 (length_penalty=1) with early_stopping=True and with "never". Needs what
+beam of 4 with early_stopping=False, True and "never" and several length penalties. Needs what
 tools/requirements.txt lists, and make all build/decode first.
 """
 
@@ -103,7 +103,7 @@ class Peers(unittest.TestCase):
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return [[int(token[1:]) for token in line.split()] for line in done.stdout.splitlines()]
 
-    def check(self, model, title):
+    def check(self, model, title, rows):
         path = self.convert(model)
         src, lengths, tgt = families.sentences(model, rows=BEAM)
         memory, logits = families.reference(model, src, tgt)
@@ -121,28 +121,31 @@ class Peers(unittest.TestCase):
         print(f"; greedy: {sum(a == b for a, b in zip(found, expected))} of {len(expected)} rows "
               f"equal, {ended} of them ended", end="")
         self.assertEqual(found, expected)
-        self.check_beam(path, model, src, limits)
+        self.check_beam(path, model, rows)
         print()
 
-    def check_beam(self, path, model, src, limits):
-        """early_stopping=True ends a search as build/translate does, "never" as TFM_STOP_SURE; the
-        default of transformers ends it by a guess at what may come, which finds other targets now
-        and then."""
-        found = self.translate(path, model, src, "--beam", "4", "--length-penalty", "1")
-        requests = "".join(
-            f"beam=4 length_penalty=1 stop=1 max_length={limit} src="
-            + ",".join(str(i) for i in ids[:ids.index(model.config.eos_token_id) + 1]) + "\n"
-            for ids, limit in zip(src.tolist(), limits))
-        done = subprocess.run([DECODE, path], input=requests, capture_output=True, text=True)
-        self.assertEqual(done.stderr, "")
-        sure = [[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line]
-        for early, ours in ((False, found), (True, found), ("never", sure)):
-            expected = families.generate(model, src, limits, num_beams=4, early_stopping=early,
-                                         length_penalty=1.0)
-            equal = sum(a == b for a, b in zip(ours, expected))
+    def check_beam(self, path, model, rows):
+        """Each of early_stopping's three rules, with length penalties of both signs."""
+        src, lengths, _ = families.sentences(model, rows=rows, seed=4)
+        penalties = (1.0, 2.0, 0.0, 0.6, -0.5)
+        limits = [2 * length + 16 for length in lengths.tolist()]
+        end = model.config.eos_token_id
+        for early, stop in ((True, 2), (False, 3), ("never", 1)):
+            requests, expected = [], []
+            for row, limit in enumerate(limits):
+                ids, penalty = src[row].tolist(), penalties[row % len(penalties)]
+                requests.append(f"beam=4 length_penalty={penalty} stop={stop} max_length={limit} "
+                                "src=" + ",".join(str(i) for i in ids[:ids.index(end) + 1]) + "\n")
+                expected += families.generate(model, src[row:row + 1], [limit], num_beams=4,
+                                              early_stopping=early, length_penalty=penalty)
+            done = subprocess.run([DECODE, path], input="".join(requests), capture_output=True,
+                                  text=True)
+            self.assertEqual(done.stderr, "")
+            found = [[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines()
+                     if line]
+            equal = sum(a == b for a, b in zip(found, expected))
             print(f"; beam 4, early_stopping={early}: {equal} of {len(expected)} rows", end="")
-            if early:
-                self.assertEqual(ours, expected)
+            self.assertEqual(found, expected)
 
 
 def add_cases():
@@ -151,7 +154,7 @@ def add_cases():
             def test(self, family=family, number=number, options=options):
                 title = f"{family} {' '.join(f'{k}={v}' for k, v in options.items())}".strip()
                 options = {"seed": number + 1, **options}
-                self.check(families.make(family, **options), title)
+                self.check(families.make(family, **options), title, 12 if number else BEAM)
             setattr(Peers, f"test_{family.replace('-', '_')}_{number}", test)
 
 

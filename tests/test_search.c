@@ -205,12 +205,33 @@ static void enumerate(plain *p, const hypothesis *h, hypotheses *all) {
     }
 }
 
-/* Beam search as CTranslate2 does it: of the best 2 * beam candidates those among the first beam
-   that end are results, and the first beam that do not end go on. */
+/* Whether it is over, with these results, best first, and these that run, likewise: the rules of
+   CTranslate2, and of Hugging Face where stop says so. */
+static int plain_over(const tfm_decode_options *o, const hypotheses *results,
+                      const hypotheses *live, int best_ended) {
+    int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1;
+    double patience = o->patience > 0 ? o->patience : 1;
+    if (!live->n || (beam == 1 && results->n)) return 1;
+    if (o->stop == TFM_STOP_SURE) {
+        double length = o->length_penalty > 0 ? o->max_length : live->items[0].length;
+        return results->n >= beam && results->items[beam - 1].score >=
+                                         live->items[0].sum / pow(length, o->length_penalty);
+    }
+    if (o->stop == TFM_STOP_LIKELY)
+        return results->n >= beam &&
+               results->items[beam - 1].score >=
+                   live->items[0].sum / pow(live->items[0].length, o->length_penalty);
+    if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
+        return best_ended && results->n >= n_best;
+    return results->n >= (int64_t)floor(beam * patience + 0.5);
+}
+
+/* Beam search: of the best 2 * beam candidates (with two end tokens 3 * beam) those among the first
+   beam that end are results, and the first beam that do not end go on. */
 static void plain_beam(plain *p, hypotheses *results) {
     const tfm_decode_options *o = &p->o;
-    int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1, t, v, best_ended;
-    double patience = o->patience > 0 ? o->patience : 1;
+    int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1, t, v;
+    int best_ended = 0;
     hypotheses live, candidates;
     int64_t i;
     hypothesis empty;
@@ -233,8 +254,8 @@ static void plain_beam(plain *p, hypotheses *results) {
         }
         if (candidates.n)
             qsort(candidates.items, (size_t)candidates.n, sizeof(hypothesis), by_score);
-        live.n = best_ended = 0;
-        for (i = 0; i < candidates.n && i < 2 * beam; i++) {
+        live.n = 0;
+        for (i = 0; i < candidates.n && i < (o->n_ends ? 1 + o->n_ends : 2) * beam; i++) {
             hypothesis *h = &candidates.items[i];
             if (i < beam && (h->ended || t + 1 == o->max_length)) {
                 h->score = plain_score(p, h);
@@ -242,12 +263,9 @@ static void plain_beam(plain *p, hypotheses *results) {
                 if (i == 0) best_ended = 1;
             } else if (!h->ended && live.n < beam && t + 1 < o->max_length) add(&live, h);
         }
-        if (o->length_penalty == 0 && o->coverage_penalty == 0 && patience == 1)
-            i = best_ended && results->n >= n_best;
-        else i = results->n >= (int64_t)floor(beam * patience + 0.5);
-        if (i) break;
+        if (results->n) qsort(results->items, (size_t)results->n, sizeof(hypothesis), by_score);
+        if (plain_over(o, results, &live, best_ended)) break;
     }
-    if (results->n) qsort(results->items, (size_t)results->n, sizeof(hypothesis), by_score);
     if (results->n > n_best) results->n = n_best;
 }
 
@@ -369,29 +387,33 @@ static void exhaustive(void) {
 /* ---- narrow beams ---- */
 
 static void narrow(void) {
-    static const double patiences[] = {0, 0.5, 2};
+    static const double patiences[] = {0, 0.5, 2, 0, 0, 0};
+    static const tfm_stop stops[] = {TFM_STOP_ENOUGH, TFM_STOP_ENOUGH, TFM_STOP_ENOUGH,
+                                     TFM_STOP_SURE,   TFM_STOP_FULL,   TFM_STOP_LIKELY};
     setting settings[24];
     int n = make_settings(settings), i, beam, z, equal, all_equal = 0, total = 0;
     double most = 0;
     SECTION("narrow beams against the plain beam search");
     for (i = 0; i < n; i++) {
         tfm_model *model = small_model(20 + (unsigned)i, "");
-        tfm_session *s = wide_session(model, 1, 20, 8), *f = wide_session(model, 1, 1, MOST + 1);
+        tfm_session *s = wide_session(model, 1, 40, 8), *f = wide_session(model, 1, 1, MOST + 1);
         tfm_batch src = tiny_batch(source, NULL, 1, 6);
         for (beam = 1; beam <= 20; beam += beam < 5 ? 1 : 15)
-            for (z = 0; z < 3; z++) {
+            for (z = 0; z < 6; z++) {
                 hypotheses expected;
                 plain p;
                 tfm_decode_options o = settings[i].o;
                 o.max_length = 8, o.beam = beam, o.n_best = z == 0 ? 1 : beam;
-                o.patience = patiences[z];
+                o.patience = patiences[z], o.stop = stops[z];
+                if (beam > 1 && z == 2) o.n_best = 2 * beam; /* as many as patience allows */
                 memset(&expected, 0, sizeof expected);
                 p = plain_of(model, f, o);
                 plain_beam(&p, &expected);
                 must(tfm_decode(s, &src, &o, &err));
                 equal = agree(s, 0, &expected, (int32_t)expected.n, &most);
                 if (!equal)
-                    CHECK(0, "%s, beam %d, patience %g", settings[i].name, beam, patiences[z]);
+                    CHECK(0, "%s, beam %d, patience %g, stop %d", settings[i].name, beam,
+                          patiences[z], (int)stops[z]);
                 all_equal += equal, total++;
             }
         tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
@@ -413,7 +435,8 @@ static const kind kinds[] = {{"greedy", 1, 1, 0, 0, 0, 0},
                              {"beam 4", 4, 4, 0, 0, 0.6, 0},
                              {"beam 3 with coverage", 3, 2, 0, 0, 1, 0.3},
                              {"three samples", 0, 0, 3, 0, 0, 0},
-                             {"four alternatives", 0, 0, 0, 4, 0, 0}};
+                             {"four alternatives", 0, 0, 0, 4, 0, 0},
+                             {"two with beams of 2", 2, 0, 0, 2, 1, 0.2}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds, SENTENCES = 32 };
 
 static tfm_decode_options options_of(const kind *k) {
@@ -703,8 +726,8 @@ static void alternatives(void) {
     SECTION("alternatives after a prefix");
     o.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
     must(tfm_decode(s, &src, &o, &err));
-    CHECK(tfm_result_count(s, 0) == 6, "as many as were asked for");
-    for (k = 0; k < 6; k++) {
+    CHECK(tfm_result_count(s, 0) == 5, "as many as were asked for, and the end token is none");
+    for (k = 0; k < 5; k++) {
         tfm_decode_options greedy = no_options();
         int32_t id, begin[3], tokens = 3;
         double log_p[V], first;
@@ -721,10 +744,6 @@ static void alternatives(void) {
         same &= memcmp(a.ids, a_prefix, sizeof a_prefix) == 0;
         same &= k == 0 || first <= last; /* in the order of probability */
         last = first;
-        if (id == END) {
-            same &= a.finish == TFM_ENDED && fabs(a.score - first) < 1e-5;
-            continue;
-        }
         /* what comes after is greedy */
         memcpy(begin, a_prefix, sizeof a_prefix), begin[2] = id;
         forced = tiny_batch(begin, NULL, 1, tokens);
@@ -735,10 +754,54 @@ static void alternatives(void) {
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
     }
     CHECK(same, "each begins with the prefix and goes on greedily, best first");
-    CHECK(used == (1 << V) - 1, "all tokens of the vocabulary once");
+    CHECK(used == ((1 << V) - 1 - (1 << END)), "all tokens of the vocabulary but the end, once");
     o.alternatives = 8;
     must(tfm_decode(s, &src, &o, &err));
-    CHECK(tfm_result_count(s, 0) == 6, "8 of a vocabulary of 6 are 6");
+    CHECK(tfm_result_count(s, 0) == 5, "8 of a vocabulary of 6 are 5");
+    tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
+}
+
+/* Each alternative goes on as a search of its own whose beginning scores its token in full. */
+static void alternative_beams(void) {
+    tfm_model *model = small_model(9, "");
+    tfm_session *s = wide_session(model, 1, 15, 10), *f = wide_session(model, 1, 1, MOST + 1);
+    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    tfm_decode_options o = no_options();
+    double log_p[V], most = 0;
+    int32_t k, same = 1, few;
+    plain p = plain_of(model, f, no_options());
+    SECTION("alternatives with beams");
+    o.prefix = &prefix, o.alternatives = 5, o.max_length = 10, o.beam = 3;
+    must(tfm_decode(s, &src, &o, &err));
+    plain_next(&p, a_prefix, 2, log_p);
+    CHECK(tfm_result_count(s, 0) == 5, "all tokens but the end");
+    for (k = 0; k < 5; k++) {
+        hypotheses expected;
+        int32_t begin[3];
+        tfm_batch forced;
+        tfm_decode_options own = no_options();
+        tfm_result r;
+        memset(&r, 0, sizeof r);
+        memset(&expected, 0, sizeof expected);
+        must(tfm_result_get(s, 0, k, &r, &err));
+        memcpy(begin, r.ids, sizeof begin);
+        forced = tiny_batch(begin, NULL, 1, 3);
+        own.prefix = &forced, own.beam = 3, own.max_length = 10;
+        p = plain_of(model, f, own);
+        plain_beam(&p, &expected);
+        same &= begin[2] != END && r.length == expected.items[0].length &&
+                memcmp(r.ids, expected.items[0].ids, (size_t)r.length * 4) == 0;
+        most = fmax(most, fabs(r.score - expected.items[0].score - log_p[begin[2]]));
+    }
+    CHECK(same && most < 1e-5, "each is what a beam finds behind its token, within %.1g", most);
+    o.min_alternative_prob = 0.15;
+    for (k = few = 0; k < V; k++) few += k != END && exp(log_p[k]) >= 0.15;
+    must(tfm_decode(s, &src, &o, &err));
+    CHECK(tfm_result_count(s, 0) == few && few > 0 && few < 5, "%d are more probable than 0.15",
+          (int)few);
+    o.min_alternative_prob = 1;
+    must(tfm_decode(s, &src, &o, &err));
+    CHECK(tfm_result_count(s, 0) == 1, "the best one stays");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
 
@@ -747,7 +810,7 @@ static void alternatives(void) {
 static void scoring(void) {
     static const int32_t targets[3][5] = {{4, 5, 3, 0, 4}, {5, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
     static const int32_t lengths[] = {5, 1, 0};
-    int32_t ids[3][6] = {{3, 4, 5, 6, 7, 8}, {9, 10, 3, 0, 0, 0}, {4, 4, 4, 4, 4, 4}}, b, i;
+    int32_t ids[3][6] = {{3, 4, 5, 6, 7, 8}, {9, 10, 3, 0, 0, 0}, {4, 4, 4, 4, 4, 4}}, b, i, k;
     int32_t src_lengths[] = {6, 3, 6};
     tfm_model *model = small_model(11, "");
     tfm_session *s = wide_session(model, 3, 1, MOST), *f = wide_session(model, 1, 1, MOST + 1);
@@ -774,11 +837,18 @@ static void scoring(void) {
     }
     CHECK(most < 1e-5, "per token, the end token too: within %.1g of the forward pass", most);
     CHECK(same && zeros, "a row has the bits that it has alone, and zeros behind");
+    for (k = 0, same = 1; k <= 5; k++) {
+        double rest[18];
+        must(tfm_score_from(s, &src, &tgt, k, rest, &err));
+        for (i = 0; i < 18; i++) same &= rest[i] == (i % 6 < k ? 0 : got[i]);
+    }
+    CHECK(same, "from an offset on: the same bits, and zeros before");
+    CHECK_FAILS(tfm_score_from(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
+                "offset is 6, tgt has 5 tokens a row");
     {
         tfm_decode_options o = no_options();
         tfm_batch one = tiny_batch(ids[0], NULL, 1, 6);
         tfm_session *w = wide_session(model, 1, 4, MOST);
-        int32_t k;
         o.beam = o.n_best = 4;
         must(tfm_decode(w, &one, &o, &err));
         for (k = 0, same = 1; k < tfm_result_count(w, 0); k++) {
@@ -810,6 +880,43 @@ static void scoring(void) {
 }
 
 /* ---- attention ---- */
+
+/* What is kept by default: the mean over the heads that the model names, of any layers. */
+static void named_heads(void) {
+    static const char *const named[] = {"[[1, 1]]", "[[0, 1], [0, 0]]", "[[0, 1], [1, 0], [1, 1]]"};
+    static const int32_t heads[3][6] = {{2, 2}, {1, 2, 1, 1}, {1, 2, 2, 1, 2, 2}}, counts[] = {1, 2, 3};
+    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    float got[MOST * SOURCE], one[MOST * SOURCE];
+    double most = 0;
+    int32_t i, k, n = 0;
+    int z;
+    tfm_result r;
+    memset(&r, 0, sizeof r);
+    for (z = 0; z < 3; z++) {
+        double mean[MOST * SOURCE] = {0};
+        char more[80];
+        tfm_model *model;
+        tfm_session *s;
+        tfm_tensor out;
+        snprintf(more, sizeof more, ", \"alignment_heads\": %s", named[z]);
+        model = small_model(14, more);
+        s = wide_session(model, 1, 3, MOST);
+        for (k = -1; k < counts[z]; k++) {
+            tfm_decode_options o = no_options();
+            o.beam = 3, o.min_length = 6;
+            if (k >= 0) o.attention_layer = heads[z][2 * k], o.attention_head = heads[z][2 * k + 1];
+            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_result_get(s, 0, 0, &r, &err));
+            out = tfm_tensor_2d(k < 0 ? got : one, TFM_F32, r.length, 6);
+            must(tfm_result_attention(s, 0, 0, &out, &err));
+            for (i = 0; k >= 0 && i < 6 * r.length; i++) mean[i] += (double)one[i] / counts[z];
+        }
+        for (i = 0; i < 6 * r.length; i++, n++) most = fmax(most, fabs((double)got[i] - mean[i]));
+        tfm_session_free(s), tfm_model_free(model);
+    }
+    CHECK(n > 100 && most < 1e-6, "heads that the model names, of one layer or two: within %.1g",
+          most);
+}
 
 static void attention(void) {
     static const int32_t layers[] = {0, 1, 2, 0, 1}, heads[] = {0, 0, 0, 2, 1};
@@ -852,6 +959,7 @@ static void attention(void) {
           "pass, any layer and head",
           rows, most);
     CHECK(right, "alignments are the largest weights between the start and the end token");
+    named_heads();
     out = tfm_tensor_2d(weights, TFM_F32, 1, 5);
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
     must(tfm_decode(without, &src, NULL, &err));
@@ -902,7 +1010,154 @@ static void unknowns(void) {
     tfm_session_free(s), tfm_model_free(model);
 }
 
+/* ---- the end token kept, prefixes and sources that are too long ---- */
+
+static void ends_and_cuts(void) {
+    tfm_model *model = small_model(11, ", \"src_end\": 5");
+    tfm_session *s = wide_session(model, 1, 4, 8), *small;
+    int32_t ids[12] = {3, 4, 6, 7, 8, 9, 10, 3, 4, 6, 7, 5}, lengths[] = {12, 4}, k, n, same = 1;
+    int32_t cut[2][6] = {{3, 4, 6, 7, 8, 5}, {3, 4, 6, 5, 0, 0}}, cut_lengths[] = {6, 4};
+    int32_t both[2][12] = {{3, 4, 6, 7, 8, 9, 10, 3, 4, 6, 7, 5}, {3, 4, 6, 5}};
+    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix;
+    tfm_decode_options o = no_options();
+    tfm_result a, b;
+    static char x[8192], y[8192];
+    float weights[MOST * SOURCE];
+    tfm_tensor out;
+    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    SECTION("ends and cuts");
+    o.beam = o.n_best = 4, o.max_length = 8, o.length_penalty = -1;
+    for (k = n = 0; k < 4; k++) {
+        int32_t kept[MOST];
+        o.keep_end = 0;
+        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_result_get(s, 0, k, &a, &err));
+        memcpy(kept, a.ids, (size_t)a.length * 4);
+        o.keep_end = 1;
+        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_result_get(s, 0, k, &b, &err));
+        out = tfm_tensor_2d(weights, TFM_F32, b.length, 6);
+        must(tfm_result_attention(s, 0, k, &out, &err));
+        same &= memcmp(kept, b.ids, (size_t)a.length * 4) == 0 && a.score == b.score;
+        same &= b.length == a.length + (a.finish == TFM_ENDED);
+        if (a.finish == TFM_ENDED) same &= b.ids[a.length] == END, n++;
+        for (a.length = 0; a.length < 6 * b.length; a.length++)
+            same &= weights[a.length] >= 0 && weights[a.length] <= 1;
+    }
+    CHECK(same && n, "%d of 4 results with the end token, and its attention", (int)n);
+    o = no_options();
+    prefix = tiny_batch(ids, NULL, 1, 5);
+    ids[4] = 0, ids[2] = ids[3] = 3;
+    for (k = 0; k < 3; k++) {
+        o.prefix = &prefix, o.max_length = 3, o.alternatives = k == 1 ? 2 : 0;
+        o.samples = k == 2 ? 2 : 0;
+        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_result_get(s, 0, 0, &a, &err));
+        CHECK(tfm_result_count(s, 0) == 1 && a.length == 3 && a.finish == TFM_HIT_LENGTH &&
+                  memcmp(a.ids, ids, 12) == 0 && a.score == 0,
+              "a prefix of 5 is cut to a max_length of 3");
+    }
+    o = no_options();
+    o.min_length = o.max_length = 4;
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_result_get(s, 0, 0, &a, &err));
+    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH, "min_length = max_length: just so many");
+    /* sources */
+    tfm_session_free(s);
+    s = wide_session(model, 2, 1, 40);
+    small = wide_session(model, 2, 1, 40);
+    src = tiny_batch(&both[0][0], lengths, 2, 12);
+    CHECK_FAILS(tfm_decode(s, &src, NULL, &err), TFM_E_TOO_LONG, "src has 12 tokens a row");
+    o = no_options();
+    o.truncate = 6;
+    must(tfm_decode(s, &src, &o, &err));
+    src = tiny_batch(&cut[0][0], cut_lengths, 2, 6);
+    must(tfm_decode(small, &src, NULL, &err));
+    for (k = 0, same = 1; k < 2; k++) {
+        size_t size = bytes_of(s, k, cut_lengths[k], x);
+        same &= size == bytes_of(small, k, cut_lengths[k], y) && memcmp(x, y, size) == 0;
+        must(tfm_result_get(s, k, 0, &a, &err));
+        must(tfm_result_get(small, k, 0, &b, &err));
+        same &= a.left_out == (k ? 0 : 6) && b.left_out == 0;
+    }
+    CHECK(same, "a source of 12 tokens, 6 of which are read, the last its end: as if given so");
+    o.truncate = 1000;
+    src = tiny_batch(&both[0][0], lengths, 2, 12);
+    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_result_get(s, 0, 0, &a, &err));
+    CHECK(a.left_out == 12 - SOURCE, "never more than max_source: %d left out", (int)a.left_out);
+    tfm_session_free(s), tfm_session_free(small), tfm_model_free(model);
+}
+
 /* ---- driving it ---- */
+
+/* A row that is stopped has its hypotheses so far, and the others what they have without that; the
+   logits of a hypothesis are the forward pass's. */
+static void stopping(void) {
+    tfm_model *model = small_model(21, "");
+    tfm_session *s = wide_session(model, 2, 4, MOST), *f = wide_session(model, 1, 1, MOST + 1),
+                *whole = wide_session(model, 2, 4, MOST);
+    int32_t ids[] = {3, 7, 4, 9, 10, 5, 9, 10, 3, 4, 5, 6}, running = 1, steps = 0, k, v, got = 0;
+    tfm_batch src = tiny_batch(ids, NULL, 2, 6);
+    tfm_decode_options o = no_options();
+    double most = 0, weights[(MOST + 1) * SOURCE];
+    float logits[V];
+    static char a[8192], b[8192];
+    size_t n;
+    int same = 1, way;
+    SECTION("stopping a row, and a hypothesis's logits");
+    CHECK_FAILS(tfm_row_stop(s, 0, &err), TFM_E_STATE, "tfm_start comes first");
+    for (way = 0; way < 3; way++) {
+        o = no_options();
+        if (way == 0) o.beam = o.n_best = 4, o.stop = TFM_STOP_SURE;
+        if (way == 1) o.samples = 3;
+        if (way == 2) o.alternatives = 2, o.beam = 2;
+        o.min_length = 4, o.max_length = MOST;
+        must(tfm_decode(whole, &src, &o, &err));
+        must(tfm_start(s, &src, &o, &err));
+        same &= tfm_result_logits(s, 0, 0) == NULL;
+        for (running = 1, steps = 0; running; steps++) {
+            must(tfm_step(s, &running, &err));
+            for (k = 0; k < tfm_result_count(s, 0); k++) {
+                const float *theirs = tfm_result_logits(s, 0, k);
+                plain p = plain_of(model, f, o);
+                tfm_result r;
+                memset(&r, 0, sizeof r);
+                must(tfm_result_get(s, 0, k, &r, &err));
+                if (r.length + (r.finish == TFM_ENDED) != steps + 1) {
+                    same &= steps >= 4 || theirs == NULL;
+                    continue;
+                }
+                if (steps >= 4) continue;
+                plain_pass(&p, r.ids, steps, logits, weights);
+                for (v = 0; v < V && theirs; v++)
+                    most = fmax(most, fabs((double)theirs[v] - (double)logits[v])), got++;
+            }
+            if (steps == 3) {
+                int32_t before = tfm_result_count(s, 0);
+                must(tfm_row_stop(s, 0, &err));
+                must(tfm_row_stop(s, 0, &err));
+                same &= tfm_result_count(s, 0) == before;
+                for (k = 0; k < tfm_result_count(s, 0); k++) {
+                    tfm_result r;
+                    memset(&r, 0, sizeof r);
+                    must(tfm_result_get(s, 0, k, &r, &err));
+                    same &= r.finish == TFM_STOPPED && r.length == 4;
+                }
+                must(tfm_step(s, &running, &err));
+                same &= tfm_step_logits(s, 0) == NULL;
+                steps++;
+            }
+        }
+        n = bytes_of(s, 1, 6, a);
+        same &= n == bytes_of(whole, 1, 6, b) && memcmp(a, b, n) == 0;
+    }
+    CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row as ever");
+    CHECK(most < 1e-5 && got > 100, "%d logits within %.1g of the forward pass", (int)got, most);
+    CHECK_FAILS(tfm_row_stop(s, 2, &err), TFM_E_ARGUMENT, "row 2 of a batch of 2");
+    tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
+}
+
 
 static void driving(void) {
     tfm_model *model = small_model(17, "");
@@ -1017,7 +1272,7 @@ static void defaults(void) {
 }
 
 static void arguments(void) {
-    static const int32_t beyond[] = {3, 6}, ends_too_long[] = {3, 4, 5, 3, 4, 5, 3, 4};
+    static const int32_t beyond[] = {3, 6}, ends_too_long[2][8] = {{3, 4, 5, 3, 4, 5, 3, 4}};
     tfm_model *model = small_model(3, "");
     tfm_session *s = wide_session(model, 2, 3, 8),
                 *plain_session = tiny_session(model, 1, SOURCE, 8);
@@ -1040,7 +1295,7 @@ static void arguments(void) {
     REFUSED(n_best = 2, TFM_E_ARGUMENT, "n_best is out of range: it takes 0 to 1");
     REFUSED(max_length = 9, TFM_E_TOO_LONG, "max_length is 9, the session's max_target 8");
     REFUSED(min_length = 9, TFM_E_TOO_LONG, "min_length is 9, the session's max_target 8");
-    REFUSED(min_length = 5; o.max_length = 5, TFM_E_ARGUMENT, "min_length is 5, max_length 5");
+    REFUSED(min_length = 6; o.max_length = 5, TFM_E_ARGUMENT, "min_length is 6, max_length 5");
     REFUSED(length_penalty = NAN, TFM_E_ARGUMENT, "length_penalty is out of range");
     REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
     REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");
@@ -1066,9 +1321,14 @@ static void arguments(void) {
     REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "beam search only");
     prefix = tiny_batch(beyond, NULL, 2, 1);
     REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
-    prefix = tiny_batch(ends_too_long, NULL, 2, 4);
-    REFUSED(prefix = &prefix;
-            o.max_length = 4, TFM_E_TOO_LONG, "row 0: 4 tokens are forced, but max_length is 4");
+    prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);
+    REFUSED(prefix = &prefix, TFM_E_TOO_LONG, "row 0: 8 tokens are forced, but max_length is 8");
+    REFUSED(beam = 2; o.n_best = 4; o.patience = 2, TFM_E_TOO_LONG,
+            "n_best is 4, the session's max_beam 3");
+    REFUSED(beam = 2; o.alternatives = 2, TFM_E_TOO_LONG, "alternatives * beam is 4");
+    REFUSED(min_alternative_prob = 1.5, TFM_E_ARGUMENT, "min_alternative_prob is out of range");
+    REFUSED(truncate = -1, TFM_E_ARGUMENT, "truncate is out of range");
+    REFUSED(keep_end = 2, TFM_E_ARGUMENT, "keep_end is out of range: it takes 0 to 1");
     prefix.width = -1;
     REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix: 2 rows of -1 ids");
     prefix = tiny_batch(beyond, NULL, 1, 2);
@@ -1103,10 +1363,13 @@ int main(void) {
     no_allocation();
     sampling();
     alternatives();
+    alternative_beams();
     scoring();
     attention();
     unknowns();
+    ends_and_cuts();
     driving();
+    stopping();
     stuck();
     defaults();
     arguments();

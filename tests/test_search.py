@@ -11,9 +11,11 @@ tokens of greedy searches are compared, which that does not change.
 """
 
 import json
+import random
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -39,6 +41,8 @@ class Aren(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
+        cls.letters = [token for token in cls.vocabularies["source"] if not token.startswith("<")]
+        cls.translator = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
 
     def convert(self, weights):
         """The model file of those weights; i8 and i16 are cut off as version 2 did it."""
@@ -106,7 +110,7 @@ class Aren(unittest.TestCase):
         self.assertLess(worst_attention, LIMIT)
 
     def test_engine(self):
-        engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
+        engine = self.translator
         model, prefix = self.convert("f32"), ["a", "n"]
         here = f"prefix={self.ids('target', prefix)} "
         beam = {"beam_size": 4, "num_hypotheses": 4}
@@ -161,8 +165,90 @@ class Aren(unittest.TestCase):
                       (f", scores within {worst:.2g}" if scores else ""))
                 self.assertLess(worst, LIMIT)
 
+    def random_sources(self, title, n, make):
+        """make(random numbers, number) gives a request and the engine's hypotheses and scores (or
+        None: not compared) for n random sources; all have to be equal."""
+        seed = time.time_ns()
+        rng = random.Random(seed)
+        requests, expected = [], []
+        for number in range(n):
+            src = rng.choices(self.letters, k=rng.randint(1, 12))
+            request, hypotheses, scores = make(rng, number, src)
+            requests.append(f"max_length=40 {request} src={self.ids('source', src)}")
+            expected.append((hypotheses, scores))
+        answers = self.decode(self.convert("f32"), requests)
+        equal = sum([tokens for tokens, _, _ in answer] == hypotheses
+                    for answer, (hypotheses, _) in zip(answers, expected))
+        print(f"{title}, seed {seed}: {equal} of {n} lists of hypotheses equal")
+        for request, answer, (hypotheses, scores) in zip(requests, answers, expected):
+            with self.subTest(f"{request}, seed {seed}"):
+                self.assertEqual([tokens for tokens, _, _ in answer], hypotheses)
+                for (_, score, _), other in zip(answer, scores or []):
+                    self.assertAlmostEqual(score, other, delta=5e-4)
+
+    def engine(self, src, **options):
+        options = {"max_decoding_length": 40, "min_decoding_length": 0, **options}
+        answer = self.translator.translate_batch([src], return_scores=True, **options)[0]
+        return answer.hypotheses, answer.scores
+
+    def test_random_sources(self):
+        """Whole n-best lists, beams of 1 to 8, by each end of the search; with patience also more
+        hypotheses than the beam has."""
+        def make(rng, number, src):
+            beam = rng.randint(1, 8)
+            patience, penalty = ((1, 0), (1, 0), (2, 0), (1, 0.7), (2, 1))[number % 5]
+            n_best = rng.randint(1, beam * (patience if beam > 1 else 1))
+            return (f"beam={beam} n_best={n_best} patience={patience} length_penalty={penalty}",
+                    *self.engine(src, beam_size=beam, num_hypotheses=n_best, patience=patience,
+                                 length_penalty=penalty))
+        self.random_sources("random sources", 800, make)
+
+    def test_alternatives(self):
+        """Each continued greedily or with a beam. The engine shares out the probability of the end
+        token, which is no alternative; here it keeps its share."""
+        def make(rng, number, src):
+            beam, n = rng.choice([1, 1, 2, 3, 4]), rng.randint(1, 6)
+            penalty, least = rng.choice([0, 1, 0.6]), rng.choice([0, 0.01, 0.05, 0.2])
+            prefix = [rng.choice("aehint") for _ in range(rng.randint(0, 3))]
+            scored = self.translator.score_batch([src], [prefix])[0]
+            others = -np.expm1(scored.log_probs[-1])
+            hypotheses, scores = self.engine(
+                src, beam_size=beam, num_hypotheses=n, length_penalty=penalty,
+                return_alternatives=True, min_alternative_expansion_prob=least,
+                target_prefix=[prefix])
+            here = f"prefix={self.ids('target', prefix)} " if prefix else ""
+            if not hypotheses:  # the engine leaves all out, we all but one
+                hypotheses, scores = self.engine(
+                    src, beam_size=beam, num_hypotheses=1, length_penalty=penalty,
+                    return_alternatives=True, target_prefix=[prefix])
+            return (f"beam={beam} alternatives={n} length_penalty={penalty} {here}"
+                    f"min_alternative_prob={least * others}",
+                    hypotheses, [score + np.log(others) for score in scores])
+        self.random_sources("alternatives", 300, make)
+
+    def test_lengths_and_ends(self):
+        """min_length = max_length, a prefix longer than max_length, the end token in the result, a
+        source that is too long."""
+        def make(rng, number, src):
+            beam, kind = rng.randint(1, 4), number % 4
+            most = rng.randint(1, 6)
+            options = dict(beam_size=beam, num_hypotheses=beam, length_penalty=0)
+            here = f"beam={beam} n_best={beam} "
+            if kind == 0:  # what is forbidden keeps its share here: greedy, and no scores
+                return (f"max_length={most} min_length={most}", self.engine(
+                    src, beam_size=1, max_decoding_length=most, min_decoding_length=most)[0], None)
+            if kind == 1:
+                prefix = [rng.choice("aehint") for _ in range(most + rng.randint(0, 3))]
+                hypotheses, _ = self.engine(src, beam_size=1, max_decoding_length=most,
+                                            target_prefix=[prefix])
+                return (f"max_length={most} prefix={self.ids('target', prefix)}", hypotheses, None)
+            if kind == 2:
+                return (here + "keep_end=1", *self.engine(src, return_end_token=True, **options))
+            return (here + f"truncate={most}", *self.engine(src, max_input_length=most, **options))
+        self.random_sources("lengths and ends", 400, make)
+
     def test_scoring(self):
-        engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
+        engine = self.translator
         targets = [row["hypotheses"][0] for src in self.sources
                    for row in self.rows if row["src"] == src][::27]
         pairs = list(zip(self.sources, targets))
@@ -178,6 +264,15 @@ class Aren(unittest.TestCase):
                     for got, want in zip(line.split(), e.log_probs, strict=True))
         print(f"scoring: {len(pairs)} targets, log-probabilities within {worst:.2g}")
         self.assertLess(worst, LIMIT)
+        for offset in (1, 3):
+            rows = [e.log_probs for e in engine.score_batch(
+                [src for src, _ in pairs], [tgt for _, tgt in pairs], offset=offset)]
+            done = subprocess.run([DECODE, self.convert("f32")], text=True, capture_output=True,
+                                  input=f"offset={offset} {request}")
+            for line, row in zip(done.stdout.split("\n"), rows, strict=False):
+                numbers = [float(number) for number in line.split()]
+                self.assertEqual(numbers[:offset], [0] * offset)
+                np.testing.assert_allclose(numbers[offset:], row, atol=LIMIT)
 
 
 if __name__ == "__main__":
