@@ -12732,6 +12732,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             Decoding defaults in a model file: config key decoding, which 0.3.0
                             refuses; tfm_decode_defaults; repetition and force_end of
                             tfm_decode_options.
+                            convert.py reads FSMT, PLBart, MVP, LED, Blenderbot, packages of Argos
+                            Translate and names of the hub; of a bare PyTorch checkpoint, norm,
+                            activation, scale and positions have to be stated, as heads have.
                             Names go noun first, then verb. What was, and what is:
                                 tfm_free_model          tfm_model_free
                                 tfm_free_session        tfm_session_free

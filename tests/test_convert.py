@@ -916,6 +916,9 @@ class Marian(MarianCase):
 
 
 # ------------------------------------------------------------------------------ Hugging Face
+LEARNED = ("bart", "mbart", "plbart", "led", "blenderbot-small")
+
+
 def hf_write(folder, family, rows, d=4, f=4, **config):
     """A directory of that family with zeros for weights: what tests of tokenizers need."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -947,7 +950,7 @@ def hf_write(folder, family, rows, d=4, f=4, **config):
         norm(f"{layer}.final_layer_norm")
         if family in ("mbart", "m2m_100", "pegasus"):
             norm(f"model.{side}.layer_norm")
-        if family in ("bart", "mbart"):
+        if family in LEARNED:
             norm(f"model.{side}.layernorm_embedding")
             shapes[f"model.{side}.embed_positions.weight"] = 20, d
     write_safetensors(folder / "model.safetensors",
@@ -1107,6 +1110,42 @@ class TokenizerFiles(TokenizerCase):
                                 additional_special_tokens=languages, src_lang="cs_CZ")
         self.convert(folder)
         self.assertIn("</s> cs_CZ after its text", self.done.stderr)
+
+    def test_plbart(self):
+        """Ids as mBART's; the languages behind the pieces are PLBart's own, and go after a source."""
+        source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
+        pieces = self.processor(model_file=str(REAL / source[0]))
+        folder = self.directory("plbart", 8005, source)
+        model = self.convert(folder)
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[8000:8005], [pieces.id_to_piece(7999), "__java__", "__python__",
+                                            "__en_XX__", "<mask>"])
+        self.assertNotIn("languages", model.config)
+        self.check_texts(model, lambda text: [*(3 if at == 0 else at + 1
+                                                for at in pieces.encode(text)), 2])
+        (folder / "tokenizer_config.json").write_text('{"language_codes": "multi"}')
+        self.convert(folder)
+        self.assertIn("</s> __en_XX__ after its text", self.done.stderr)
+
+    def test_fsmt(self):
+        """Vocabularies of each side, and no pieces: texts are tokens."""
+        folder = self.directory("fsmt", 6)
+        for side in ("src", "tgt"):
+            (folder / f"vocab-{side}.json").write_text(json.dumps(
+                {token: at for at, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", f"{side}</w>"])}))
+        path = folder / "model.safetensors"
+        tensors = read_safetensors(path)[0]
+        shared = tensors.pop("model.shared.weight")
+        for name in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection"):
+            tensors[f"model.{name}.weight"] = shared + len(name)
+        write_safetensors(path, tensors)
+        model = self.convert(folder)
+        self.assertEqual([raw(model.t[f"{side}_vocabulary"]).decode().split("\n")[4]
+                          for side in ("src", "tgt")], ["src</w>", "tgt</w>"])
+        expected = {"src_text": "words", "src_end": 2, "src_unk": 3, "position_offset": 2}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertNotIn("src_start", model.config)
+        self.assertIn("generator.weight", model.t)
 
     def test_m2m_100(self):
         _, model, pieces, vocabulary = self.m2m_100()

@@ -330,6 +330,15 @@ class Errors(ConvertTest):
                              "--map", "reader.=encoder.")
         self.assertTrue(torch.equal(model.t["generator.weight"], state["classes.weight"]))
 
+    def test_a_generator_is_suggested(self):
+        state = Translator().state_dict()
+        for leaf in ("weight", "bias"):
+            state[f"to_vocab.{leaf}"] = state.pop(f"generator.{leaf}")
+        said = re.search(r"is to_vocab.weight the generator\? (.*)", self.refuse(state, *STATED))
+        model = self.convert(state, *STATED, *said[1].split())
+        for leaf in ("weight", "bias"):
+            self.assertTrue(torch.equal(model.t[f"generator.{leaf}"], state[f"to_vocab.{leaf}"]))
+
     def test_arguments_that_fit_nothing(self):
         state = Translator().state_dict()
         for arguments in (["--map", "nothing=generator.weight"], ["--drop", "nothing"],

@@ -28,6 +28,7 @@ import convert  # noqa: E402
 import tokenizer_files  # noqa: E402
 from marian_student import Student  # noqa: E402
 from modelfile import write_safetensors  # noqa: E402
+from untrusted import read_safetensors  # noqa: E402
 from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # noqa: E402
 
 LISTING = "tensors that "  # begins the lists of names that --map and --drop take
@@ -213,6 +214,14 @@ def tokenizer(**changes):
 
 
 PIECE = tokenizer_files.bytes_field(1, tokenizer_files.bytes_field(1, b"<unk>"))
+def reshaped(name, shape):
+    def change(folder):
+        path = folder / "model.safetensors"
+        tensors = read_safetensors(path)[0]
+        write_safetensors(path, {**tensors, name: np.zeros(shape, "f4")})
+    return change
+
+
 HUGGING_FACE = [
     ("config of a million levels", hf(put("config.json", b"[" * 1000000)), "config.json",
      "nested too deeply"),
@@ -230,6 +239,12 @@ HUGGING_FACE = [
     ("start outside the vocabulary", hf(config(decoder_start_token_id=99)), "start 99 is outside"),
     ("suppressed of lists", hf(config(suppress_tokens=[[1]])), "suppress_tokens is [[1]]"),
     ("bad words of text", hf(config(bad_words_ids="ab")), "bad_words_ids is 'ab'"),
+    ("a window of 0", hf(config(attention_window=[0]), "led"), "attention_window is [0]"),
+    ("a window of text", hf(config(attention_window="512"), "led"), "attention_window is '512'"),
+    ("a norm of another width", hf(reshaped("model.decoder.layernorm_embedding.weight", (5,)),
+                                   "blenderbot-small"), "tgt_embedding_norm.weight is [5]"),
+    ("languages that are a number", hf(put("tokenizer_config.json", {"language_codes": 5}), "plbart"),
+     "language_codes is 5"),
     ("config is a link outside", hf(linked_config), "config.json is a symbolic link"),
     ("generation_config is a list", hf(put("generation_config.json", [])),
      "generation_config.json: not an object"),

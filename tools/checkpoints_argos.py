@@ -24,8 +24,9 @@ from untrusted import brief, check_kinds, check_zip, has_file, open_file, read_o
 
 KINDS = {**dict.fromkeys(("type", "from_code", "from_name", "to_code", "to_name",
                           "package_version", "target_prefix"), "text")}
-WANTED = re.compile(r"metadata\.json|sentencepiece\.model|bpe\.model|README\.md|LICENSE(\.txt|\.md)?|"
-                    r"model/(model\.bin|config\.json|(source|target|shared)_vocabulary\.(json|txt))")
+WANTED = re.compile(
+    r"metadata\.json|sentencepiece\.model|bpe\.model|README\.md|LICENSE(\.txt|\.md)?|"
+    r"model/(model\.bin|config\.json|(source|target|shared)_vocabulary\.(json|txt))")
 
 
 def is_argos(path: Path) -> bool:
@@ -56,7 +57,8 @@ def unpack(path: Path, home: Path) -> Path:
     except ConvertError:
         raise
     except Exception as error:  # zipfile and its unpackers raise what they like
-        raise ConvertError(f"{path}: not a zip file that can be read: {brief(str(error))}") from None
+        raise ConvertError(f"{path}: not a zip file that can be read: "
+                           f"{brief(str(error))}") from None
     if len(roots) > 1:
         raise ConvertError(f"{path}: {len(roots)} packages in one file")
     return home / "package"
@@ -81,12 +83,12 @@ def read_package(folder: Path, path: Path) -> Checkpoint:
         raise ConvertError(f"{what} is missing: not a package of Argos Translate")
     metadata = check_kinds(read_object(folder / "metadata.json"), KINDS, what)
     if (metadata.get("type") or "translate") != "translate":
-        raise ConvertError(f"{what}: type {visible(metadata['type'])}; transformer.h runs those that "
-                           f"translate")
+        raise ConvertError(f"{what}: type {visible(metadata['type'])}; transformer.h runs those "
+                           f"that translate")
     if not has_file(folder, "sentencepiece.model"):
         kind = "bpe.model" if has_file(folder, "bpe.model") else "no sentencepiece.model"
-        raise ConvertError(f"{path}: {kind}: this package cuts its texts by BPE and Moses's "
-                           f"tokenizer (or not at all), and transformer.h knows SentencePiece alone")
+        raise ConvertError(f"{path}: {kind}: this package cuts its texts by BPE behind Moses's "
+                           f"tokenizer, or not at all, and transformer.h knows SentencePiece")
     model = folder / "model"
     if not checkpoints_ctranslate2.is_ctranslate2(model):
         raise ConvertError(f"{path}: no model/model.bin")
@@ -104,7 +106,8 @@ def read_package(folder: Path, path: Path) -> Checkpoint:
             out.about.setdefault("source", about[:200])
         prefix = metadata.get("target_prefix")
         if prefix:
-            lines = out.texts.get("tgt_vocabulary", out.texts["src_vocabulary"]).decode().split("\n")
+            text = out.texts.get("tgt_vocabulary", out.texts["src_vocabulary"])
+            lines = text.decode().split("\n")
             if prefix not in lines[:-1]:
                 raise ConvertError(f"{what}: target_prefix {brief(prefix)} is no token of the "
                                    f"target's vocabulary")

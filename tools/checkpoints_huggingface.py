@@ -212,18 +212,24 @@ def fit_window(rest: Tensors, hf: dict[str, Any], model: Model) -> None:
                            f"global_attention_mask asks for is not computed")
 
 
-def fold_norm(model: Model, scale: float) -> None:
+def fold_norm(model: Model, scaled: bool) -> None:
     """Blenderbot-small's decoder has norm(E[y]) + P[t]; a model file, norm(s E[y] + P[t]). So the
     target's table becomes norm(E) / s, without a norm, and the generator keeps its own."""
-    table = model.tensors.get("tgt_embedding.weight")
-    norm = [model.tensors.pop(f"tgt_embedding_norm.{leaf}", None) for leaf in ("weight", "bias")]
-    if table is None or norm[0] is None or norm[1] is None or table.ndim != 2 or any(
-            one.shape != table.shape[1:] for one in norm):
-        return  # check_norms or the shapes say so
+    names = ["tgt_embedding.weight", "tgt_embedding_norm.weight", "tgt_embedding_norm.bias"]
+    if not all(name in model.tensors for name in names):
+        model.problems.append(f"{' or '.join(names)} is missing, which every blenderbot-small has")
+        return
+    table, *norm = (model.tensors[name] for name in names)
+    if table.ndim != 2 or not table.shape[1] or any(one.shape != table.shape[1:] for one in norm):
+        shapes = "; ".join(f"{name} is {describe(model.tensors[name])}" for name in names)
+        model.problems.append(f"{shapes}: the norm is not of the table's width")
+        return
+    for name in names[1:]:
+        del model.tensors[name], model.origin[name]
     rows = to_f32(table).astype(np.float64)
     rows -= rows.mean(1, keepdims=True)
     rows /= np.sqrt((rows ** 2).mean(1, keepdims=True) + 1e-5)
-    rows = (rows * to_f32(norm[0]) + to_f32(norm[1])) / scale
+    rows = (rows * to_f32(norm[0]) + to_f32(norm[1])) / (rows.shape[1] ** 0.5 if scaled else 1)
     model.tensors["tgt_embedding.weight"] = rows.astype(np.float32)
     model.notes.append("tgt_embedding.weight: with the norm of the decoder's embedding in it, "
                        "which positions are added to; three tables instead of one")
@@ -309,8 +315,9 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
         pad = one_id(hf, "pad_token_id")
         facts["position_offset"] = (1 if pad is None else pad) + 1
         if (hf.get("d_model") or 0) % 2:
-            raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; {hf['model_type']} then has a "
-                               f"column without positions, which transformer.h has not")
+            raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; "
+                               f"{hf['model_type']} then has a column without positions, which "
+                               f"transformer.h has not")
     for side in ("encoder", "decoder"):
         if isinstance(hf.get(f"{side}_layers"), int):
             facts[f"n_{side}_layers"] = hf[f"{side}_layers"]
@@ -370,7 +377,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         rest = place(chosen, hf, stated, model)
         check_norms(hf, model)
         if hf["model_type"] == "blenderbot-small":
-            fold_norm(model, model.width() ** 0.5 if hf.get("scale_embedding") else 1)
+            fold_norm(model, bool(hf.get("scale_embedding")))
         sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in BOTH
                  if f"{side}_embedding.weight" in model.tensors}
         if len(sizes) == 2:

@@ -68,12 +68,13 @@ RELATIVES = (
 
 def refuse_hugging_face(tensors: Tensors, path: Path) -> None:
     """A file of weights alone, of a family whose config tells what these do not."""
-    if any(re.search(r"\.encoder_attn_layer_norm\.|\.SelfAttention\.q\.", name) for name in tensors):
+    mark = re.compile(r"\.encoder_attn_layer_norm\.|\.SelfAttention\.q\.")
+    if any(map(mark.search, tensors)):
         family = next(family for mark, family in RELATIVES
                       if any(re.search(mark, name) for name in tensors))
         there = (path.parent / "config.json").is_file()
-        raise ConvertError(f"{path}: names as Hugging Face's {family} has them: IN is the directory "
-                           + (f"{path.parent}" if there else "with its config.json and tokenizer")
+        raise ConvertError(f"{path}: names as Hugging Face's {family} has them: IN is the "
+                           + "directory " + (f"{path.parent}" if there else "with its config.json and tokenizer")
                            + ", not the file of weights")
 
 

@@ -32,10 +32,10 @@ IN is one of
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
     Marian             model.npz or its directory, with decoder.yml and vocabularies (HPLT's too);
-                       model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or srcvocab
-                       and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's config*.yml.
-                       int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32. What is
-                       packed for a CPU or by FBGEMM is refused.
+                       model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or
+                       srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
+                       config*.yml. int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32.
+                       What is packed for a CPU or by FBGEMM is refused.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
@@ -92,18 +92,19 @@ NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: th
 
 What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
 activation, embedding_scale, and positions where there is no table. Nothing is written until they
-are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads N is short for
---set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of it follow after
-tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its type unless --dtype
-says otherwise, int8 with its scales too; float64 becomes f32.
+are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads
+N is short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of
+it follow after tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its
+type unless --dtype says otherwise, int8 with its scales too; float64 becomes f32.
 
 --packed writes what build/quantize --packed makes of the file, which has to be there.
 
 --core writes an encoder and a decoder without embeddings and generator, for programs that use the
 stacks alone; the model loader refuses such a file.
 
-OUT is written whole or not at all, and must be a regular file or a new name: devices, folders, pipes
-and symbolic links are refused. The exit status is 0, or 1 with the reasons on stderr and OUT untouched.
+OUT is written whole or not at all, and must be a regular file or a new name: devices, folders,
+pipes and symbolic links are refused. The exit status is 0, or 1 with the reasons on stderr and OUT
+untouched.
 """
 
 from __future__ import annotations
@@ -244,7 +245,14 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
     if missing:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
         list_some(missing)
-        if "generator.weight" in missing and "tgt_embedding.weight" in model.origin:
+        embedding = model.tensors.get("tgt_embedding.weight")
+        alike = [name for name, tensor in unplaced.items()
+                 if embedding is not None and tensor.shape == embedding.shape]
+        if "generator.weight" in missing and alike:
+            stem = alike[0].removesuffix("weight")
+            lines.append(f"is {alike[0]} the generator? --map {alike[0]}=generator.weight"
+                         + f" --map {stem}bias=generator.bias" * (f"{stem}bias" in unplaced))
+        elif "generator.weight" in missing and "tgt_embedding.weight" in model.origin:
             old = model.origin["tgt_embedding.weight"]
             lines.append(f"is the generator tied? --map {old}=generator.weight "
                          + " ".join(f"--map {old}={new}" for new, origin in model.origin.items()

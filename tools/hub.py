@@ -1,5 +1,5 @@
-"""hub.py: a name like Helsinki-NLP/opus-mt-de-en, fetched by the package huggingface_hub: its cache,
-HF_HUB_OFFLINE, HF_TOKEN and HF_ENDPOINT count as they do there."""
+"""hub.py: a name like Helsinki-NLP/opus-mt-de-en, fetched by the package huggingface_hub: its
+cache, HF_HUB_OFFLINE, HF_TOKEN and HF_ENDPOINT count as they do there."""
 
 from __future__ import annotations
 
