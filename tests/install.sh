@@ -34,6 +34,7 @@ if has bash 2; then
     check "bash completion: options" "--no-repeat-ngram" "$(complete --no-r)"
     check "  and files" "README.md" "$(complete READ)"
 fi
+cp "$page" "$dir/page" && page=$dir/page
 make -s uninstall PREFIX=/usr DESTDIR="$dir/root" > /dev/null
 check "make uninstall: nothing is left" "" "$(find "$dir/root" ! -type d)"
 
@@ -76,7 +77,7 @@ built() { # folder, options of cmake
     { cmake -S "$folder" -B "$folder/build" "$@" && cmake --build "$folder/build"; } > "$folder/log" 2>&1 || tail -n 20 "$folder/log"
     "$folder/build/app" "$de" "$text" 2>&1
 }
-if has cmake 7; then
+if has cmake 8; then
     unset LD_LIBRARY_PATH PKG_CONFIG_PATH
     project find find_package transformer::transformer
     check "find_package, C++17, after make install" "$expected" "$(built find -DCMAKE_PREFIX_PATH="$dir/usr")"
@@ -97,6 +98,7 @@ if has cmake 7; then
     cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
         cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
     check "tools/CMakeLists.txt builds and installs" 0 $?
+    check "  with the same man page" "" "$(cmp "$page" "$dir/by_cmake/share/man/man1/transformer-translate.1" 2>&1)"
     project found find_package transformer::transformer
     check "  to be found" "$expected" "$(built found -DCMAKE_PREFIX_PATH="$dir/by_cmake")"
 fi

@@ -108,6 +108,11 @@ def test_encode_and_forward(german):
     log_softmax = logits[0] - np.log(np.exp(logits[0].astype(float)).sum(1, keepdims=True))
     assert log_softmax[range(len(target) + 1), [*target, german.config["end"]]].sum() == pytest.approx(
         german.score(LINES[0], german.translate(LINES[0])), abs=1e-3)
+    width = max(map(len, rows))
+    whole = np.array([row + row[-1:] * (width - len(row)) for row in rows[:1]], np.int32)
+    assert np.array_equal(german.forward(whole, np.array([[german.config["start"], *target]], np.int32)),
+                          german.forward(whole.tolist(), [[german.config["start"], *target]]))
+    assert np.array_equal(german.encode(whole)[0], german.encode(whole.tolist())[0])
     out = np.zeros_like(logits)
     assert german.forward(rows[:1], [[german.config["start"], *target]], out=out) is out
     assert np.array_equal(out, logits)

@@ -19,19 +19,21 @@ import enum
 import os
 import threading
 from pathlib import Path
-from typing import (TYPE_CHECKING, Any, Iterator, Literal, Mapping, NamedTuple, Sequence, Union,
-                    overload)
+from typing import (TYPE_CHECKING, Any, Iterator, Literal, Mapping, NamedTuple, Sequence, TypedDict,
+                    Union, overload)
 
 from ._transformer import ffi, lib
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import Unpack
 
 __all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "export", "get_include", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
-Status = enum.IntEnum("Status", {name[4:]: value for value, name in sorted(
-    ffi.typeof("tfm_status").elements.items()) if name != "TFM_STATUS_COUNT"})
+Status = enum.IntEnum("Status", {  # type: ignore[misc]
+    name[4:]: value for value, name in sorted(ffi.typeof("tfm_status").elements.items())
+    if name != "TFM_STATUS_COUNT"})
 Status.__doc__ = "Why a call failed: Status.E_TOO_LONG is TFM_E_TOO_LONG of the header."
 
 Ids = Union[Sequence[Sequence[int]], "np.ndarray"]
@@ -63,9 +65,36 @@ class Hypothesis(NamedTuple):
     finish: str  # "ended", "hit_length" or "stuck"
 
 
+class Options(TypedDict, total=False):
+    """Of Model.translate."""
+
+    beam: int | None
+    threads: int
+    batch: int
+    source_language: str | None
+    target_language: str | None
+    length_penalty: float
+    coverage_penalty: float
+    patience: float
+    max_length: int
+    min_length: int
+    no_repeat_ngram: int
+    repetition_penalty: float
+    no_unknown: bool
+    prefix: str | Sequence[str] | None
+    sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    max_source: int
+    tokens: bool
+    on_error: Literal["raise", "return"]
+
+
 def cpu() -> str:
     """Which inner loops run on this machine, for instance "AVX2 and FMA"."""
-    return ffi.string(lib.tfm_cpu_string()).decode()
+    return str(ffi.string(lib.tfm_cpu_string()).decode())
 
 
 def get_include() -> str:
@@ -89,7 +118,7 @@ def _check(status: int, err: Any) -> None:
 
 
 def _enum_name(kind: str, value: int, prefix: str) -> str:
-    return ffi.typeof(kind).elements[value][len(prefix):].lower()
+    return str(ffi.typeof(kind).elements[value][len(prefix):].lower())
 
 
 def _config_of(c: Any) -> Mapping[str, Any]:
@@ -184,9 +213,14 @@ class _Worker:
 
 
 class _Batch:
-    """Rows of ids as the library takes them."""
+    """Rows of ids as the library takes them: an int32 array as it lies, others copied."""
 
-    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+    def __init__(self, rows: Any) -> None:
+        if getattr(rows, "dtype", None) == "int32" and rows.ndim == 2 and rows.flags.c_contiguous:
+            self.rows, self.width = rows.shape
+            self.ids, self.lengths = ffi.from_buffer("int32_t[]", rows), ffi.NULL
+            self.c = ffi.new("tfm_batch *", (self.ids, self.lengths, self.rows, self.width))
+            return
         n, width = len(rows), max(max(map(len, rows), default=0), 1)
         self.ids, self.lengths = ffi.new("int32_t[]", n * width), ffi.new("int32_t[]", n)
         for i, row in enumerate(rows):
@@ -284,13 +318,16 @@ class Model:
     # ---- translating
 
     @overload
-    def translate(self, text: str, *, n_best: None = None, **options: Any) -> str: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is a Sequence[str] too
+        self, text: str, *, n_best: None = None, **options: Unpack[Options]) -> str: ...
     @overload
-    def translate(self, text: str, *, n_best: int, **options: Any) -> list[Hypothesis]: ...
+    def translate(  # type: ignore[overload-overlap]
+        self, text: str, *, n_best: int, **options: Unpack[Options]) -> list[Hypothesis]: ...
     @overload
-    def translate(self, text: Sequence[str], *, n_best: None = None, **options: Any) -> list[str]: ...
+    def translate(self, text: Sequence[str], *, n_best: None = None, **options: Unpack[Options]
+                  ) -> list[str]: ...
     @overload
-    def translate(self, text: Sequence[str], *, n_best: int, **options: Any
+    def translate(self, text: Sequence[str], *, n_best: int, **options: Unpack[Options]
                   ) -> list[list[Hypothesis]]: ...
 
     def translate(self, text: str | Sequence[str], *, beam: int | None = None,
@@ -511,7 +548,7 @@ class Model:
         return results[0] if one else results
 
     def _ids(self, worker: _Worker, data: list[bytes], form: int, pair: Any, most: int, target: bool,
-             rows: Sequence[int]) -> list[Any]:
+             rows: Sequence[int]) -> list[list[int]]:
         ids, width, counts, faults = worker.read(data, form, pair, most, target)
         for k, i in enumerate(rows):
             if faults[k].status:
@@ -530,19 +567,22 @@ class Model:
         finally:
             self._give(worker)
 
-    def encode(self, source: str | Sequence[str] | Ids, **languages: str | None
-               ) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, source: str | Sequence[str] | Ids, *, source_language: str | None = None,
+               target_language: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The encoder's output, f32 [B, S, D], and lengths, int32 [B]: positions past a length hold
         numbers without meaning. source: texts, or rows of ids. The array is the library's memory,
         not a copy."""
         import numpy as np
         rows: Any = [source] if isinstance(source, str) else source
         if len(rows) and isinstance(rows[0], str):
-            rows = [self.tokenize(one, **languages) for one in rows]  # type: ignore[arg-type]
+            rows = [self.tokenize(one, source_language=source_language,
+                                  target_language=target_language) for one in rows]
         worker, src = self._own(), _Batch(rows)
         session = worker.make(src.rows, src.width, 1, 1)
         _check(lib.tfm_encode(session, src.c, worker.err), worker.err)
         array = np.asarray(_Owner(lib.tfm_encoder_output(session), (session, worker, src)))
+        if not src.lengths:
+            return array, np.full(src.rows, src.width, np.int32)
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
@@ -552,7 +592,7 @@ class Model:
         any length, padded with anything behind it. out: written there (C order) instead of into a
         new array."""
         import numpy as np
-        worker, src, tgt = self._own(), _Batch(source), _Batch(target)  # type: ignore[arg-type]
+        worker, src, tgt = self._own(), _Batch(source), _Batch(target)
         shape = (tgt.rows, tgt.width, self._config["tgt_vocab_size"])
         if out is None:
             out = np.empty(shape, np.float32)

@@ -120,6 +120,7 @@ class _Run:
         self.causal = False
         self.embedding: dict[str, Any] = {}
         self.ids: dict[str, torch.Tensor] = {}
+        self.logits = torch.empty(0)
         names = {id(part): name for name, part in module.named_modules()}
         hooks = []
 
