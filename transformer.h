@@ -42,7 +42,7 @@
        >>api-status    1. version, status, errors
        >>api-memory    2. allocator and arena
        >>api-tensor    3. tensors
-       >>api-modules   4. modules: positions, norm, linear, attention, layers, stacks, masks
+       >>api-modules   4. modules: positions, norm, linear, SSRU, attention, layers, stacks, masks
        >>api-files     5. safetensors files
        >>api-model     6. models
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention

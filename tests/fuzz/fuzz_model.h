@@ -1,5 +1,5 @@
-/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, the last
-   how to search; between them three bytes are a change: what, where, how. */
+/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads and which
+   decoder, the last how to search; between them three bytes are a change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -116,25 +116,27 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
     static const int heads[] = {2, 2, 2, 1, 2, 4, 3, 0};
     static char words[2][sizeof FUZZ_WORDS];
-    static st_writer base;
-    st_writer w;
+    static st_writer bases[2]; /* with self-attention, with an SSRU */
+    st_writer w, *base = &bases[size && data[0] & 128];
     char config[2048];
     unsigned given = 0, seed = 1;
     size_t at, i;
     int k, ok, used, learned = 0, cut = 0;
     used = snprintf(config, sizeof config, "{\"n_heads\": %d", heads[size ? data[0] % 8 : 0]);
-    if (!base.n_entries) {
+    if (!base->n_entries) {
         tiny t = tiny_default();
         t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = 2, t.decoder = 1, t.vt = 11;
         t.src_positions = t.tgt_positions = 30;
-        tiny_write(&base, t);
-        tiny_raise(&base, 2, -4); /* not the end at once */
+        t.ssru = base > bases;
+        tiny_write(base, t);
+        tiny_raise(base, 2, -4); /* not the end at once */
         for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
         for (i = 0; i < sizeof fuzz_bytes; i++) fuzz_bytes[i] = (unsigned char)tiny_random(&seed);
     }
     for (k = 0; k < 2; k++) memcpy(words[k], FUZZ_WORDS, sizeof words[0]);
     st_init(&w);
-    for (i = 0; i < base.n_entries; i++) st_add(&w, base.entries[i].name, base.entries[i].tensor);
+    for (i = 0; i < base->n_entries; i++)
+        st_add(&w, base->entries[i].name, base->entries[i].tensor);
     for (at = 1; at + 3 < size && at < 40; at += 3) {
         int value = data[at + 2], kind = data[at] % 16;
         st_entry *e = w.n_entries ? &w.entries[data[at + 1] % w.n_entries] : NULL;
