@@ -75,11 +75,14 @@ class Student:
         high, form, code = {"intgemm8": (127, "i1", 0x4101), "intgemm16": (32767, "<i2", 0x4102)}[
             self.kind]
         scale = np.float32(self.limit / np.abs(value).max() if high == 127 else 1024)
+        self.quantize(name, value, scale, high, form, code)
+
+    def quantize(self, name, value, scale, high=127, form="i1", code=0x4101):
         whole = np.clip(np.rint(value * scale), -high, high).astype(form)
         stored = np.ascontiguousarray(whole if "Wemb" in name else whole.T)
         self.bytes[name] = stored, scale
         self.values[name] = whole / float(scale)
-        self.items[name] = code, [rows, columns], stored.tobytes() + struct.pack("<f", scale)
+        self.items[name] = code, list(value.shape), stored.tobytes() + struct.pack("<f", scale)
 
     def write(self, path):
         """Static scales of activations, for who uses them: by the largest seen so far."""
@@ -148,11 +151,24 @@ class Student:
         return np.array([self.step(memory, last, at, kept)
                          for at, last in enumerate([None, *prefix])])
 
-    def greedy(self, ids, end, most):
+    def shortlist(self, first=20, best=12, power=1):
+        """A lex.s2t.bin of random candidates, in order for each source token, and these; with a higher
+        power, frequent tokens, which have low ids, are in more lists."""
+        n = len(self.values[self.embedding])
+        lists = [np.unique((n * self.random.random(self.random.integers(0, best)) ** power).astype(int))
+                 for _ in range(n)]
+        ends = np.cumsum([0, *map(len, lists)])
+        return (struct.pack("<6Q", marian_bin.SHORTLIST, 0, first, best, n + 1, ends[-1])
+                + ends.astype("<u8").tobytes() + np.concatenate(lists).astype("<u4").tobytes()), lists
+
+    def greedy(self, ids, end, most, candidates=None):
         """The best tokens, and the least distance of one from the second best."""
         memory, kept, out, margin = self.encode(ids), [0] * self.layers[1], [], math.inf
         while len(out) < most:
             logits = self.step(memory, out[-1] if out else None, len(out), kept)
+            if candidates is not None:
+                rest = np.setdiff1d(np.arange(len(logits)), list(candidates))
+                logits[rest] = -np.inf
             second, best = np.sort(logits)[-2:]
             margin = min(margin, best - second)
             out.append(int(logits.argmax()))

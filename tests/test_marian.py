@@ -166,6 +166,49 @@ class Bin(MarianTest):
         self.check_near("logits", *(np.delete(one, self.never, 1) for one in (
             self.forward(src, [0, *tgt]), expected)), 1e-4)
 
+    def test_shortlist(self):
+        """The file's candidates, those of the sentence itself and the end token, and no other."""
+        student = self.student(width=64, seed=3)
+        data, lists = student.shortlist()
+        for name in ("lex.50.50.xxyy.s2t.bin", "lex.s2t.bin.gz"):
+            folder = self.directory(student, **{
+                "vocab.xxyy.spm": self.pieces,
+                name: gzip.compress(data) if name.endswith(".gz") else data})
+            model = self.convert(folder, "--dtype", "f32")
+            self.assertEqual(model.config["shortlist_first"], 20)
+            self.assertEqual(model.t["shortlist.ids"].tobytes(), np.concatenate(lists).astype("<u4").tobytes())
+        equal = other = 0
+        for line in LINES:
+            ids = self.encode(line)
+            allowed = {0, *range(20), *ids}.union(*(lists[i].tolist() for i in ids)) - set(self.never)
+            free, _ = student.greedy(ids, 0, 2 * len(ids) + 4)
+            out, margin = student.greedy(ids, 0, 2 * len(ids) + 4, allowed)
+            if margin > 1e-3:
+                text = self.translate(line, "--shortlist", "--max-length", 2 * len(ids) + 4)
+                self.assertEqual(text, self.sp.decode([i for i in out if i]))
+                equal, other = equal + 1, other + (out != free)
+        print(f"test_shortlist: {equal} texts, {other} others than without")
+        self.assertGreater(equal, 3)
+        self.assertGreater(other, 0)
+
+    def test_broken_shortlists(self):
+        student = self.student()
+        data, _ = student.shortlist()
+        ids = len(data) - 4
+        for change, reason in (
+                (data[:-4], "ids in"), (data[:50], "ids in"), (data + b"xxxx", "ids in"),
+                (data[:32] + struct.pack("<Q", 2 ** 61) + data[40:], "2305843009213693952 offsets"),
+                (data[:48] + struct.pack("<Q", 1) + data[56:], "its offsets do not go"),
+                (data[:56] + struct.pack("<Q", 2 ** 40) + data[64:], "its offsets do not go"),
+                (data[:ids] + struct.pack("<I", 2 ** 31), "id 2147483648 is outside"),
+                (data[:16] + struct.pack("<Q", 2 ** 40) + data[24:], "the first 1099511627776"),
+                (Student(50, 64).shortlist()[0], "lists for 50 tokens")):
+            folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.bin": change})
+            self.assertIn(reason, self.refuse(folder))
+        folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.bin": b"text"})
+        self.convert(folder)
+        self.assertIn("no binary shortlist, left out", self.done.stdout)
+
     def test_npz(self):
         """Marian's own .npz of such a model has the same names, in f32."""
         student = self.student(kind="f32")

@@ -173,6 +173,16 @@ class TrainTest(unittest.TestCase):
             other = sum(a != b for a, b in zip(run.stdout.split("\n"), expected))
             print(f"{file.name}: {other} of 100 texts are others than PyTorch's")
             self.assertLessEqual(other, most)
+        try:
+            import fxtranslate
+        except ImportError:
+            return
+        data, pieces = ((folder / name).read_bytes()
+                        for name in ("model.xxyy.intgemm.alphas.bin", "vocab.xxyy.spm"))
+        engine = fxtranslate.Translator(data, pieces, pieces)
+        other = sum(engine.translate(s) != t for s, t in zip(sources, run.stdout.split("\n")))
+        print(f"fxtranslate: {other} of 100 texts are others than those of the converted file")
+        self.assertLessEqual(other, 20)
 
     def test_ways_are_cuts_of_the_text(self) -> None:
         text = trainer.learn_pieces([t for _, t in pairs(600, 1)], "sentencepiece",

@@ -35,7 +35,8 @@ IN is one of
                        model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or
                        srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
                        config*.yml. int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32.
-                       What is packed for a CPU or by FBGEMM is refused.
+                       What is packed for a CPU or by FBGEMM is refused. The lexical shortlist
+                       goes along, for translate --shortlist.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
@@ -329,6 +330,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_bytes(model, wanted)
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
+    if checkpoint.shortlist and not core:
+        config.update(add_shortlist(model, sizes, checkpoint.shortlist))
     check_growth(model, checkpoint.files or options.input)
     size = write_file(options, model, config)
     report(options, model, config, sizes, size)
@@ -410,6 +413,24 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
                 raise ConvertError(f"{origin}: {name} has {lines} lines, but {key} is "
                                    f"{sizes.get(key)}")
         model.put(name, origin, np.frombuffer(text, np.uint8))
+
+
+def add_shortlist(model: Model, sizes: Config, path: Path) -> Config:
+    """Marian's candidates by source token as U32 tensors, and the config's key."""
+    if marian_bin.read_unpacked(path, 8) != marian_bin.SHORTLIST.to_bytes(8, "little"):
+        model.notes.append(f"{path.name}: no binary shortlist, left out")
+        return {}
+    offsets, ids, first = marian_bin.read_shortlist(path)
+    if len(offsets) != sizes["src_vocab_size"] + 1:
+        raise ConvertError(f"{path}: lists for {len(offsets) - 1} tokens; src_vocab_size is "
+                           f"{sizes['src_vocab_size']}")
+    if len(ids) and ids.max() >= sizes["tgt_vocab_size"]:
+        raise ConvertError(f"{path}: id {ids.max()} is outside the vocabulary: tgt_vocab_size is "
+                           f"{sizes['tgt_vocab_size']}")
+    model.put("shortlist.offsets", path.name, offsets)
+    model.put("shortlist.ids", path.name, ids)
+    model.notes.append(f"{path.name}: a shortlist, which translate --shortlist uses")
+    return {"shortlist_first": min(first, sizes["tgt_vocab_size"])}
 
 
 def compare(with_engine: Callable[[Forward], tuple[str, float]],

@@ -314,8 +314,9 @@ def write_model(model: Path | str, out: Path | str, int8: bool = False,
         matrix = value.ndim == 2
         items[name] = int8_item(name, value, limit) if matrix and (int8 or activations) else (
             float_item(value))
-        if matrix and activations:
-            items[f"{name}_QuantMultA"] = F32, [1], struct.pack("<f", 127 / activations[name])
+        if matrix and activations:  # what a tied output is multiplied by has no name, so "none"
+            for one in [name] + ["none"] * (name in ("Wemb", "decoder_Wemb")):
+                items[f"{one}_QuantMultA"] = F32, [1], struct.pack("<f", 127 / activations[name])
     yml = marian_options(values, config).encode() + b"\0"
     items[CONFIG] = INT8, [len(yml)], yml
     write_bin(out, items)
