@@ -252,10 +252,10 @@
        packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
        decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
                            beam length_penalty patience max_length min_length no_repeat_ngram
-                           repetition_penalty no_unknown force_end, numbers; "stop": "enough" |
-                           "sure" | "full" | "likely"; "repetition": "target" | "hugging_face";
-                           "forbidden": [ids]; "forbidden_sequences": [[ids], ...]. (0.3.0 refuses
-                           a file that has it.)
+                           no_source_ngram repetition_penalty no_unknown force_end, numbers;
+                           "stop": "enough" | "sure" | "full" | "likely"; "repetition": "target" |
+                           "hugging_face"; "forbidden": [ids]; "forbidden_sequences": [[ids], ...].
+                           0.4.0 reads it, 0.3.0 refuses the file
        shortlist_first     0: of a lexicon, so many first ids are candidates of every sentence
 
    With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
@@ -1219,8 +1219,10 @@ typedef struct tfm_decode_options {
 
     /* What Hugging Face does otherwise. */
     tfm_repetition repetition; /* what no_repeat_ngram and repetition_penalty go by */
-    int32_t force_end; /* 1: what has not ended before is ended by its token number max_length,
-                          which scores 0 (forced_eos_token_id) */
+    int32_t no_source_ngram;   /* n: no n tokens in a row that the row's source has, for sides that
+                                  share ids (encoder_no_repeat_ngram_size); 0: off */
+    int32_t force_end;         /* 1: what has not ended before ends with token number max_length,
+                                  which then scores 0 (forced_eos_token_id) */
 
     /* 1: each sentence has a shortlist of its own by the model's lexicon (tfm_config.has_shortlist):
        shortlist_first ids, those of each source token and, where both sides have one vocabulary,
@@ -7209,6 +7211,7 @@ static const struct {
     TFM__DECODE(no_repeat_ngram, 1, 0, INT32_MAX, ""),
     TFM__DECODE(repetition_penalty, 2, 0, 1000000, ""),
     TFM__DECODE(repetition, 4, 0, 1, "target|hugging_face"), TFM__DECODE(force_end, 1, 0, 1, ""),
+    TFM__DECODE(no_source_ngram, 1, 0, INT32_MAX, ""),
     TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
     TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
     TFM__DECODE(top_k, 0, 0, INT32_MAX, ""), TFM__DECODE(top_p, 0, 0, 1, ""),
@@ -7429,7 +7432,8 @@ static tfm_status tfm__read_decoding(tfm__json *j, tfm__pool *pool, tfm_decode_o
             continue;
         }
         if (list > 0) {
-            TFM__TRY(tfm__read_sequences(j, pool, "forbidden_sequences", &o->forbidden_sequences, err));
+            TFM__TRY(
+                tfm__read_sequences(j, pool, "forbidden_sequences", &o->forbidden_sequences, err));
             continue;
         }
         TFM__TRY(tfm__read_field(j, tfm__decode_fields[k].name, tfm__decode_fields[k].kind,
@@ -9341,7 +9345,8 @@ static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int3
 }
 
 /* Marks what may not follow the tokens ids [n], before which n_start more count for n-grams. */
-static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n, int32_t n_start) {
+static void tfm__mark_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
+                                int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
     const tfm_batch *sequences = o->forbidden_sequences;
     int32_t i, gram = o->no_repeat_ngram;
@@ -9355,6 +9360,13 @@ static void tfm__mark_forbidden(tfm_session *s, const int32_t *ids, int32_t n, i
     ids -= n_start, n += n_start;
     for (i = gram - 1; gram > 0 && i < n; i++)
         if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
+    gram = o->no_source_ngram;
+    for (i = gram - 1; gram > 0 && i < s->src.lengths[b]; i++) {
+        const int32_t *source = s->src.ids + (int64_t)b * s->src.L + i;
+        if (*source < s->model->config.tgt_vocab_size &&
+            tfm__ends_in(ids, n, source - (gram - 1), gram - 1))
+            tfm__mark(s, *source);
+    }
 }
 
 /* Every token that came before gets less likely, once; zero: the logit that stays. */
@@ -9375,7 +9387,8 @@ static void tfm__penalize_repetition(tfm_session *s, const tfm__logits *y, const
 
 /* Makes logits and marks ready for choosing the next token of h. The logarithm of the logits' sum,
    by which they become probabilities. */
-static double tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, const tfm__logits *y) {
+static double tfm__prepare_choice(tfm_session *s, int32_t b, const tfm__hypothesis *h,
+                                  const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
     int after = o->repetition && s->beam > 1; /* log-probabilities are penalized, not logits */
@@ -9384,7 +9397,7 @@ static double tfm__prepare_choice(tfm_session *s, const tfm__hypothesis *h, cons
     tfm__trace_tokens(s, h, s->history + n_start);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
         tfm__penalize_repetition(s, y, s->history, h->length + n_start, log_sum);
-    tfm__mark_forbidden(s, s->history + n_start, h->length, n_start);
+    tfm__mark_forbidden(s, b, s->history + n_start, h->length, n_start);
     return after ? log_sum : tfm__log_sum(s->team.kernels, y->x, y->n);
 }
 
@@ -9451,7 +9464,7 @@ static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm
         tfm__offer(c, h->sum, from, wanted);
         return;
     }
-    log_sum = tfm__prepare_choice(s, h, y);
+    log_sum = tfm__prepare_choice(s, b, h, y);
     if (wanted >= 0 && h->on_prefix) {
         double p = exp((double)*tfm__logit(y, wanted) - log_sum);
         if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
@@ -9637,7 +9650,7 @@ static void tfm__sample(tfm_session *s, int32_t b, int32_t first, int32_t n,
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->candidates;
     int32_t g, id, kept = s->n_marked;
-    double log_sum = tfm__prepare_choice(s, h, y);
+    double log_sum = tfm__prepare_choice(s, b, h, y);
     for (g = first; g < first + n; g++) {
         int must_end = tfm__must_end(s, b);
         if (must_end) id = tfm__end_id(s);
@@ -12161,7 +12174,7 @@ typedef struct tfm__ids {
     int32_t *ids;
     tfm_span *spans; /* NULL: not wanted */
     int32_t capacity, *count;
-    int32_t language; /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
+    int32_t language;  /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
     int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
 } tfm__ids;
 
@@ -12614,9 +12627,9 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         if (session->text_rows[i] < 0) continue;
         if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
-        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
-                                             tfm__spoken(session, &result), TFM_FORM_TEXT, NULL,
-                                             NULL));
+        needed =
+            tfm__more(needed, tfm__join(&session->model->target, result.ids,
+                                        tfm__spoken(session, &result), TFM_FORM_TEXT, NULL, NULL));
     }
     return needed;
 }
@@ -12731,8 +12744,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             ssru of tfm_decoder_layer_weights): such weights that a program fills
                             in by hand must begin as zeros.
                             Decoding defaults in a model file: config key decoding, which 0.3.0
-                            refuses; tfm_decode_defaults; repetition and force_end of
-                            tfm_decode_options.
+                            refuses; tfm_decode_defaults; repetition, no_source_ngram and force_end
+                            of tfm_decode_options.
                             convert.py reads FSMT, PLBart, MVP, LED, Blenderbot, packages of Argos
                             Translate and names of the hub; of a bare PyTorch checkpoint, norm,
                             activation, scale and positions have to be stated, as heads have.

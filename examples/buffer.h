@@ -1,7 +1,6 @@
-/* buffer.h: text that grows, lines read into it, and one line made of it.
+/* buffer.h: text that grows, and one line made of it.
 
        buffer b = {0};
-       while (buffer_read_line(&b, stdin, most, &cut)) ...
        buffer_format(&b, "%d", n);
        if (b.broken) ... there was no memory for all of it
        buffer_free(&b);
@@ -47,21 +46,6 @@ static void buffer_format(buffer *b, const char *format, ...) {
     va_start(arguments, format);
     buffer_vformat(b, format, arguments);
     va_end(arguments);
-}
-
-/* Appends one line without its newline; 0 at the end of the input. A last line without newline
-   counts. A line of more than most bytes, or more than memory holds, is left out and *cut.
- */
-static int buffer_read_line(buffer *b, FILE *in, size_t most, int *cut) {
-    size_t begin = b->size;
-    int c, fits = 1, any;
-    while ((c = getc(in)) != EOF && c != '\n') {
-        fits = fits && b->size - begin < most && buffer_reserve(b, 1);
-        if (fits) b->data[b->size++] = (char)c;
-    }
-    any = c != EOF || b->size > begin || !fits;
-    if (!fits) *cut = 1, b->size = begin;
-    return any;
 }
 
 /* A line of output is one line: what breaks lines becomes a space, and so does TAB in a field. */

@@ -19,13 +19,21 @@
 #define is_open(file) (fcntl(file, F_GETFD) != -1) /* if not, the next file would get its number */
 #endif
 
+#if defined(__unix__) || defined(__APPLE__)
+enum { PAUSES = 1 }; /* are seen where input is read */
+#else
+enum { PAUSES = 0 };
+#endif
+
 enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* All that was given on the command line; 0: not given. */
 static struct {
-    const char *model, *from, *to, *prefix, *score, *attention;
+    const char *model, *from, *to, *prefix, *score, *attention, *output;
+    option_rest files;
     int document, tokens, scores, align, per_token, sample, map;
-    int32_t batch, threads, max_length, max_source, beam, n_best;
+    int greedy, verbose, keep_going, f16_cache;
+    int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
     const char *beside; /* the file of --prefix or --score */
@@ -59,43 +67,61 @@ static FILE *open_file(const char *path, const char *mode) {
 
 /* Options that contradict another, or do nothing without it. */
 enum { NOT_DOCUMENT = 2, NOT_SAMPLE = 4, NOT_SCORE = 8, OF_SAMPLE = 16, OF_SCORE = 32 };
+enum { NOT_COLUMN = 64 };
 
 static option table[] = {
-    {"usage: translate MODEL [options] < in > out\n\n"
-     "Translates standard input, a sentence a line, to standard output, a line each: where a\n"
+    {"usage: translate MODEL [FILE ...] [options] < in > out\n\n"
+     "Translates files or standard input, a sentence a line, to standard output, a line each: "
+     "what\n"
+     "has come is answered where input pauses, at the latest when a batch is full. Where a\n"
      "translation has a line break of its own (or a tab, where tabs separate fields), the output\n"
      "has a space.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
+    {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
     {"\ninput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, 0,
+    {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "lines are paragraphs: each is split into sentences, by rules for\n"
      "many languages; they are translated one by one and joined again"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT,
      "lines are tokens of the vocabularies between spaces, in and out; in\n"
      "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
+    {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
+     "lines are rows of a table, with tabs between: translate column N\n"
+     "(from 1) and keep the others"},
+    {"--first-line", "N", OPTION_INTEGER, &opt.first_line, 1, INT32_MAX, 0,
+     "the first line is number N, in messages, --n-best and --seed, as in\n"
+     "the file that the input was cut from (default 1)"},
     {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
      "language of the source, for models of several (eng_Latn, fra ...)"},
     {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0, "language of the translation"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
-     "sentences translated together (default 64; 1 on a terminal, where\n"
-     "each line is answered at once)"},
+     "sentences translated together, at most (default 64)"},
     {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
      "a worker each, with a batch of its own (default 1); a single line is\n"
      "shared by all; outputs are the same for any number"},
     {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, 0,
      "use MODEL where it lies on disk (packed ones, quantize --packed, load\n"
      "at once and are shared): nobody may change it or cut it short meanwhile"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+     "keep the decoder's keys and values in 16 bits: half the memory"},
     {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,
      "a line of more than N source tokens is an error (default 4096), and\n"
      "so is one of more than 64 N bytes to tokenize"},
     {"\nsearch", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
-     "hypotheses followed at each step (default 1: greedy, or --n-best)"},
+     "hypotheses followed at each step (default: the model's, or 1, which\n"
+     "is greedy, or --n-best)"},
+    {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, 0,
+     "leave out what the model file says of decoding, which is used where\n"
+     "no option says otherwise (inspect shows it)"},
+    {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, 0,
+     "say on standard error what the model file says of decoding"},
     {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
-     "order hypotheses by sum / length^X (default 0)"},
+     "order hypotheses by sum / length^X (default: the model's, or 0)"},
     {"--max-length", "N", OPTION_INTEGER, &opt.max_length, 1, 1000000, NOT_SCORE,
-     "at most N target tokens a sentence (default 2 x source + 16)"},
+     "at most N target tokens a sentence (default: the model's, or\n"
+     "2 x source + 16)"},
     {"--min-length", "N", OPTION_INTEGER, &opt.decode.min_length, 0, 1000000, NOT_SCORE,
      "at least N, but within --max-length"},
     {"--no-repeat-ngram", "N", OPTION_INTEGER, &opt.decode.no_repeat_ngram, 0, 1000000, NOT_SCORE,
@@ -119,16 +145,20 @@ static option table[] = {
     {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
      "line n is drawn with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT,
+    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT | NOT_COLUMN,
      "do not translate: line n of FILE is the translation of line n, and\n"
      "the output its sum of log-probabilities"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
      "with --score: then a tab and each token's, the end token's last"},
     {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0, "write FILE, not standard output"},
+    {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
+     "exit status 0 although some lines could not be translated: they are\n"
+     "counted on standard error"},
     {"--scores", NULL, OPTION_FLAG, &opt.scores, 0, 0, NOT_SCORE | NOT_DOCUMENT,
      "before each translation its score and a tab: the sum of\n"
      "log-probabilities, over length^X if there is a length penalty"},
-    {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT,
+    {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN,
      "the N best, a line each: number of the input line, tab, text"},
     {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT,
      "after each translation a tab and pairs source-target of token\n"
@@ -136,10 +166,11 @@ static option table[] = {
     {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE,
      "draw the attention of the first sentence that is not blank: SVG,\n"
      "last layer, mean over heads"},
-    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "the number of this version"},
-    {"\nExit status: 0 all lines translated; 1 some line could not be (its output is empty,\n"
-     "standard error says why); 2 wrong usage, no model, or input or output failed. An interrupt\n"
+    {"\nExit status: 0 all lines translated, or --keep-going; 1 some line could not be (its\n"
+     "output is empty, standard error says why); 2 wrong usage, no model, or input or output "
+     "failed. An interrupt\n"
      "(Ctrl-C) ends it after the last line that is ready.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
@@ -149,6 +180,9 @@ static void check_together(void) {
     for (i = 0; i < N_OPTIONS; i++)
         if (table[i].marks & OPTION_GIVEN && table[i].marks & NOT_DOCUMENT && opt.document)
             fail("%s and --document do not go together", table[i].name);
+    for (i = 0; i < N_OPTIONS; i++)
+        if (table[i].marks & OPTION_GIVEN && table[i].marks & NOT_COLUMN && opt.column)
+            fail("%s and --column do not go together", table[i].name);
     for (i = 0; i < N_OPTIONS; i++) {
         const char *name = table[i].name;
         unsigned marks = table[i].marks & OPTION_GIVEN ? table[i].marks : 0;
@@ -160,9 +194,35 @@ static void check_together(void) {
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
-    if (opt.max_length && opt.decode.min_length >= opt.max_length)
-        fail("--min-length %d leaves no room for an end in --max-length %d",
-             (int)opt.decode.min_length, (int)opt.max_length);
+}
+
+/* What the model says of decoding, with what was given on the command line over it. */
+static void take_defaults(const tfm_model *model) {
+    tfm_decode_options d;
+    size_t i;
+    tfm_decode_defaults(opt.greedy || opt.score ? NULL : model, &d);
+    if (opt.verbose)
+        fprintf(stderr,
+                "translate: %s says: beam %d, length penalty %g, max length %d, min length %d, "
+                "n-gram %d, repetition penalty %g (0: nothing; inspect shows all)\n",
+                opt.greedy ? "--greedy" : "the model", (int)d.beam, d.length_penalty,
+                (int)d.max_length, (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
+    if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
+    for (i = 0; i < N_OPTIONS; i++) {
+        const char *from = (const char *)table[i].to, *begin = (const char *)&opt.decode;
+        size_t size = table[i].kind == OPTION_INTEGER ? sizeof(int32_t) : sizeof(double);
+        if (table[i].marks & OPTION_GIVEN && from >= begin && from < begin + sizeof opt.decode)
+            memcpy((char *)&d + (from - begin), from, size);
+    }
+    if (opt.max_length) d.max_length = opt.max_length;
+    if (opt.beam) d.beam = opt.beam;
+    if (d.beam < opt.n_best) d.beam = opt.n_best;
+    if (opt.sample) d.samples = opt.n_best, d.beam = 0;
+    else d.n_best = opt.n_best;
+    opt.decode = d, opt.max_length = d.max_length, opt.beam = d.beam;
+    if (d.max_length && d.min_length >= d.max_length)
+        fail("--min-length %d leaves no room for an end in --max-length %d", (int)d.min_length,
+             (int)d.max_length);
 }
 
 static void read_options(int argc, char **argv) {
@@ -174,17 +234,15 @@ static void read_options(int argc, char **argv) {
     }
     if (!opt.model) options_print(table, N_OPTIONS, stderr), exit(EXIT_USAGE);
     check_together();
-    if (!is_open(0) || !is_open(1)) fail("standard %s is closed", is_open(0) ? "output" : "input");
+    if (!is_open(0) && !opt.files.n) fail("standard input is closed");
+    if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
     opt.beside = opt.prefix ? opt.prefix : opt.score;
-    if (!opt.batch) opt.batch = isatty(0) ? 1 : 64;
+    if (!opt.batch) opt.batch = PAUSES || !isatty(0) ? 64 : 1;
+    if (!opt.first_line) opt.first_line = 1;
     if (!opt.max_source) opt.max_source = 4096;
     if (!opt.threads) opt.threads = 1;
     if (!opt.n_best) opt.n_best = 1;
-    if (!opt.beam) opt.beam = opt.n_best;
-    opt.decode.max_length = opt.max_length;
-    if (opt.sample) opt.decode.samples = opt.n_best;
-    else opt.decode.beam = opt.beam, opt.decode.n_best = opt.n_best;
 }
 
 #endif

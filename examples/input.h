@@ -1,21 +1,19 @@
 /* input.h: lines of input, a window at a time, sorted by length.
 
        input in = {0};
-       in.file = stdin, in.most = 1000000;
+       in.from.file = stdin, in.most = 1000000;
        while (more) {
            more = input_read(&in, &window, 1000);
            ... window.sorted has window.n lines
        }
 
    A window ends before its memory does, whatever its lines are like: many that are blank, or few
-   that are long. What a line is beside its text is the program's. */
+   that are long; and where whoever writes the lines has paused, so that they are answered. What a line is beside its text is the program's. */
 #ifndef INPUT_H
 #define INPUT_H
 
-#include "buffer.h"
+#include "reader.h"
 #include "sentences.h"
-#include <errno.h>
-#include <stdint.h>
 
 enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 }; /* bytes that are kept for the next one */
 
@@ -30,12 +28,15 @@ typedef struct line {
     tfm_text text[SIDES]; /* once the window is read */
     size_t ids[SIDES];    /* where its tokens begin in the worker's */
     int32_t n[SIDES];
-    buffer out;  /* without the last newline */
-    buffer said; /* messages */
-    int cut;     /* too long to be kept */
-    int faulty;  /* it cannot be translated */
-    int failed;  /* counts for the exit status */
-    int done;    /* out is what is to be written */
+    tfm_text around[2];   /* what stands before and after its text, of a table's row */
+    size_t at_row, n_row; /* where that row is, and its bytes */
+    int32_t columns;      /* that it has, where it has too few; else 0 */
+    buffer out;           /* without the last newline */
+    buffer said;          /* messages */
+    int cut;              /* too long to be kept */
+    int faulty;           /* it cannot be translated */
+    int failed;           /* counts for the exit status */
+    int done;             /* out is what is to be written */
 } line;
 
 /* Lines that are sorted together. */
@@ -43,12 +44,14 @@ typedef struct window {
     buffer text[SIDES];
     line *lines, **sorted;
     size_t n, room, job_lines;
+    int64_t taken; /* bytes of the input up to its end */
 } window;
 
 typedef struct input {
-    FILE *file, *beside; /* beside: NULL, or a file with a line for each */
+    reader from, beside; /* beside: its file is NULL, or has a line for each */
     size_t most;         /* bytes of a line; a longer one is cut */
     int document;        /* lines are paragraphs: each sentence is a line */
+    int32_t column;      /* from 1: of a table, TABs between; 0: lines are not */
     int unsorted;        /* windows stay in the order of the input */
     int64_t n;           /* lines so far */
     const char *uneven;  /* how the file beside the input differs from it */
@@ -78,6 +81,7 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     buffer_clear(&l->out, INPUT_OUT);
     buffer_clear(&l->said, INPUT_OUT);
     l->cut = l->faulty = l->failed = l->done = 0;
+    l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
     return l;
 }
 
@@ -95,6 +99,22 @@ static int input_add_sentences(window *w, int64_t number, size_t begin) {
     return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is a line, too */
 }
 
+/* Of a row, which is the line's source so far, the column alone. */
+static void input_take_column(const window *w, line *l, int32_t column) {
+    const char *text = w->text[SOURCE].data;
+    size_t at = l->at_row, end = at + l->text[SOURCE].size, next;
+    int32_t i;
+    l->n_row = end - at;
+    for (i = 1;; i++) {
+        for (next = at; next < end && text[next] != '\t';) next++;
+        if (i == column || next == end) break;
+        at = next + 1;
+    }
+    if (i < column) l->columns = i, at = next;
+    l->at[SOURCE] = at;
+    l->text[SOURCE].size = next - at;
+}
+
 /* A line whose texts the window has from there on. 0: no memory. */
 static int input_add_texts(window *w, const input *in, const size_t *begin, int cut) {
     line *l = input_add(w, in->n, in->document);
@@ -105,6 +125,8 @@ static int input_add_texts(window *w, const input *in, const size_t *begin, int 
         l->at[side] = begin[side];
         l->text[side].size = w->text[side].size - begin[side];
     }
+    l->at_row = begin[SOURCE];
+    if (in->column) input_take_column(w, l, in->column);
     return 1;
 }
 
@@ -114,9 +136,9 @@ static int input_line(input *in, window *w) {
     size_t begin[SIDES];
     int side, cut = 0, more, added;
     for (side = 0; side < SIDES; side++) begin[side] = w->text[side].size;
-    more = buffer_read_line(&w->text[SOURCE], in->file, in->most, &cut);
-    if (!more && ferror(in->file)) return 0;
-    if (in->beside && buffer_read_line(&w->text[TARGET], in->beside, in->most, &cut) != more) {
+    more = reader_line(&in->from, &w->text[SOURCE], in->most, &cut);
+    if (!more && in->from.fault) return 0;
+    if (in->beside.file && reader_line(&in->beside, &w->text[TARGET], in->most, &cut) != more) {
         in->uneven = more ? "fewer" : "more";
         return 0;
     }
@@ -148,6 +170,12 @@ static int input_sort(const input *in, window *w) {
         line *l = w->sorted[i] = &w->lines[i];
         for (side = 0; side < SIDES; side++)
             l->text[side].data = w->text[side].data ? w->text[side].data + l->at[side] : "";
+        l->around[0].data = w->text[SOURCE].data ? w->text[SOURCE].data + l->at_row : "";
+        l->around[1].data = l->text[SOURCE].data + l->text[SOURCE].size;
+        l->around[0].size = l->around[1].size = 0;
+        if (!in->column) continue;
+        l->around[0].size = l->at[SOURCE] - l->at_row;
+        l->around[1].size = l->n_row - l->around[0].size - l->text[SOURCE].size;
     }
     if (!in->unsorted) qsort(w->sorted, w->n, sizeof *w->sorted, input_by_size);
     return 1;
@@ -156,12 +184,13 @@ static int input_sort(const input *in, window *w) {
 /* Reads a window of most lines, or as many as its memory is for; 0: the input has ended. */
 static int input_read(input *in, window *w, size_t most) {
     int side, more = 1;
-    errno = 0;
     for (w->n = 0, side = 0; side < SIDES; side++) buffer_clear(&w->text[side], INPUT_WINDOW);
     while (more && w->n < most &&
-           w->n * sizeof *w->lines + w->text[SOURCE].size + w->text[TARGET].size < INPUT_WINDOW)
+           w->n * sizeof *w->lines + w->text[SOURCE].size + w->text[TARGET].size < INPUT_WINDOW &&
+           (w->n == 0 || reader_ready(&in->from)))
         more = input_line(in, w);
-    if (ferror(in->file)) in->fault = errno;
+    w->taken = in->from.taken;
+    if (in->from.fault) in->fault = in->from.fault;
     if (input_sort(in, w)) return more;
     w->n = 0;
     in->fault = ENOMEM;

@@ -9,7 +9,8 @@
        const option *stop = options_read(table, 3, argc, argv, fail);
        if (stop) options_print(table, 3, stdout), exit(0);
 
-   What is not given keeps its value; of an option that is given twice the last one counts. */
+   What is not given keeps its value; of an option that is given twice the last one counts. A value
+   may follow "=" or come next, -h is --help, and after -- there are no options. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -27,9 +28,15 @@ typedef enum option_kind {
     OPTION_SEED,    /* uint64_t */
     OPTION_PATH,    /* const char * */
     OPTION_OPERAND, /* const char *: an argument that is no option; the name is for messages */
+    OPTION_REST,    /* option_rest: those that come after */
     OPTION_STOP,    /* nothing: options_read returns at it */
     OPTION_TEXT     /* nothing: the name is text between the options of --help */
 } option_kind;
+
+typedef struct option_rest {
+    char **at;
+    int n;
+} option_rest;
 
 enum { OPTION_GIVEN = 1, OPTION_COLUMN = 26 };
 
@@ -81,31 +88,53 @@ static void option_set(const option *o, const char *text, void (*fail)(const cha
     }
 }
 
+/* The option of that name, up to its "=", or the operand whose turn it is; n: there is none. */
+static size_t option_find(const option *table, size_t n, const char *argument, int is_option) {
+    size_t k, size = strcspn(argument, "=");
+    if (strcmp(argument, "-h") == 0) argument = "--help", size = 6;
+    for (k = 0; k < n; k++) {
+        const option *o = &table[k];
+        if (is_option ? o->name[0] == '-' && strlen(o->name) == size &&
+                            strncmp(o->name, argument, size) == 0
+                      : o->kind == OPTION_REST ||
+                            (o->kind == OPTION_OPERAND && !(o->marks & OPTION_GIVEN)))
+            return k;
+    }
+    return n;
+}
+
 /* Reads all arguments, or up to an OPTION_STOP, which it returns. fail says what is wrong, as
    printf does, and ends the program. */
 static const option *options_read(option *table, size_t n, int argc, char **argv,
                                   void (*fail)(const char *format, ...)) {
     size_t k;
-    int i;
+    int i, n_rest = 0, options = 1;
     for (k = 0; k < n; k++) table[k].marks &= ~(unsigned)OPTION_GIVEN;
     for (i = 1; i < argc; i++) {
-        int is_option = argv[i][0] == '-' && argv[i][1];
-        for (k = 0; k < n; k++)
-            if (is_option ? strcmp(table[k].name, argv[i]) == 0 : table[k].kind == OPTION_OPERAND)
-                break;
+        int is_option = options && argv[i][0] == '-' && argv[i][1];
+        const char *equals = is_option ? strchr(argv[i], '=') : NULL;
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = 0;
+            continue;
+        }
+        k = option_find(table, n, argv[i], is_option);
         if (k == n && is_option) fail("unknown option '%s' (--help lists them)", argv[i]);
-        if (k == n) fail("'%s' is no option", argv[i]);
+        if (k == n) fail("'%s' is one too many", argv[i]);
+        if (equals && (table[k].kind == OPTION_FLAG || table[k].kind == OPTION_STOP))
+            fail("%s takes no value, not '%s'", table[k].name, equals + 1);
         if (table[k].kind == OPTION_STOP) return &table[k];
         if (table[k].kind == OPTION_OPERAND) {
-            const char **to = (const char **)table[k].to;
-            if (table[k].marks & OPTION_GIVEN)
-                fail("one %s, not '%s' and '%s'", table[k].name, *to, argv[i]);
-            *to = argv[i];
+            *(const char **)table[k].to = argv[i];
+        } else if (table[k].kind == OPTION_REST) { /* gathered where others were read */
+            option_rest *rest = (option_rest *)table[k].to;
+            if (!n_rest) rest->at = argv + 1;
+            argv[++n_rest] = argv[i];
+            rest->n = n_rest;
         } else if (table[k].kind == OPTION_FLAG) {
             *(int *)table[k].to = 1;
         } else {
-            option_set(&table[k], i + 1 < argc ? argv[i + 1] : NULL, fail);
-            i++;
+            if (!equals) i++;
+            option_set(&table[k], equals ? equals + 1 : i < argc ? argv[i] : NULL, fail);
         }
         table[k].marks |= OPTION_GIVEN;
     }

@@ -1,6 +1,6 @@
 /* translate: a sentence a line in, a translation a line out.
 
-       translate MODEL [options] < in > out
+       translate MODEL [FILE ...] [options] < in > out
 
    cc -O2 -I. examples/translate.c -o translate -lm
 
@@ -55,7 +55,9 @@ static struct {
     workers pool;
     worker states[WORKERS_MOST];
     window windows[WORKERS_GROUPS];
-    FILE *picture; /* NULL: drawn, or not wanted */
+    FILE *out, *picture; /* picture NULL: drawn, or not wanted */
+    int64_t n_failed;    /* lines */
+    int64_t bytes;       /* of the input; 0: not known */
     int any_failed;
     time_t start;
 } t;
@@ -178,9 +180,11 @@ static void check_target(worker *me, line *l) {
 
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(worker *me, line *l) {
-    tfm_status status = l->cut ? no_memory(me, "too long for --max-source, or for memory")
-                               : tokenize_source(me, l, NULL);
-    if (status == TFM_E_STATE)
+    tfm_status status = l->cut || l->columns
+                            ? no_memory(me, "too long for --max-source, or for memory")
+                            : tokenize_source(me, l, NULL);
+    if (l->columns) report(l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
+    else if (status == TFM_E_STATE)
         report(l, 1, "the model knows several languages: --from and --to choose");
     else if (status == TFM_E_TOO_LONG)
         report(l, 1, "%s (%s)", me->err.text,
@@ -232,7 +236,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     status = tfm_result_text(s, row, rank, NULL, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_FORM_TEXT)
-        size = buffer_flatten(text, size, opt.n_best > 1 || opt.scores || opt.align);
+        size = buffer_flatten(text, size, opt.n_best > 1 || opt.scores || opt.align || opt.column);
     l->out.size += size;
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
@@ -291,7 +295,9 @@ static int32_t round_length(int32_t length, int32_t least) {
    are so large that memory would go to them. */
 static int32_t rows_at(int32_t source) {
     int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
-    int64_t rows = tokens / ((int64_t)round_length(source, 64) * (opt.score ? 1 : opt.beam));
+    int64_t rows, beam = opt.score || opt.sample ? opt.n_best : opt.beam;
+    if (source < opt.max_length / 2) source = opt.max_length / 2; /* room for so long a target */
+    rows = tokens / ((int64_t)round_length(source, 64) * beam);
     return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
 }
 
@@ -314,6 +320,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
     o.max_source = me->length[SOURCE];
+    if (opt.f16_cache) o.cache = TFM_F16;
     o.max_beam = opt.score ? 1 : opt.sample ? opt.n_best : opt.beam;
     if (opt.score) o.max_target = me->length[TARGET] + 1;
     else if (opt.max_length) o.max_target = opt.max_length;
@@ -444,8 +451,11 @@ static void run_job(int number, int group, int job) {
    is to be said of it. */
 static void write_line(line *l, size_t n) {
     static buffer out;
+    const line *row = l;
     size_t i;
+    int failed = 0;
     buffer_clear(&out, INPUT_OUT);
+    buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++, l++) {
         if (l->out.broken || l->said.broken) report(l, 1, "too little memory");
         if (l->faulty || !l->n[SOURCE]) {
@@ -453,14 +463,16 @@ static void write_line(line *l, size_t n) {
             append_columns(l, 0);
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
-        if (out.size && l->out.size && sentence_space_after(out.data, out.size))
+        if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))
             buffer_append(&out, " ", 1);
         buffer_append(&out, l->out.data, l->out.size);
-        t.any_failed |= l->failed;
+        failed |= l->failed;
     }
+    t.n_failed += failed;
+    buffer_append(&out, row->around[1].data, row->around[1].size);
     buffer_append(&out, "\n", 1);
     if (out.broken) fail_writing(ENOMEM);
-    fwrite(out.data, 1, out.size, stdout);
+    fwrite(out.data, 1, out.size, t.out);
 }
 
 /* Writes lines; 0 at the first that an interrupt left out. */
@@ -474,24 +486,31 @@ static int write_lines(window *w) {
     return 1;
 }
 
-/* A line on the terminal once the work takes longer than people like to wait unsure. */
-static void show_progress(int64_t n_lines, int done) {
+/* A line on the terminal once the work takes longer than people like to wait unsure; with a total
+   where the input is files. */
+static void show_progress(int64_t n_lines, int64_t bytes, int done) {
     static int shown;
     double seconds = difftime(time(NULL), t.start);
-    if (!isatty(2) || (isatty(1) && !done)) return;
-    if (!done && seconds >= 3)
+    if (!isatty(2) || (isatty(1) && !opt.output && !done)) return;
+    if (!done && seconds >= 3) {
+        double share = t.bytes ? (double)bytes / (double)t.bytes : 0;
         shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)n_lines,
                         (double)n_lines / seconds);
-    if (done && shown) fprintf(stderr, "\r%ld lines in %.0f seconds\n", (long)n_lines, seconds);
+        if (share > 0 && share <= 1)
+            fprintf(stderr, "%3.0f %%, %.0f seconds left    ", 100 * share,
+                    seconds * (1 - share) / share);
+    }
+    if (done && shown)
+        fprintf(stderr, "\r%ld lines in %.0f seconds%30s\n", (long)n_lines, seconds, "");
 }
 
 /* Windows come in order, one at a time. */
 static void finish_window(int group) {
     window *w = &t.windows[group];
     int whole = write_lines(w);
-    if (fflush(stdout) != 0 || ferror(stdout)) fail_writing(errno);
+    if (fflush(t.out) != 0 || ferror(t.out)) fail_writing(errno);
     if (!whole) end_by_signal();
-    show_progress(w->lines[w->n - 1].number, 0);
+    show_progress(w->lines[w->n - 1].number - opt.first_line + 1, w->taken, 0);
 }
 
 /* Interrupts wait as long as there is something to write. */
@@ -504,7 +523,7 @@ static void hold_while_busy(int busy) {
 
 /* Loads the model, checks what only it can tell about the options, and makes the first reader. */
 static void open_model(void) {
-    int32_t most, longest = opt.decode.min_length;
+    int32_t most, longest;
     worker *me = &t.states[0];
     tfm_model_options o;
     memset(&o, 0, sizeof o);
@@ -517,6 +536,8 @@ static void open_model(void) {
     }
     t.config = tfm_model_config(t.model);
     most = t.config->max_positions;
+    take_defaults(t.model);
+    longest = opt.decode.min_length;
     if (most && opt.max_length > most)
         fail("--max-length %d: the model has positions for %d tokens", (int)opt.max_length,
              (int)most);
@@ -552,21 +573,41 @@ static void free_all(void) {
         tfm_session_free(me->session);
     }
     tfm_model_free(t.model);
-    if (t.in.beside) fclose(t.in.beside);
+    reader_close(&t.in.from), reader_close(&t.in.beside);
 }
 
 /* What is wrong with the run as a whole, and the exit status. */
 static int end_status(void) {
     if (t.in.uneven)
         fprintf(stderr, "translate: %s has %s lines than the input\n", opt.beside, t.in.uneven);
-    if (t.in.fault) fprintf(stderr, "translate: reading: %s\n", strerror(t.in.fault));
+    if (t.in.fault)
+        fprintf(stderr, "translate: %s: %s\n", t.in.from.name ? t.in.from.name : "reading",
+                strerror(t.in.fault));
     if (t.in.uneven || t.in.fault) return EXIT_USAGE;
     if (t.picture) {
         fprintf(stderr, "translate: %s: no sentence to draw\n", opt.attention);
         close_picture();
         t.any_failed = 1;
     }
-    return t.any_failed ? EXIT_LINES : 0;
+    if (t.n_failed && opt.keep_going)
+        fprintf(stderr, "translate: %ld lines could not be translated\n", (long)t.n_failed);
+    return t.any_failed || (t.n_failed && !opt.keep_going) ? EXIT_LINES : 0;
+}
+
+/* Where lines come from and go to. */
+static void open_files(void) {
+    t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
+    if (!opt.files.n) t.in.from.file = stdin;
+    if (opt.beside) t.in.beside.file = open_file(opt.beside, "rb");
+    if (opt.attention) t.picture = open_file(opt.attention, "wb");
+    if (opt.output && reader_reads(&t.in.from, opt.output))
+        fail("%s is input and --output", opt.output);
+    t.out = opt.output ? open_file(opt.output, "wb") : stdout;
+    t.bytes = reader_size(&t.in.from);
+    t.in.n = opt.first_line - 1;
+    t.in.column = opt.column;
+    t.in.document = opt.document;
+    t.in.most = opt.document ? INT32_MAX : (size_t)opt.max_source * MOST_LINE;
 }
 
 int main(int argc, char **argv) {
@@ -576,11 +617,7 @@ int main(int argc, char **argv) {
     t.start = time(NULL);
     read_options(argc, argv);
     open_model();
-    if (opt.beside) t.in.beside = open_file(opt.beside, "rb");
-    if (opt.attention) t.picture = open_file(opt.attention, "wb");
-    t.in.file = stdin;
-    t.in.document = opt.document;
-    t.in.most = opt.document ? INT32_MAX : (size_t)opt.max_source * MOST_LINE;
+    open_files();
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system has no more locks");
     while (more) {
@@ -591,7 +628,8 @@ int main(int argc, char **argv) {
         if (w->n) give_window(w);
     }
     workers_close(&t.pool);
-    show_progress(t.in.n, 1);
+    show_progress(t.in.n - opt.first_line + 1, 0, 1);
+    if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
     status = end_status();
     free_all();
     return status;

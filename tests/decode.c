@@ -5,7 +5,8 @@
 
    A request is a line of key=value with one space between; its keys are the fields of
    tfm_decode_options, and src: ids with commas between them, sentences with semicolons. prefix and
-   sequences are written alike. For each hypothesis a line: sentence, rank, score, log-probability,
+   sequences are written alike; defaults=1 begins with what
+   the model says. For each hypothesis a line: sentence, rank, score, log-probability,
    finish, number of ids and the ids; with attention=1 its attention follows in a line. score=1 asks
    for the log-probabilities of the targets tgt instead, from token offset on. */
 #include "transformer.h"
@@ -76,7 +77,10 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
         o->name = number;                                                                          \
         return;                                                                                    \
     }
+    if (strcmp(key, "defaults") == 0) return;
     INT(max_length)
+    INT(force_end)
+    INT(no_source_ngram)
     INT(min_length)
     INT(beam)
     INT(n_best)
@@ -85,6 +89,7 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
             NUMBER(min_alternative_prob) NUMBER(length_penalty) NUMBER(coverage_penalty)
             NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
                 NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
+    else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
     else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
     else if (strcmp(key, "seeds") == 0) {
         n = read_ids(first, value);
@@ -134,7 +139,7 @@ int main(int argc, char **argv) {
         int scoring = 0, attention = strstr(line, "attention=1") != NULL;
         int32_t row, rank;
         char *word;
-        memset(&o, 0, sizeof o);
+        tfm_decode_defaults(strstr(line, "defaults=1") ? model : NULL, &o);
         memset(&limits, 0, sizeof limits);
         for (word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
             char *equals = strchr(word, '=');

@@ -642,7 +642,7 @@ class Argos(CTranslate2Case):
             self.skipTest(f"no {TRANSLATE}: make it first")
         engine = ctranslate2.Translator(str(folder / "model"), compute_type="float32",
                                         intra_threads=1)
-        done = subprocess.run([TRANSLATE, str(self.out), "--max-length", "12"],
+        done = subprocess.run([TRANSLATE, str(self.out), "--greedy", "--max-length", "12"],
                               input="".join(f"{one}\n" for one in self.TEXT), capture_output=True,
                               text=True)
         seen = set()
@@ -703,7 +703,7 @@ class Aren(ConvertTest):
         self.convert(folder)
         rows = [row for row in self.rows if row["weights"] == weights]
         lines = "".join(" ".join(row["src"]) + "\n" for row in rows)
-        done = subprocess.run([TRANSLATE, str(self.out), "--tokens", "--scores"], input=lines,
+        done = subprocess.run([TRANSLATE, str(self.out), "--greedy", "--tokens", "--scores"], input=lines,
                               capture_output=True, text=True, encoding="utf-8")
         self.assertEqual(done.stderr, "")
         worst = 0

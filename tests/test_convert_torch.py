@@ -820,13 +820,29 @@ class HuggingFace(ConvertTest):
         self.edit(folder, "generation_config.json", bad_words_ids=[[39], [4, 5]], num_beams=6,
                   suppress_tokens=[7], forced_bos_token_id=9, decoder_start_token_id=8)
         model = self.convert(folder)
-        expected = {"suppressed": [7, 39], "forced": 9, "start": 8}
+        expected = {"suppressed": [7, 39], "forced": 9, "start": 8, "decoding": {
+            "beam": 6, "length_penalty": 1, "stop": "likely", "forbidden_sequences": [[4, 5]]}}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
-        self.assertIn("[4, 5]", self.done.stdout)
-        self.assertIn("num_beams 6", self.done.stdout)
+        self.assertIn("--set decoding.max_length=20", self.done.stdout)
+        model = self.convert(folder, "--set", "decoding=none", "--set", "decoding.beam=3")
+        self.assertEqual(model.config["decoding"], {"beam": 3})
+        model = self.convert(folder, "--set", "decoding.beam=3", "--set", "decoding.stop=sure")
+        self.assertEqual((model.config["decoding"]["beam"], model.config["decoding"]["stop"]),
+                         (3, "sure"))
+        self.assertNotIn("decoding", self.convert(folder, "--set", "decoding=none").config)
         self.out.unlink()
         self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
         self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
+        for key, value in (("do_sample", True), ("num_beam_groups", 2), ("early_stopping", 1),
+                           ("diversity_penalty", 0.5), ("encoder_repetition_penalty", 1.5),
+                           ("sequence_bias", [[[1], -10.0]]), ("renormalize_logits", True),
+                           ("begin_suppress_tokens", [3]), ("forced_eos_token_id", 5),
+                           ("exponential_decay_length_penalty", [5, 1.1]), ("max_length", 1),
+                           ("min_length", -2), ("num_beams", 0), ("num_beams", "4"),
+                           ("length_penalty", "1"), ("length_penalty", 1000)):
+            folder = self.directory("marian")
+            self.edit(folder, "generation_config.json", **{"num_beams": 4, key: value})
+            self.assertIn(key, self.refuse(folder))
 
     def test_what_is_not_computed_is_named(self):
         for changes, reason in (({"model_type": "t5"}, "model_type t5: relative position"),

@@ -70,8 +70,12 @@ class Peers(unittest.TestCase):
 
     def convert(self, model, *arguments):
         """Through a directory to a model file, with a vocabulary t0 t1 ... so that texts are ids."""
-        folder, out = self.folder / "hf", self.folder / "model.safetensors"
+        folder = self.folder / "hf"
         model.save_pretrained(folder)
+        return self.convert_folder(folder, model, *arguments)
+
+    def convert_folder(self, folder, model, *arguments):
+        out = self.folder / "model.safetensors"
         sizes = [getattr(model.config, "src_vocab_size", None) or model.config.vocab_size,
                  getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size]
         vocabularies = []

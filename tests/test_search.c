@@ -126,6 +126,8 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
         if (contains(ids, n, f->ids + i * f->width, f->lengths ? f->lengths[i] : f->width))
             return 0;
     }
+    for (i = 0; o->no_source_ngram && i + o->no_source_ngram <= n; i++)
+        if (contains(p->src, p->n_src, ids + i, o->no_source_ngram)) return 0;
     if (o->repetition) { /* the start token counts */
         memcpy(longer + 1, ids, (size_t)n * sizeof *ids), longer[0] = START;
         ids = longer, n++;
@@ -313,7 +315,7 @@ static int make_settings(setting *settings) {
     int n = 0, i;
     sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
     prefix = tiny_batch(a_prefix, NULL, 1, 2);
-    for (i = 0; i < 24; i++) settings[i].o = no_options();
+    for (i = 0; i < 26; i++) settings[i].o = no_options();
 #define SETTING(text, change) settings[n].name = text, settings[n].o.change, n++
     SETTING("plain", beam = 0);
     SETTING("length penalty 0.6", length_penalty = 0.6);
@@ -332,6 +334,8 @@ static int make_settings(setting *settings) {
     SETTING("prefix", prefix = &prefix);
     SETTING("biased prefix", prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
     SETTING("a prefix after a first token", prefix = &prefix), settings[n - 1].o.first = a_first;
+    SETTING("no token of the source", no_source_ngram = 1);
+    SETTING("no two of the source", no_source_ngram = 2);
     SETTING("Hugging Face's penalty", repetition = TFM_REPETITION_HUGGING_FACE);
     settings[n - 1].o.repetition_penalty = 1.5;
     SETTING("Hugging Face's tokens", repetition = TFM_REPETITION_HUGGING_FACE);
@@ -349,7 +353,7 @@ static int make_settings(setting *settings) {
 }
 
 static void exhaustive(void) {
-    setting settings[24];
+    setting settings[26];
     int n = make_settings(settings), i;
     unsigned seed;
     SECTION("a beam as wide as the tree finds the ten best of all hypotheses");
@@ -390,7 +394,7 @@ static void narrow(void) {
     static const double patiences[] = {0, 0.5, 2, 0, 0, 0};
     static const tfm_stop stops[] = {TFM_STOP_ENOUGH, TFM_STOP_ENOUGH, TFM_STOP_ENOUGH,
                                      TFM_STOP_SURE,   TFM_STOP_FULL,   TFM_STOP_LIKELY};
-    setting settings[24];
+    setting settings[26];
     int n = make_settings(settings), i, beam, z, equal, all_equal = 0, total = 0;
     double most = 0;
     SECTION("narrow beams against the plain beam search");

@@ -50,7 +50,8 @@ check "a file that is no model" 2 "$(run README.md < /dev/null)"
 check "an unknown option" "2 translate: unknown option '--bach' (--help lists them)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
 check "a number that is none" "2 translate: --batch takes a number from 1 to 1000000, not '3x'" "$(run $toy --batch 3x < /dev/null) $(cat $dir/err)"
 check "a number that is missing" 2 "$(run $toy --batch < /dev/null)"
-check "--help" "0 usage: translate MODEL [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
+check "--help" "0 usage: translate MODEL [FILE ...] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
+check "-h is the same" "0 " "$(cp $dir/out $dir/expected; run -h) $(cmp $dir/expected $dir/out 2>&1)"
 check "--version" 0 "$(run --version)"
 if [ -e /dev/full ]; then
     yes 我是学生 | timeout 60 "$translate" $toy > /dev/full 2> $dir/err
@@ -150,6 +151,72 @@ for bad in "--document --tokens" "--document --scores" "--document --score $dir/
     "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
     check "$bad: exit status 2, and why" "2 1" "$(run $toy $bad < $dir/in) $(grep -c '^translate: ' $dir/err)"
 done
+
+# ---- manners ----
+# a line that waits is answered: the end of the input comes only after its translation was seen
+rm -f $dir/pipe && mkfifo $dir/pipe && {
+    for threads in 1 2; do
+        rm -f $dir/out
+        timeout 60 "$translate" $toy --threads $threads < $dir/pipe > $dir/out 2> $dir/err &
+        exec 9> $dir/pipe
+        printf '我是学生\n' >&9
+        waited=0; until [ -s $dir/out ] || [ $waited -ge 100 ]; do sleep 0.1; waited=$((waited + 1)); done
+        check "$threads workers: a line is answered while the pipe waits" "I am a student" "$(cat $dir/out)"
+        printf '我喜欢' >&9; sleep 0.2; printf '学习\n我是男生' >&9
+        exec 9>&-
+        wait $!
+        check "  one that comes in pieces, and the rest" "0 I am a student|I like learning|I am a boy|" "$? $(tr '\n' '|' < $dir/out)"
+    done
+}
+printf '我是男生\n\n我喜欢学习\n' > $dir/in
+check "--batch=2, --length-penalty=0.5" "0 I am a boy||I like learning|" "$(run $toy --batch=2 --beam=2 --length-penalty=0.5 < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "a value that is none, after =" "2 translate: --batch takes a number from 1 to 1000000, not ''" "$(run $toy --batch= < $dir/in) $(cat $dir/err)"
+check "a flag with a value" "2 translate: --tokens takes no value, not '1'" "$(run $toy --tokens=1 < $dir/in) $(cat $dir/err)"
+check "part of a name" "2 translate: unknown option '--bat=3' (--help lists them)" "$(run $toy --bat=3 < $dir/in) $(cat $dir/err)"
+printf '我是学生' > $dir/-last
+check "files, one after the other, options between" "0 I am a boy||I like learning|I am a student|I am a student|" \
+    "$(run $toy $dir/in --batch 2 $dir/-last - < $dir/-last) $(tr '\n' '|' < $dir/out)"
+check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$translate ../../$toy -- -last 2>&1 | tr '\n' ' '; echo $?)"
+check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory" \
+    "$(run $toy $dir/-last nowhere $dir/in < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
+check "a directory" "2 translate: tests: Is a directory" "$(run $toy tests < /dev/null) $(cat $dir/err)"
+check "--output" "0 0 I am a boy||I like learning|" "$(run $toy --output $dir/o $dir/in) $(wc -c < $dir/out | tr -d ' ') $(tr '\n' '|' < $dir/o)"
+check "  without standard output" "0" "$("$translate" $toy --output=$dir/o $dir/in >&-; echo $?)"
+check "  that cannot be: why" "2 translate: $dir/no/o: No such file or directory" "$(run $toy --output $dir/no/o $dir/in) $(cat $dir/err)"
+check "  that is the input: refused, and the input stays" "2 translate: $dir/in is input and --output 3" "$(run $toy --output $dir/in $dir/in) $(cat $dir/err) $(wc -l < $dir/in | tr -d ' ')"
+[ -e /dev/full ] && check "  on a full disk" "2 translate: writing: No space left on device" "$(run $toy --output /dev/full $dir/in) $(cat $dir/err)"
+printf '我是学生\n\377\n我是男生\n我X\n' > $dir/bad
+check "--keep-going: status 0, empty lines, and their number" "0 I am a student||I am a boy||2 lines could not be translated" \
+    "$(run $toy --keep-going < $dir/bad) $(tr '\n' '|' < $dir/out)$(tail -n 1 $dir/err | sed 's/translate: //')"
+check "  each is named all the same" 3 "$(grep -c . $dir/err)"
+check "  all lines good: nothing is said" "0 0" "$(run $toy --keep-going < $dir/in) $(wc -c < $dir/err | tr -d ' ')"
+check "--first-line 100: messages and --n-best count from there" "1 100|101|102|103|" "$(run $toy --first-line 100 --n-best 1 < $dir/bad) $(run $toy --first-line 100 --n-best 2 < $dir/bad | grep -v 1; cut -f 1 $dir/out | uniq | tr '\n' '|')"
+check "  and so do seeds: pieces of a file are what the whole is" "" "$(awk 'BEGIN { for (i = 0; i < 40; i++) print "我是学生" }' > $dir/whole
+    run $toy --sample --temperature 3 --seed 7 < $dir/whole > /dev/null; cp $dir/out $dir/expected
+    head -n 17 $dir/whole > $dir/one; tail -n +18 $dir/whole > $dir/two
+    { "$translate" $toy --sample --temperature 3 --seed 7 $dir/one; "$translate" $toy --sample --temperature 3 --seed 7 --first-line 18 $dir/two; } | cmp $dir/expected - 2>&1)"
+check "  in messages" "translate: line 101: text is not UTF-8 at byte 0" "$(run $toy --first-line 100 < $dir/bad > /dev/null; head -n 1 $dir/err)"
+printf 'id\t我是男生\tx\n7\t\t\ny\n\t我喜欢学习\t\t\n8\t我X\tz' > $dir/table
+check "--column 2: the others stay, line by line" "1 id	I am a boy	x|7		|y|	I like learning		|8		z|" "$(run $toy --column 2 < $dir/table) $(tr '\n' '|' < $dir/out)"
+check "  and what is wrong" "translate: line 3: 1 columns, not 2
+translate: line 5: the token before byte 4 is not in src_vocabulary, and the model has no src_unk" "$(cat $dir/err)"
+check "  in batches and one by one" "" "$(cp $dir/out $dir/expected; run $toy --column 2 --batch 1 --threads 2 < $dir/table > /dev/null; cmp $dir/expected $dir/out 2>&1)"
+check "--f16-cache" "0 I am a boy||I like learning|" "$(run $toy --f16-cache < $dir/in) $(tr '\n' '|' < $dir/out)"
+
+# ---- what the model file says of decoding ----
+text=$(head -c $((8 + $(od -An -tu8 -N8 $toy))) $toy | tail -c +9)
+text="${text%%'{\"n_heads'*}{\\\"decoding\\\": {\\\"beam\\\": 3, \\\"length_penalty\\\": 1, \\\"max_length\\\": 30, \\\"min_length\\\": 6, \\\"no_repeat_ngram\\\": 3}, "'\"n_heads'"${text#*'{\"n_heads'}"
+while [ $(((8 + ${#text}) % 64)) != 0 ]; do text="$text "; done
+{ printf "\\$(printf %o $((${#text} % 256)))\\$(printf %o $((${#text} / 256)))\\0\\0\\0\\0\\0\\0%s" "$text"; tail -c +$((9 + $(od -An -tu8 -N8 $toy))) $toy; } > $dir/says
+given="--beam 3 --length-penalty 1 --max-length 30 --min-length 6 --no-repeat-ngram 3 --scores"
+check "the model's defaults" "0 0 " "$(run $toy $given < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  each option overrides its own" "0 0 " "$(run $toy $given --beam 2 --min-length 0 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --beam 2 --min-length 0 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  --n-best within the model's beam" "0 0 " "$(run $toy $given --n-best 2 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --n-best 2 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  beyond it" "0 0 " "$(run $toy $given --n-best 4 --beam 4 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --n-best 4 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  --greedy leaves them out" "0 0 " "$(run $toy --scores < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --greedy < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  --sample takes lengths alone" "0 0 " "$(run $toy --sample --seed 3 --max-length 30 --min-length 6 --no-repeat-ngram 3 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --sample --seed 3 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "  --verbose says so" 1 "$(run $dir/says --verbose < $dir/in > /dev/null; grep -c '^translate: the model says: beam 3, length penalty 1, max length 30, min length 6, n-gram 3,' $dir/err)"
+check "  a --max-length that they have no room in" "2 translate: --min-length 6 leaves no room for an end in --max-length 5" "$(run $dir/says --max-length 5 < $dir/in) $(cat $dir/err)"
 
 if [ -f $zh ]; then
     check "the shipped model is at most 12 MB" 1 "$(( $(wc -c < $zh) <= 12000000 ))"

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+import decoding
 import tokenizer_files
 from modelfile import (BF16, Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
                        Tensors, describe, name_positions, to_f32, vocabulary_text)
@@ -439,6 +440,7 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         facts.update(read_texts(binary, folder, model, pieces or folder))
         model.facts.update(facts)
+        model.facts["decoding"] = decoding.from_ctranslate2(stated, model)
         model.notes.append(f"layout: CTranslate2, binary version {binary.version}, "
                            f"{binary.specification or 'no specification'} {binary.revision}")
         kinds = sorted({binary.types[name] for name in tensors} & {"i1", "<i2"})

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+import decoding
 import tokenizer_files
 from checkpoints_torch import read_pickle
 from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
@@ -90,6 +91,11 @@ SPELLING = (
     (r"^(lm_head|decoder\.output_projection)\.", "generator."),
     (r"^final_logits_bias$", "generator.bias"),
 )
+# What transformers takes where there is a config.json alone, which does not say.
+UNSAID = {"marian": {"forced_eos_token_id": 0}, "pegasus": {"forced_eos_token_id": 1},
+          **dict.fromkeys(("bart", "mbart", "plbart", "blenderbot", "blenderbot-small"),
+                          {"forced_eos_token_id": 2}),
+          "fsmt": {"forced_eos_token_id": 2, "max_length": 200, "num_beams": 5}}
 
 # What the keys that are read here hold, in config.json and in generation_config.json.
 KINDS = {
@@ -274,14 +280,16 @@ def read_configs(folder: Path) -> dict[str, Any]:
         raise ConvertError(f"{folder}: model_type {visible(hf['model_type'])}"
                            + (f": {reason}" if reason else "") + "; what transformer.h runs is "
                            + ", ".join(FAMILIES))
+    said = {**UNSAID.get(hf["model_type"], {}), **hf}, path.name
     if has_file(folder, "generation_config.json"):
         path = folder / "generation_config.json"
         generation = check_kinds(read_object(path), KINDS, str(path))
         hf = {**hf, **{key: value for key, value in generation.items() if value is not None}}
+        said = generation, path.name
     if hf.get("use_prompt"):
         raise ConvertError(f"{folder}: an MVP with prompts (use_prompt) in its attention, which "
                            f"transformer.h does not compute")
-    return {**FAMILIES[hf["model_type"]].defaults, **hf}
+    return {**FAMILIES[hf["model_type"]].defaults, **hf, "decoding": said}
 
 
 def one_id(hf: dict[str, Any], key: str) -> int | None:
@@ -324,7 +332,7 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     return facts
 
 
-def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
+def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
     facts: Config = {}
     ids = {"src_pad": "pad_token_id", "end": "eos_token_id", "start": "decoder_start_token_id",
            "forced": "forced_bos_token_id"}
@@ -338,25 +346,13 @@ def decoding_facts(hf: dict[str, Any], model: Model) -> Config:
     if facts.get("src_pad", facts.get("start")) != facts.get("start"):
         facts["tgt_pad"] = facts["src_pad"]  # a start token that is the pad is no pad there
     suppressed = set(hf.get("suppress_tokens") or [])
-    for words in hf.get("bad_words_ids") or []:
-        if len(words) == 1:
-            suppressed.add(words[0])
-        else:
-            model.notes.append(f"bad_words_ids {brief(words)}: not part of the model file, which "
-                               f"suppresses single tokens")
+    suppressed.update(words[0] for words in hf.get("bad_words_ids") or []
+                      if len(words) == 1 and words[0] != facts.get("end"))
     if suppressed:
         facts["suppressed"] = sorted(suppressed)
-    for key in ("begin_suppress_tokens", "forced_decoder_ids"):
-        if hf.get(key):
-            model.notes.append(f"{key} {brief(hf[key])}: not part of the model file")
-    asked = {key: hf[key] for key in ("num_beams", "length_penalty", "early_stopping",
-                                      "no_repeat_ngram_size", "repetition_penalty",
-                                      "encoder_no_repeat_ngram_size")
-             if isinstance(hf.get(key), (int, float, str)) and hf[key] not in (0, 1)}
-    if asked:
-        model.notes.append("the checkpoint asks for " + ", ".join(
-            f"{key} {brief(value)}" for key, value in asked.items())
-            + ": that is said where it decodes, not in the model file")
+    found = decoding.from_transformers(*hf["decoding"], facts.get("end"), stated, model)
+    if found:
+        facts["decoding"] = found
     if "start" not in facts:
         model.warn("no decoder_start_token_id: --set start=TOKEN, or nothing can be decoded",
                    "start")
@@ -372,7 +368,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         model.facts.update(layer_facts(hf, chosen))
-        model.facts.update(decoding_facts(hf, model))
+        model.facts.update(decoding_facts(hf, stated, model))
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
         rest = place(chosen, hf, stated, model)
         check_norms(hf, model)

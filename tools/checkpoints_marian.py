@@ -20,6 +20,7 @@ from typing import Any, Iterable
 
 import numpy as np
 
+import decoding
 import marian_bin
 import tokenizer_files
 from modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
@@ -286,7 +287,7 @@ def place(tensors: Tensors, model: Model) -> Tensors:
 
 
 # --------------------------------------------------------------------------------------- the texts
-def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
+def read_texts(files: Files, options: dict[str, Any], stated: Config, model: Model) -> Config:
     """Vocabularies into the model; the ids of the special tokens."""
     lines: dict[str, list[str]] = {}
     pieces: dict[str, bytes] = {}
@@ -324,6 +325,9 @@ def read_texts(files: Files, options: dict[str, Any], model: Model) -> Config:
             if token in lines[side]:
                 config[key] = lines[side].index(token)
     config.update(tokenizer_files.find_languages(dict(enumerate(lines["src"])), model))
+    found = decoding.from_marian(files.options, "decoder.yml", stated, model)
+    if found:
+        config["decoding"] = found
     allowed = files.options.get("allow-unk", options.get("allow-unk", False))
     if "tgt_unk" in config and not allowed:
         config["suppressed"] = [config["tgt_unk"]]
@@ -339,7 +343,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         rest = place(chosen, model)
         model.facts.update(facts)
-        model.facts.update(read_texts(files, options, model))
+        model.facts.update(read_texts(files, options, stated, model))
         model.notes.append(f"layout: Marian, {files.model.name}")
         return rest
 

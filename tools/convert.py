@@ -91,6 +91,10 @@ NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: th
         .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3
     encoder.norm.weight and .bias, decoder.norm
 
+What the checkpoint says of decoding (generation_config.json, decoder.yml, CTranslate2's defaults)
+becomes the config's "decoding": --set decoding=none leaves that out, --set decoding.beam=4 and the
+like state it.
+
 What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
 activation, embedding_scale, and positions where there is no table. Nothing is written until they
 are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads
@@ -126,6 +130,7 @@ import checkpoints_ctranslate2
 import checkpoints_huggingface
 import checkpoints_marian
 import checkpoints_torch
+import decoding
 import hub
 import marian_bin
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
@@ -313,6 +318,13 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     name_ids(stated, model)
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
+    learned = [len(one) for name, one in model.tensors.items()
+               if name.endswith("_positions.weight")]
+    said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
+                           min(learned) - stated.get("position_offset", model.facts.get(
+                               "position_offset", 0)) if learned else None, model)
+    if said and not core:
+        model.facts["decoding"] = said
     config, assumed = build_config(model, stated, core)
     ask(assumed, "n_heads" not in config, model)
     check_values(config)

@@ -87,6 +87,7 @@ static void print_decoding(const tfm_model *model) {
     if (o.max_length) print_size("max_length", o.max_length);
     if (o.min_length) print_size("min_length", o.min_length);
     if (o.no_repeat_ngram) print_size("no_repeat_ngram", o.no_repeat_ngram);
+    if (o.no_source_ngram) print_size("no_source_ngram", o.no_source_ngram);
     if (o.repetition_penalty != 0) print_number("repetition_penalty", o.repetition_penalty);
     if (o.repetition) print_word("repetition", "hugging_face");
     if (o.force_end) print_size("force_end", o.force_end);

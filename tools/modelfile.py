@@ -119,6 +119,26 @@ def language_list(text: str) -> dict[str, int]:
     return {code: integer(0)(at) for code, at in found.items()}
 
 
+def sequence_list(text: str) -> list[list[int]]:
+    return [id_list(one) for one in text.split(";")]
+
+
+def signed(text: str) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not -100 <= value <= 100:
+        raise ValueError("a number from -100 to 100")
+    return int(value) if value.is_integer() else value
+
+
+def switch(text: str) -> int:
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return int(text)
+
+
 SIZES = ("d_model", "d_ff", "d_ff_decoder", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
          "src_vocab_size", "tgt_vocab_size")
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
@@ -150,6 +170,15 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "src_text": one_of("words", "characters", "sentencepiece"),
     "tgt_text": one_of("words", "characters", "pieces", "sentencepiece"),
 }
+# The keys of "decoding", which are fields of tfm_decode_options.
+DECODING_KEYS: dict[str, Callable[[str], Any]] = {
+    "beam": integer(1), "length_penalty": signed, "patience": number,
+    "stop": one_of("enough", "sure", "full", "likely"), "max_length": integer(1),
+    "min_length": integer(0), "no_repeat_ngram": integer(0),
+    "no_source_ngram": integer(0), "repetition_penalty": number,
+    "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
+    "forbidden": id_list, "forbidden_sequences": sequence_list,
+}
 # Free text beside the config, in the file's metadata.
 ABOUT_KEYS = ("license", "source", "revision")
 
@@ -166,10 +195,19 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConvertError(f"--set {setting}: write KEY=VALUE")
+        name = key.removeprefix("decoding.")
         if key in ABOUT_KEYS:
             about[key] = text
+        elif setting == "decoding=none":
+            config.setdefault("decoding", {})["none"] = 1
+        elif key.startswith("decoding.") and name in DECODING_KEYS:
+            try:
+                config.setdefault("decoding", {})[name] = DECODING_KEYS[name](text)
+            except ValueError as error:
+                raise ConvertError(f"--set {setting}: {key} takes {error}") from None
         elif key not in CONFIG_KEYS:
-            keys = ", ".join([*CONFIG_KEYS, *ABOUT_KEYS])
+            keys = ", ".join([*CONFIG_KEYS, "decoding=none",
+                              *(f"decoding.{one}" for one in DECODING_KEYS), *ABOUT_KEYS])
             raise ConvertError(f"--set {setting}: no such key; the keys are {keys}")
         else:
             try:
@@ -459,6 +497,10 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
     for keys, vocabulary in ((SOURCE_IDS, "src_vocab_size"), (TARGET_IDS, "tgt_vocab_size")):
         for key in keys:
             ids = config.get(key, [])
+            if key == "suppressed":
+                decoding = config.get("decoding", {})
+                ids = ids + sum(decoding.get("forbidden_sequences", []),
+                                decoding.get("forbidden", []))
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
                     model.problems.append(f"{key} {one} is outside the vocabulary: "
@@ -467,7 +509,18 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
 
 def check_values(config: Config) -> None:
     """What a checkpoint states is what --set would take: of the right kind and in its range."""
+    for key, value in config.get("decoding", {}).items():
+        rows = value if isinstance(value, list) and value and isinstance(value[0], list) else [
+            value if isinstance(value, list) else [value]]
+        text = ";".join(",".join(one if isinstance(one, str) else brief(one) for one in row)
+                        for row in rows)
+        try:
+            DECODING_KEYS[key](text)
+        except ValueError as error:
+            raise ConvertError(f"decoding.{key} is {brief(value)}; it takes {error}") from None
     for key, value in config.items():
+        if key == "decoding":
+            continue
         if (isinstance(value, dict), isinstance(value, list)) != (key == "languages",
                                                                   key == "suppressed"):
             raise ConvertError(f"{key} is {brief(value)}")
@@ -500,7 +553,7 @@ def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Conf
     merged = {**assumptions, **facts, **stated}
     assumed = {key: value for key, value in assumptions.items()
                if key not in facts and key not in stated}
-    return {key: merged[key] for key in CONFIG_KEYS if key in merged}, assumed
+    return {key: merged[key] for key in [*CONFIG_KEYS, "decoding"] if key in merged}, assumed
 
 
 def settle_bytes(model: Model, wanted: np.dtype | None) -> None:
