@@ -189,8 +189,42 @@
    An interactive translator gives what the user accepted as prefix and asks for alternatives; one
    that wants the machine to follow a draft loosely sets prefix_bias.
 
-   Attention is kept by sessions that were made for it, from the last layer or another one; from it
-   come alignments, the coverage penalty, and source words for unknown tokens (tfm_result_text).
+   Attention is kept by sessions that were made for it, the model's alignment_heads' or any other;
+   from it come alignments, the coverage penalty, and source words for unknown tokens
+   (tfm_result_text).
+
+   What other engines call it (their defaults), and what is refused. Tokens are the same as theirs,
+   but for what stands behind a semicolon:
+
+       option, 0 means          CTranslate2                        transformers         refused
+       beam, 1                  beam_size (2)                      num_beams            > max_beam
+       n_best, 1                num_hypotheses                     num_return_sequences > beam *
+                                                                                        patience
+       length_penalty, 0        same (1)                           same (1)             beyond 100
+       coverage_penalty, 0      same                                                    no attention
+       patience, 1              same                                                    < 0
+       stop, _ENOUGH            always that                        early_stopping (_LIKELY)
+       max_length, 2 S + 16     max_decoding_length (256)          max_new_tokens, or   > max_target
+                                                                   max_length - 1
+       min_length, 0            min_decoding_length (1)            min_new_tokens       > max_length
+       repetition_penalty, 1    same                               same; see repetition < 0
+       no_repeat_ngram, 0       no_repeat_ngram_size               same; see repetition < 0
+       no_unknown, 0            disable_unk                        bad_words_ids
+       forbidden ..., none      suppress_sequences; others gain    bad_words_ids        no such id
+       ends, the model's        end_token                          eos_token_id         no such id
+       force_end, 0                                                forced_eos_token_id
+       keep_end, 0              return_end_token                   always
+       first, the model's       in target_prefix                   forced_bos_token_id  no such id
+       prefix, none             target_prefix; right behind it     decoder_input_ids    no such id
+                                only the best may end
+       prefix_bias, 0           prefix_bias_beta                                        > 1
+       alternatives, 0          return_alternatives, num_hypotheses                     > max_beam
+       min_alternative_prob, 0  min_alternative_expansion_prob; the end left out; may leave none
+       samples, 0; top_k, all   num_hypotheses, sampling_topk (1)  do_sample, top_k (50) > max_beam
+       truncate, 0: an error    max_input_length (1024)            the tokenizer's      < 0
+       tfm_row_stop             callback, without beams            StoppingCriteria     no such row
+       tfm_result_logits        return_logits_vocab                output_logits
+       tfm_score_from           score_batch, offset                                     > width
 
 
    5. THE MODEL FILE
@@ -242,8 +276,8 @@
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
-       alignment_heads     [] of the decoder's cross-attention, [[layer, head], ...] from 0: attention
-                           that is kept is their mean; none: that of all heads of the last layer
+       alignment_heads     [] of the decoder's cross-attention, [[layer, head], ...] from 0: what is
+                           kept is their mean; none: that of all heads of the last layer
        languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
        src_language        "none" | "source" | "target": whose token stands before the source
        tgt_language        "none" | "forced": whether the target begins with its own
@@ -10020,8 +10054,8 @@ static int32_t tfm__list_hypotheses(tfm_session *s) {
     return n;
 }
 
-/* The mean over the heads that the options ask for, or else the model names, into the store. stride:
-   from one layer to the next. */
+/* The mean over the heads that the options ask for, or else the model names, into the store.
+   stride: from one layer to the next. */
 static void tfm__store_attention(tfm_session *s, int64_t stride) {
     const tfm_config *c = &s->model->config;
     int64_t i, k, x, S = s->src.L, H = c->n_heads, one = s->decode.attention_head;

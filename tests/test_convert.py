@@ -487,6 +487,17 @@ class CTranslate2(CTranslate2Case):
         self.assertIn("src_embedding_norm.weight", model.t)
         self.assertNotIn("encoder.norm.weight", model.t)
 
+    def test_alignment_heads(self):
+        for layer, count, expected in ((-1, 1, [[2, 0]]), (0, 2, [[0, 0], [0, 1]]), (2, 0, None),
+                                       (-2, 0, [[1, 0], [1, 1], [1, 2]]), (-1, 3, None)):
+            variables = ct2_random(decoder__alignment_layer=np.int16(layer),
+                                   decoder__alignment_heads=np.int16(count))
+            variables["encoder/num_heads"] = variables["decoder/num_heads"] = np.int16(3)
+            config = self.convert(self.directory(variables)).config
+            self.assertEqual(config.get("alignment_heads"), expected)
+        self.assertIn("alignment_heads 4", self.refuse_directory(
+            {**variables, "decoder/alignment_heads": np.int16(4)}))
+
     def test_tables_and_aliases(self):
         variables = ct2_random(vs=29)
         j, p = np.arange(12), np.arange(60)[:, None]
@@ -792,6 +803,10 @@ class Marian(MarianCase):
     def test_its_own_numbers(self):
         config = self.convert(self.directory(self.arrays())[0]).config
         self.assertEqual((config["position_divisor"], config["layer_norm_eps"]), ("d/2-1", 1e-6))
+        self.assertEqual(config["alignment_heads"], [[1, 0]])
+        guided = {"transformer-guided-alignment-layer": 1}
+        config = self.convert(self.directory(self.arrays(), **guided)[0]).config
+        self.assertEqual(config["alignment_heads"], [[0, 0]])
         config = self.convert(self.directory(self.arrays(), **{"allow-unk": True})[0]).config
         self.assertNotIn("suppressed", config)
 

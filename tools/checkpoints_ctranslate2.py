@@ -39,9 +39,9 @@ ACTIVATIONS = ("relu", "gelu_tanh", "swish", "gelu", "gelu_sigmoid")
 GLOBAL_INT16_SCALE = 1000.0
 
 # Variables that are no weights. Those of the first group shape nothing that is computed here.
-IGNORED = r"(.*/)?(alignment_layer|alignment_heads|embeddings_merge|alibi_use_positive_positions)"
+IGNORED = r"(.*/)?(embeddings_merge|alibi_use_positive_positions)"
 ATTRIBUTES = (r"(.*/)?(num_heads|pre_norm|activation|scale_embeddings|multiply_by_sqrt_depth|"
-              r"start_from_zero_embedding|queries_scale)")
+              r"start_from_zero_embedding|queries_scale|alignment_layer|alignment_heads)")
 ABOUT_TEXT = ("unk_token", "bos_token", "eos_token", "with_source_bos", "with_source_eos",
               "with_target_bos", "user_decoder_start_tokens")
 # Flags that mean something else only when they are set.
@@ -226,6 +226,23 @@ def side_values(binary: Binary, name: str, default: Any) -> list[Any]:
     return [binary.attribute(f"{side}/{name}", once) for side in ("encoder", "decoder")]
 
 
+def alignment_heads(binary: Binary, heads: int) -> list[list[int]]:
+    """Which heads' attention the engine returns: the first few of a layer, or all of it."""
+    layers = {int(match[1]) for name in binary.arrays
+              if (match := re.match(r"decoder/layer_(\d+)/", name))}
+    layer = int(binary.attribute("decoder/alignment_layer", -1))
+    first = int(binary.attribute("decoder/alignment_heads", 1))
+    last = max(layers, default=0)
+    layer = last + 1 + layer if layer < 0 else layer
+    if not 0 <= layer <= last or not 0 <= first <= heads:
+        raise ConvertError(f"alignment_layer {layer}, alignment_heads {first}: the decoder has "
+                           f"{last + 1} layers of {heads} heads")
+    everything = first in (0, heads)
+    if everything and layer == last:
+        return []
+    return [[layer, head] for head in range(heads if everything else first)]
+
+
 def same_for_both(binary: Binary, name: str, default: Any) -> Any:
     values = side_values(binary, name, default)
     if values[0] != values[1]:
@@ -279,6 +296,9 @@ def read_attributes(binary: Binary) -> Config:
         raise ConvertError(f"queries_scale differs between layers: {sorted(queries)}")
     if queries:
         config["attention_scale"] = queries.pop()
+    named = alignment_heads(binary, int(config["n_heads"])) if "n_heads" in config else []
+    if named:
+        config["alignment_heads"] = named
     if binary.attribute("decoder/start_from_zero_embedding", 0):
         config["start_embedding"] = "zero"
     if not any(name.endswith("/position_encodings/encodings") for name in binary.arrays):

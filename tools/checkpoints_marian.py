@@ -248,6 +248,11 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
     else:
         config.update(positions="sinusoidal_halves", position_divisor="d/2-1",
                       embedding_scale="sqrt_d")
+    guided, layers = options.get("transformer-guided-alignment-layer"), config["n_decoder_layers"]
+    if guided == "last" and isinstance(layers, int):
+        guided = layers
+    if isinstance(guided, int) and guided > 0:  # the engine's alignments are this layer's first head
+        config["alignment_heads"] = [[guided - 1, 0]]
     return {key: value for key, value in config.items() if value is not None}
 
 

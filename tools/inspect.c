@@ -153,6 +153,10 @@ static void print_config(const tfm_config *c) {
     printf("  %-20s", "suppressed");
     print_id_list(c->suppressed, c->n_suppressed);
     printf(c->n_suppressed ? "\n" : " none\n");
+    printf("  %-20s", "alignment_heads");
+    for (i = 0; i < c->n_alignment_heads; i++)
+        printf(" [%d, %d]", (int)c->alignment_heads[2 * i], (int)c->alignment_heads[2 * i + 1]);
+    printf(c->n_alignment_heads ? "\n" : " all of the last layer\n");
     printf("  %-20s", "languages");
     for (i = 0; i < c->n_languages; i++) putchar(' '), output_text(stdout, c->languages[i].code, 0);
     printf(c->n_languages ? "\n" : " none\n");

@@ -112,6 +112,12 @@ def id_list(text: str) -> list[int]:
     return [integer(0)(one) for one in text.split(",")]
 
 
+def head_list(text: str) -> list[list[int]]:
+    if not re.fullmatch(r"\d+:\d+(,\d+:\d+)*", text, re.ASCII):
+        raise ValueError("layers and heads from 0, as in 5:0,5:1")
+    return [[integer(0)(one) for one in pair.split(":")] for pair in text.split(",")]
+
+
 def language_list(text: str) -> dict[str, int]:
     found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
     if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
@@ -163,6 +169,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "attention_scale": number,
     **{key: token_or_id for key in SOURCE_IDS + TARGET_IDS},
     "suppressed": id_list,
+    "alignment_heads": head_list,
     "languages": language_list,
     "src_language": one_of("none", "source", "target"),
     "tgt_language": one_of("none", "forced"),
@@ -521,8 +528,8 @@ def check_values(config: Config) -> None:
     for key, value in config.items():
         if key == "decoding":
             continue
-        if (isinstance(value, dict), isinstance(value, list)) != (key == "languages",
-                                                                  key == "suppressed"):
+        if (isinstance(value, dict), isinstance(value, list)) != (
+                key == "languages", key in ("suppressed", "alignment_heads")):
             raise ConvertError(f"{key} is {brief(value)}")
         if isinstance(value, dict):
             if not value:
@@ -531,7 +538,8 @@ def check_values(config: Config) -> None:
         elif isinstance(value, list):
             if not value:
                 continue
-            text = ",".join(map(brief, value))
+            text = ",".join(":".join(map(brief, one)) if isinstance(one, list) else brief(one)
+                            for one in value)
         else:
             text = value if isinstance(value, str) else brief(value)
         try:
