@@ -245,6 +245,43 @@ static void session_tokens(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
+/* A text that is too long, cut on request: translated as its beginning, and the result says how much
+   of it is left out. keep_end changes no text. */
+static void truncated(void) {
+    tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_end\": 2, \"tgt_text\": \"pieces\"");
+    tfm_session *s = tiny_session(m, 3, 8, 20);
+    tfm_text in[3], out[3];
+    tfm_decode_options o;
+    char buffer[2048], single[512];
+    tfm_result r;
+    int32_t keep;
+    memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
+    SECTION("texts that are cut on request");
+    in[0].data = "", in[1].data = "a b a a b a a a b a", in[2].data = "b a";
+    for (keep = 0; keep < 3; keep++) in[keep].size = strlen(in[keep].data);
+    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
+                "text has 11 tokens, there is room for 8");
+    for (keep = 0; keep < 2; keep++) {
+        o.truncate = 100, o.keep_end = keep;
+        must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        CHECK(r.left_out == 3, "8 of 11 tokens are read, the end token among them");
+        must(tfm_result_get(s, 1, 0, &r, &err));
+        CHECK(r.left_out == 0 && out[0].size == 0, "the others as ever");
+        must(tfm_translate(s, "a b a a b a a", single, sizeof single, &err));
+        CHECK(strcmp(out[1].data, single) == 0, "as its first 7: %s", single);
+        o.truncate = 3;
+        must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        must(tfm_translate(s, "a b", single, sizeof single, &err));
+        CHECK(r.left_out == 8 && strcmp(out[1].data, single) == 0, "or as its first 2");
+    }
+    o.truncate = 1;
+    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
+                "text has 11 tokens, there is room for 1");
+    tfm_session_free(s), tfm_model_free(m);
+}
+
 /* A status for each text; sizes as numbers; an output that grows without translating again. */
 static void faults_and_sizes(void) {
     static const char *const lines[] = {"hello world", "b \x80", "", "a a a a a a a a a", "x"};
@@ -401,6 +438,7 @@ int main(void) {
     detokenizing();
     translating();
     session_tokens();
+    truncated();
     faults_and_sizes();
     target_text();
     return test_done("test_text");
