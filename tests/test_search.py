@@ -108,6 +108,21 @@ class Aren(unittest.TestCase):
         self.assertLess(worst_score, LIMIT)
         self.assertLess(worst_attention, LIMIT)
 
+    def test_defaults(self):
+        """translate_batch with no options, and the model file with what it says of decoding. Where
+        the engine's forbidden empty target makes probabilities other, scores are; texts are not."""
+        engine = ctranslate2.Translator(str(AREN), compute_type="float32", intra_threads=1)
+        rng = np.random.default_rng(4)
+        letters = [one for one in self.vocabularies["source"] if len(one) == 1]
+        sources = self.sources + [list(rng.choice(letters, rng.integers(2, 12)))
+                                  for _ in range(100)]
+        answers = self.decode(self.convert("f32"), [
+            f"defaults=1 src={self.ids('source', src)}" for src in sources])
+        equal = sum(answer[0][0] == engine.translate_batch([src])[0].hypotheses[0]
+                    for src, answer in zip(sources, answers, strict=True))
+        print(f"CTranslate2's defaults: {equal} of {len(sources)} equal")
+        self.assertEqual(equal, len(sources))
+
     def test_engine(self):
         engine = self.translator
         model, prefix = self.convert("f32"), ["a", "n"]
