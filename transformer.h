@@ -9084,8 +9084,11 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
 /* Takes a source batch into the session. What was decoding before is over. */
 static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
                                   tfm_error *err) {
+    int32_t b;
     TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
     s->decoding = 0;
+    for (b = 0; b < src->rows; b++)
+        s->left_out[b] = tfm__unpadded_length(src, b, s->model->config.src_pad) - s->src.lengths[b];
     return TFM_OK;
 }
 
@@ -10016,7 +10019,6 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     for (b = 0; b < s->src.B; b++) {
         tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
         (void)tfm__plan_sentence(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
-        s->left_out[b] = tfm__unpadded_length(src, b, c->src_pad) - s->src.lengths[b];
         s->sentences[b].n_live = s->sentences[b].n_beams = 1;
         memset(s->beams + b * s->max_beam, 0, (size_t)s->max_beam * sizeof *s->beams);
         s->beams[b * s->max_beam].n_live = 1;

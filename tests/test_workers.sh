@@ -64,9 +64,9 @@ for threads in 1 3; do
     head -n 32 $dir/same >&3
     check "$threads workers, batches of 2: 32 lines are answered while the input is open" 32 "$(arrived 32)"
     head -n 69 $dir/same >&3
-    check "  and the next 64" 96 "$(arrived 96)"
+    check "  and all the others" 101 "$(arrived 101)"
     end
-    check "  the rest at its end" "0 101" "$ended $(lines $dir/out)"
+    check "  nothing is left at its end" "0 101" "$ended $(lines $dir/out)"
     begin --threads $threads --batch 1
     head -n 1 $dir/same >&3
     check "  batches of 1: each line is answered at once" 1 "$(arrived 1)"
@@ -103,10 +103,10 @@ env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"
     job=$!
     exec 3> $dir/pipe
     head -n 33 $dir/same >&3
-    arrived 32 > /dev/null
+    arrived 33 > /dev/null
     kill -${signal% *} "$(cat $dir/pid)"
     wait $job
-    check "  while it waits for input: the same" "${signal#* } 32" "$? $(lines $dir/out)"
+    check "  while it waits for input: the same" "${signal#* } 33" "$? $(lines $dir/out)"
     exec 3>&-
 done
 # Memory: the peak after a little of an input, and after much of it.
