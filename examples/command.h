@@ -66,8 +66,14 @@ static FILE *open_file(const char *path, const char *mode) {
 }
 
 /* Options that contradict another, or do nothing without it. */
-enum { NOT_DOCUMENT = 2, NOT_SAMPLE = 4, NOT_SCORE = 8, OF_SAMPLE = 16, OF_SCORE = 32 };
-enum { NOT_COLUMN = 64 };
+enum {
+    NOT_DOCUMENT = 2,
+    NOT_SAMPLE = 4,
+    NOT_SCORE = 8,
+    OF_SAMPLE = 16,
+    OF_SCORE = 32,
+    NOT_COLUMN = 64
+};
 
 static option table[] = {
     {"usage: translate MODEL [FILE ...] [options] < in > out\n\n"
