@@ -10350,8 +10350,6 @@ TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const t
     return tfm_score_from(session, src, tgt, 0, out, err);
 }
 
-#ifndef TRANSFORMER_NO_TEXT
-
 /* Every struct that programs fill in or read. */
 TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
                                    size_t forward_options, size_t decode_options, size_t result,
@@ -10370,6 +10368,8 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
                              names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
     return TFM_OK;
 }
+
+#ifndef TRANSFORMER_NO_TEXT
 
 /* >>vocabulary ====================================================================================
    26. VOCABULARIES
