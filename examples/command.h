@@ -174,10 +174,9 @@ static option table[] = {
      "last layer, mean over heads"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "the number of this version"},
-    {"\nExit status: 0 all lines translated, or --keep-going; 1 some line could not be (its\n"
-     "output is empty, standard error says why); 2 wrong usage, no model, or input or output "
-     "failed. An interrupt\n"
-     "(Ctrl-C) ends it after the last line that is ready.",
+    {"\nExit status: 0 all lines translated, or --keep-going; 1 some line could not be (it is\n"
+     "empty, and standard error says why); 2 wrong usage, no model, or input or output failed.\n"
+     "An interrupt (Ctrl-C) ends it after the last line that is ready.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 

@@ -84,11 +84,13 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     INT(min_length)
     INT(beam)
     INT(n_best)
-    INT(samples) INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram)
-        INT(attention_layer) INT(attention_head) INT(keep_end) INT(truncate) INT(force_end)
-            NUMBER(min_alternative_prob) NUMBER(length_penalty) NUMBER(coverage_penalty)
-            NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
-                NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
+    INT(samples)
+    INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram) INT(attention_layer)
+        INT(attention_head) INT(keep_end) INT(truncate) INT(force_end) NUMBER(min_alternative_prob)
+            NUMBER(length_penalty) NUMBER(coverage_penalty) NUMBER(patience) NUMBER(temperature)
+                NUMBER(top_p) NUMBER(prefix_bias)
+                    NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0)
+                        o->stop = (tfm_stop)whole;
     else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
     else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
     else if (strcmp(key, "seeds") == 0) {

@@ -446,8 +446,7 @@ static void numbers(void) {
     memset(&h, 0, sizeof h), good = tfm__normalize(&bare, &h, 2000) == -(double)INFINITY;
     good &= tfm__normalize(&bare, &h, 2) == 0;
     h.sum = -1;
-    CHECK(good && tfm__normalize(&bare, &h, 2) < -1e30,
-          "0 / 0 is the worst score");
+    CHECK(good && tfm__normalize(&bare, &h, 2) < -1e30, "0 / 0 is the worst score");
     for (i = 0; i < 8; i++) all[i].total = -(i >> 2), all[i].from = i >> 1 & 1, all[i].id = i & 1;
     for (i = 0, good = 1; i < 8; i++)
         for (k = 0; k < 8; k++)

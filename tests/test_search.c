@@ -888,7 +888,8 @@ static void scoring(void) {
 /* What is kept by default: the mean over the heads that the model names, of any layers. */
 static void named_heads(void) {
     static const char *const named[] = {"[[1, 1]]", "[[0, 1], [0, 0]]", "[[0, 1], [1, 0], [1, 1]]"};
-    static const int32_t heads[3][6] = {{2, 2}, {1, 2, 1, 1}, {1, 2, 2, 1, 2, 2}}, counts[] = {1, 2, 3};
+    static const int32_t heads[3][6] = {{2, 2}, {1, 2, 1, 1}, {1, 2, 2, 1, 2, 2}},
+                         counts[] = {1, 2, 3};
     tfm_batch src = tiny_batch(source, NULL, 1, 6);
     float got[MOST * SOURCE], one[MOST * SOURCE];
     double most = 0;
@@ -1162,7 +1163,6 @@ static void stopping(void) {
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
 }
 
-
 static void driving(void) {
     tfm_model *model = small_model(17, "");
     tfm_session *s = wide_session(model, 2, 4, 20), *whole = wide_session(model, 2, 4, 20);
@@ -1327,8 +1327,8 @@ static void arguments(void) {
     REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
     prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);
     REFUSED(prefix = &prefix, TFM_E_TOO_LONG, "row 0: 8 tokens are forced, but max_length is 8");
-    REFUSED(beam = 2; o.n_best = 4; o.patience = 2, TFM_E_TOO_LONG,
-            "n_best is 4, the session's max_beam 3");
+    REFUSED(beam = 2; o.n_best = 4;
+            o.patience = 2, TFM_E_TOO_LONG, "n_best is 4, the session's max_beam 3");
     REFUSED(beam = 2; o.alternatives = 2, TFM_E_TOO_LONG, "alternatives * beam is 4");
     REFUSED(min_alternative_prob = 1.5, TFM_E_ARGUMENT, "min_alternative_prob is out of range");
     REFUSED(truncate = -1, TFM_E_ARGUMENT, "truncate is out of range");

@@ -193,8 +193,8 @@ static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t sel
     int64_t self = (m->N_decoder - m->N_ssru) * ops_attention(m, rows, rows, self_pairs) +
                    m->N_ssru * 2 * ops_linear(rows, m->D, m->D);
     return self +
-           m->N_decoder * (ops_attention(m, rows, 0, cross_pairs) +
-                           ops_feed_forward(m, rows, m->F_decoder)) +
+           m->N_decoder *
+               (ops_attention(m, rows, 0, cross_pairs) + ops_feed_forward(m, rows, m->F_decoder)) +
            ops_linear(rows, m->D, m->V_target);
 }
 

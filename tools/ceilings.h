@@ -91,11 +91,11 @@ CEILING(bf16, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), FMA_BF16, 1, 2
                                                                          int64_t n) {              \
         int64_t i;                                                                                 \
         (void)p;                                                                                   \
-        tfm__avx512_configure(1);                                                                     \
+        tfm__avx512_configure(1);                                                                  \
         for (i = 0; i < n / 60; i++) {                                                             \
             step(0) step(1) step(2) step(3) step(4) step(5)                                        \
         }                                                                                          \
-        tfm__avx512_configure(0);                                                                     \
+        tfm__avx512_configure(0);                                                                  \
         return (double)(amount) * (double)n / 10;                                                  \
     }
 #define TILE_INT8(n) _tile_dpbusd(n, 6, 7);
