@@ -653,17 +653,20 @@ class Argos(CTranslate2Case):
             self.skipTest(f"no {TRANSLATE}: make it first")
         engine = ctranslate2.Translator(str(folder / "model"), compute_type="float32",
                                         intra_threads=1)
-        done = subprocess.run([TRANSLATE, str(self.out), "--greedy", "--max-length", "12"],
-                              input="".join(f"{one}\n" for one in self.TEXT), capture_output=True,
-                              text=True)
         seen = set()
-        for text, found in zip(self.TEXT, done.stdout.split("\n")):
-            tokens = engine.translate_batch(
-                [self.pieces.encode(text, out_type=str)], beam_size=1, max_decoding_length=12,
-                target_prefix=[[prefix]] if prefix else None)[0].hypotheses[0]
-            expected = "".join(tokens).replace("\u2581", " ").removeprefix(prefix).strip()
-            self.assertEqual(found, expected)
-            seen.update(tokens)
+        # greedy, and as argostranslate searches, which is what the file says
+        for options, search in ((["--greedy"], {"beam_size": 1}),
+                                ([], {"beam_size": 4, "length_penalty": 0.2})):
+            done = subprocess.run([TRANSLATE, str(self.out), *options, "--max-length", "12"],
+                                  input="".join(f"{one}\n" for one in self.TEXT),
+                                  capture_output=True, text=True)
+            for text, found in zip(self.TEXT, done.stdout.split("\n")):
+                tokens = engine.translate_batch(
+                    [self.pieces.encode(text, out_type=str)], max_decoding_length=12,
+                    target_prefix=[[prefix]] if prefix else None, **search)[0].hypotheses[0]
+                expected = "".join(tokens).replace("\u2581", " ").removeprefix(prefix).strip()
+                self.assertEqual(found, expected, options)
+                seen.update(tokens)
         self.assertGreater(len(seen), 3)
 
     def test_a_folder_and_its_zip(self):

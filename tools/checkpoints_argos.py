@@ -24,6 +24,7 @@ from untrusted import brief, check_kinds, check_zip, has_file, open_file, read_o
 
 KINDS = {**dict.fromkeys(("type", "from_code", "from_name", "to_code", "to_name",
                           "package_version", "target_prefix"), "text")}
+SEARCH = {"beam": 4, "length_penalty": 0.2}  # of argostranslate's translate.py, 1.11
 WANTED = re.compile(
     r"metadata\.json|sentencepiece\.model|bpe\.model|README\.md|LICENSE(\.txt|\.md)?|"
     r"model/(model\.bin|config\.json|(source|target|shared)_vocabulary\.(json|txt))")
@@ -104,6 +105,9 @@ def read_package(folder: Path, path: Path) -> Checkpoint:
         about = f"Argos Translate {codes[0]}_{codes[1]} {version}".strip()
         if re.fullmatch(r"[\w .-]+", about):
             out.about.setdefault("source", about[:200])
+        if out.facts.get("decoding"):
+            out.facts["decoding"].update(SEARCH)
+            out.notes.append("decoding: beam 4 and length penalty 0.2, as Argos Translate searches")
         prefix = metadata.get("target_prefix")
         if prefix:
             text = out.texts.get("tgt_vocabulary", out.texts["src_vocabulary"])
