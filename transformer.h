@@ -224,6 +224,7 @@
        truncate, 0: an error    max_input_length (1024)            the tokenizer's      < 0
        tfm_row_stop             callback, without beams            StoppingCriteria     no such row
        tfm_result_logits        return_logits_vocab                output_logits
+       tfm_result_log_probabilities                      compute_transition_scores
        tfm_score_from           score_batch, offset                                     > width
 
 
@@ -1318,6 +1319,12 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
 /* Hypothesis rank of a row: 0 is the best one (of samples and alternatives: the first). */
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
                                   tfm_result *result, tfm_error *err);
+
+/* The log-probability of each token of a hypothesis, as the search had it: out [n + 1] for its n
+   tokens without the end, then that of the end token, 0 where there is none. What is forced has 0.
+   Together they are result.log_probability, up to the rounding of doubles. */
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
+                                                double *out, tfm_error *err);
 
 /* For each target token of a hypothesis the weights of the source tokens: out is [length, S], F32,
    S the length of the row's source, pads within it counted. TFM_E_STATE if the session was made
@@ -8532,6 +8539,7 @@ struct tfm_session {
     tfm__hypothesis *live, *kept;    /* [B, max_beam]: beam g's begin at its place */
     tfm__hypothesis *next;           /* [max_beam]: of one sentence */
     int32_t *tokens, *back_pointers; /* [max_target, M] */
+    double *sums;                    /* [max_target, M]: of log-probabilities up to each token */
     int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
     int32_t *ancestry;                              /* [n_step, max_target] */
     int32_t *history;                               /* [max_target + 1]: of one hypothesis */
@@ -8646,6 +8654,7 @@ static const struct {
     TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
     TFM__ARRAY(next, beam, one), TFM__ARRAY(tokens, target, rows),
     TFM__ARRAY(back_pointers, target, rows), TFM__ARRAY(step_rows, rows, one),
+    TFM__ARRAY(sums, target, rows),
     TFM__ARRAY(step_sentences, rows, one), TFM__ARRAY(step_ids, rows, one),
     TFM__ARRAY(ancestry, rows, target), TFM__ARRAY(history, history, one),
     TFM__ARRAY(candidates.pool, candidates, one), TFM__ARRAY(candidates.items, candidates, one),
@@ -9247,6 +9256,7 @@ static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from
     tfm__hypothesis h = *from;
     *tfm__token_at(s, from->length, row) = id;
     *tfm__back_pointer(s, from->length, row) = from->row;
+    s->sums[(int64_t)from->length * s->max_rows + row] = sum;
     h.row = row;
     h.sum = sum;
     h.length++;
@@ -10175,6 +10185,20 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     result->log_probability = h.sum;
     result->score = h.score;
     result->finish = h.finish;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
+                                                double *out, tfm_error *err) {
+    tfm__hypothesis h;
+    int32_t t;
+    if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
+    TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_log_probabilities", &h, err));
+    for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
+        out[t] = session->sums[(int64_t)t * session->max_rows + h.row];
+        out[t + 1] -= out[t];
+        h.row = *tfm__back_pointer(session, t, h.row);
+    }
     return TFM_OK;
 }
 
@@ -12761,12 +12785,12 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             not without penalties, so n-best lists change; beam 1 is greedy always.
                             Alternatives go on with beams (min_alternative_prob), and the end token
                             is none; more results than the beam, with patience; keep_end, truncate;
-                            tfm_row_stop, tfm_result_logits, tfm_score_from; prefixes beyond
-                            max_length; config key alignment_heads, the default of attention.
-                            TFM_COUNT_TEXT. AMX for int8 and bf16, where activations become bf16
-                            too; a product's x is quantized once, not by each part; nobody waits for
-                            a thread that sleeps; norm, exp and what else goes row by row in
-                            AVX-512. Plain C reads packed weights as every kernel set does, and may
+                            tfm_row_stop, tfm_result_logits, tfm_result_log_probabilities,
+                            tfm_score_from; prefixes beyond max_length; config key
+                            alignment_heads, the default of attention. TFM_COUNT_TEXT. AMX for int8
+                            and bf16, where activations become bf16 too; a product's x is quantized
+                            once, not by each part; nobody waits for a thread that sleeps; norm, exp
+                            and what else goes row by row in AVX-512. Plain C reads packed weights as every kernel set does, and may
                             round otherwise than 0.3.0's. Tools write regular files only and refuse
                             links; train.py does not resume 0.3.0's checkpoints.
                             Packed files: mapped, they are used where they lie (quantize --packed).

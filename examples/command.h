@@ -31,7 +31,8 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 static struct {
     const char *model, *from, *to, *prefix, *score, *attention, *output;
     option_rest files;
-    int document, tokens, scores, align, per_token, sample, map;
+    int document, tokens, align, per_token, sample, map;
+    int scores; /* 2: of each token, too */
     int greedy, verbose, keep_going, f16_cache;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
@@ -155,15 +156,18 @@ static option table[] = {
      "do not translate: line n of FILE is the translation of line n, and\n"
      "the output its sum of log-probabilities"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
-     "with --score: then a tab and each token's, the end token's last"},
+     "with --score: then a tab and each token's, the end token's last (as\n"
+     "--scores=tokens does)"},
     {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0, "write FILE, not standard output"},
     {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
      "exit status 0 although some lines could not be translated: they are\n"
      "counted on standard error"},
-    {"--scores", NULL, OPTION_FLAG, &opt.scores, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+    {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT,
      "before each translation its score and a tab: the sum of\n"
-     "log-probabilities, over length^X if there is a length penalty"},
+     "log-probabilities, over length^X if there is a length penalty;\n"
+     "=tokens: then each token's with spaces between, the end token's last\n"
+     "(0 where there is none), and a tab"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN,
      "the N best, a line each: number of the input line, tab, text"},
     {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT,
@@ -243,6 +247,7 @@ static void read_options(int argc, char **argv) {
     if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
     opt.beside = opt.prefix ? opt.prefix : opt.score;
+    opt.per_token |= opt.scores == 2;
     if (!opt.batch) opt.batch = PAUSES || !isatty(0) ? 64 : 1;
     if (!opt.first_line) opt.first_line = 1;
     if (!opt.max_source) opt.max_source = 4096;

@@ -22,7 +22,7 @@
 
 /* What `to` points to. */
 typedef enum option_kind {
-    OPTION_FLAG,    /* int, set to 1 */
+    OPTION_FLAG,    /* int, set to 1; to 2 by "=" and the value, where there is one */
     OPTION_INTEGER, /* int32_t */
     OPTION_NUMBER,  /* double */
     OPTION_SEED,    /* uint64_t */
@@ -55,7 +55,8 @@ static void options_print(const option *table, size_t n, FILE *f) {
     for (; n > 0; n--, table++) {
         if (table->kind == OPTION_TEXT) fprintf(f, "%s\n", table->name);
         if (!table->help) continue;
-        width = fprintf(f, "  %s %s", table->name, table->value ? table->value : "");
+        width = fprintf(f, table->kind == OPTION_FLAG && table->value ? "  %s[=%s]" : "  %s %s",
+                        table->name, table->value ? table->value : "");
         fprintf(f, "%*s", OPTION_COLUMN > width ? OPTION_COLUMN - width : 1, "");
         for (c = table->help; *c; c++)
             if (*c == '\n') fprintf(f, "\n%*s", OPTION_COLUMN, "");
@@ -120,7 +121,10 @@ static const option *options_read(option *table, size_t n, int argc, char **argv
         k = option_find(table, n, argv[i], is_option);
         if (k == n && is_option) fail("unknown option '%s' (--help lists them)", argv[i]);
         if (k == n) fail("'%s' is one too many", argv[i]);
-        if (equals && (table[k].kind == OPTION_FLAG || table[k].kind == OPTION_STOP))
+        if (equals && table[k].kind == OPTION_FLAG && table[k].value &&
+            strcmp(equals + 1, table[k].value) != 0)
+            fail("%s takes '%s' or no value, not '%s'", table[k].name, table[k].value, equals + 1);
+        if (equals && !table[k].value)
             fail("%s takes no value, not '%s'", table[k].name, equals + 1);
         if (table[k].kind == OPTION_STOP) return &table[k];
         if (table[k].kind == OPTION_OPERAND) {
@@ -131,7 +135,7 @@ static const option *options_read(option *table, size_t n, int argc, char **argv
             argv[++n_rest] = argv[i];
             rest->n = n_rest;
         } else if (table[k].kind == OPTION_FLAG) {
-            *(int *)table[k].to = 1;
+            *(int *)table[k].to = equals ? 2 : 1;
         } else {
             if (!equals) i++;
             option_set(&table[k], equals ? equals + 1 : i < argc ? argv[i] : NULL, fail);

@@ -196,10 +196,18 @@ static void tokenize(worker *me, line *l) {
 
 /* ---- output: lines, fields, a picture ------------------------------------------------------- */
 
+/* Log-probabilities of n tokens. */
+static void append_tokens(line *l, const double *each, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++) buffer_format(&l->out, i ? " %.4f" : "%.4f", each[i]);
+}
+
 /* The columns before a translation: all lines have them, blank and faulty ones too. */
-static void append_columns(line *l, double score) {
+static void append_columns(line *l, double score, const double *each, int32_t n) {
+    if (opt.score) return;
     if (opt.n_best > 1) buffer_format(&l->out, "%ld\t", (long)l->number);
     if (opt.scores) buffer_format(&l->out, "%.4f\t", score);
+    if (opt.scores == 2) append_tokens(l, each, n), buffer_append(&l->out, "\t", 1);
 }
 
 /* What pairs of positions follow a translation. */
@@ -227,7 +235,14 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     size_t size = 0;
     char *text;
     if (rank) buffer_append(&l->out, "\n", 1);
-    append_columns(l, result->score);
+    if (opt.scores == 2) {
+        double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
+        status = no_memory(me, "too little memory");
+        if (each) status = tfm_result_log_probabilities(s, row, rank, each, &me->err);
+        if (status == TFM_OK) append_columns(l, result->score, each, result->length + 1);
+        free(each);
+        if (status != TFM_OK) return status;
+    } else append_columns(l, result->score, NULL, 0);
     status = tfm_result_text(s, row, rank, NULL, opt.form, NULL, 0, &size, &me->err);
     if (status == TFM_OK && !buffer_reserve(&l->out, size))
         status = no_memory(me, "too little memory for the translation");
@@ -366,9 +381,8 @@ static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *s
         line *l = lines[row];
         each = scores + (size_t)row * width;
         for (sum = 0, i = 0; i <= l->n[TARGET]; i++) sum += each[i];
-        buffer_format(&l->out, "%.4f", sum);
-        for (i = 0; opt.per_token && i <= l->n[TARGET]; i++)
-            buffer_format(&l->out, i ? " %.4f" : "\t%.4f", each[i]);
+        buffer_format(&l->out, opt.per_token ? "%.4f\t" : "%.4f", sum);
+        if (opt.per_token) append_tokens(l, each, l->n[TARGET] + 1);
         l->done = 1;
     }
     free(scores);
@@ -460,7 +474,7 @@ static void write_line(line *l, size_t n) {
         if (l->out.broken || l->said.broken) report(l, 1, "too little memory");
         if (l->faulty || !l->n[SOURCE]) {
             l->out.size = 0;
-            append_columns(l, 0);
+            append_columns(l, 0, NULL, 0);
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))

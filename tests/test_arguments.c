@@ -214,6 +214,8 @@ static void sessions(void) {
     CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "cross_attention");
     CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
     ARGUMENT(tfm_score(NULL, &src, &src, scores, &err));
+    ARGUMENT(tfm_result_log_probabilities(NULL, 0, 0, scores, &err));
+    ARGUMENT(tfm_result_log_probabilities(s, 0, 0, NULL, &err));
     ARGUMENT(tfm_score(s, NULL, &src, scores, &err));
     ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
     ARGUMENT(tfm_score(s, &src, &src, NULL, &err));

@@ -48,7 +48,7 @@ typedef struct plain {
 typedef struct hypothesis {
     int32_t ids[MOST], length;
     int ended;
-    double sum, score;
+    double sum, score, each[MOST + 1]; /* of each token, the end token's last */
 } hypothesis;
 
 typedef struct hypotheses {
@@ -197,7 +197,7 @@ static void enumerate(plain *p, const hypothesis *h, hypotheses *all) {
     for (v = 0; v < V; v++) {
         hypothesis longer = *h;
         if (log_p[v] == -INFINITY) continue;
-        longer.sum += log_p[v];
+        longer.sum += log_p[v], longer.each[longer.length] = log_p[v];
         longer.ended = contains_end(&p->o, v);
         if (!longer.ended) longer.ids[longer.length++] = v;
         longer.score = longer.ended || longer.length == p->o.max_length ? plain_score(p, &longer)
@@ -249,6 +249,7 @@ static void plain_beam(plain *p, hypotheses *results) {
                 hypothesis longer = live.items[i];
                 if (log_p[v] == -INFINITY) continue;
                 longer.sum += log_p[v], longer.score = longer.sum;
+                longer.each[longer.length] = log_p[v];
                 longer.ended = contains_end(o, v);
                 if (!longer.ended) longer.ids[longer.length++] = v;
                 add(&candidates, &longer);
@@ -272,9 +273,10 @@ static void plain_beam(plain *p, hypotheses *results) {
 }
 
 /* What the session found for row, against that list: how many are equal in order, and the largest
-   difference of scores. */
+   difference of scores, and of each token's. */
 static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_t n, double *most) {
-    int32_t k;
+    double each[MOST + 1];
+    int32_t k, i;
     if (tfm_result_count(s, row) != n) return 0;
     for (k = 0; k < n; k++) {
         const hypothesis *e = &expected->items[k];
@@ -286,6 +288,9 @@ static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_
             return 0;
         if (!(fabs(r.score - e->score) <= *most)) *most = fabs(r.score - e->score);
         if (!(fabs(r.log_probability - e->sum) <= *most)) *most = fabs(r.log_probability - e->sum);
+        must(tfm_result_log_probabilities(s, row, k, each, &err));
+        for (i = 0; i <= e->length; i++)
+            if (!(fabs(each[i] - e->each[i]) <= *most)) *most = fabs(each[i] - e->each[i]);
     }
     return 1;
 }

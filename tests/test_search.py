@@ -271,6 +271,44 @@ class Aren(unittest.TestCase):
                         length_penalty=penalty))
         self.random_sources("coverage", 200, make)
 
+    def test_scores_of_tokens(self):
+        """translate --scores=tokens, n-best lists in batches, against what the engine says of the
+        same tokens."""
+        translate = ROOT / "build" / "translate"
+        if not translate.exists():
+            self.skipTest(f"no {translate}")
+        seed = time.time_ns()
+        rng, worst, cut, count = random.Random(seed), 0, 0, 0
+        sources = [rng.choices(self.letters, k=rng.randint(1, 12)) for _ in range(60)]
+        for options in ("--beam 4 --n-best 3", "--beam 3 --length-penalty 1", "--max-length 4",
+                        "--sample --n-best 2 --no-repeat-ngram 2", "--greedy --min-length 5"):
+            done = subprocess.run(
+                [translate, self.convert("f32"), "--tokens", "--scores=tokens", "--batch", "16",
+                 *options.split()], input="".join(" ".join(src) + "\n" for src in sources),
+                capture_output=True, text=True)
+            rows = [line.split("\t") for line in done.stdout.split("\n")[:-1]]
+            n_best = 3 if "best 3" in options else 2 if "best 2" in options else 1
+            rows = [row if n_best > 1 else [number + 1, *row] for number, row in enumerate(rows)]
+            self.assertEqual(len(rows), n_best * len(sources))
+            count += len(rows)
+            targets = [target.split() for _, _, _, target in rows]
+            expected = self.translator.score_batch(
+                [sources[int(number) - 1] for number, *_ in rows], targets)
+            for (_, score, each, _), target, want in zip(rows, targets, expected, strict=True):
+                each = [float(number) for number in each.split(" ")]
+                self.assertEqual(len(each), len(target) + 1)
+                if len(target) == 4 and "max-length" in options:  # it did not end
+                    self.assertEqual(each.pop(), 0)
+                    cut += 1
+                searched = "--sample" not in options and "--greedy" not in options
+                mean = sum(each) / (len(each) if searched else 1)  # the model says so
+                self.assertAlmostEqual(mean, float(score), delta=1e-2)
+                worst = max([worst] + [abs(a - b) for a, b in zip(each, want.log_probs)])
+        print(f"scores of tokens, seed {seed}: {count} hypotheses, {cut} without end, within "
+              f"{worst:.2g}")
+        self.assertLess(worst, 2e-4)  # four decimals
+        self.assertGreater(cut, 0)
+
     def test_scoring(self):
         engine = self.translator
         targets = [row["hypotheses"][0] for src in self.sources

@@ -117,6 +117,13 @@ check "--score: a number a line, the right translation above -1, a wrong one bel
     "$(run $toy --score $dir/beside < $dir/in) $(awk '$1 == "" { printf "blank|"; next } { printf "%d|", ($1 > -1) }' $dir/out)"
 check "--per-token: one number more than tokens, and they add up" "0 5 yes" \
     "$(run $toy --score $dir/beside --per-token < $dir/in) $(awk 'NR == 1 { for (i = 2; i <= NF; i++) sum += $i; d = sum - $1; print NF - 1, (d < .001 && d > -.001) ? "yes" : "no" }' $dir/out)"
+check "--score --scores=tokens is the same" "0 " "$(cp $dir/out $dir/expected; run $toy --score $dir/beside --scores=tokens < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+check "--scores=tokens: what --score says of the same tokens; in any batch" "0 0 " "$(run $toy --scores=tokens --batch 1 < $dir/in) $(cut -f 3 $dir/out > $dir/one; run $toy --scores=tokens < $dir/in) $(
+    "$translate" $toy --score $dir/one --per-token < $dir/in | sed 's/^$/0.0000	/' | paste - $dir/one | cmp $dir/out - 2>&1)"
+check "  of hypotheses: their number first; none of a blank line" "0 1:4:5|1:4:5|2:0:1|3:3:4|3:4:5|" \
+    "$(run $toy --n-best 2 --scores=tokens < $dir/in) $(awk -F'\t' '{ printf "%s:%d:%d|", $1, split($4, words, " "), $3 ? split($3, numbers, " ") : 1 }' $dir/out)"
+check "  of a forced prefix: 0; without an end: 0" "0 0.0000 0.0000 0.0000" "$(printf 'I like\n' > $dir/one; echo 我喜欢学习 > $dir/two; run $toy --scores=tokens --prefix $dir/one --max-length 3 < $dir/two) $(cut -f 2 $dir/out | cut -d ' ' -f 1,2,4)"
+check "  another word" "2 translate: --scores takes 'tokens' or no value, not 'words'" "$(run $toy --scores=words < $dir/in) $(cat $dir/err)"
 printf 'I am a boy\nI\nI fly\n' > $dir/beside
 check "--score: blank source, unknown word" "1 translate: line 2: blank, but its translation is not
 translate: line 3: --score: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"

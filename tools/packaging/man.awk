@@ -18,7 +18,7 @@ BEGIN {
 /^[a-z][a-z ]*$/ && blank { printf ".SS %s%s\n", toupper(substr($0, 1, 1)), substr($0, 2); blank = 0; next }
 /^$/ { blank = 1; next }
 /^  -/ {
-    match($0, /^  -[a-zA-Z0-9-]+(, --[a-z-]+)?( [A-Z]+)? */)
+    match($0, /^  -[a-zA-Z0-9-]+(, --[a-z-]+)?(\[=[a-z]+\])?( [A-Z]+)? */)
     option = substr($0, 3, RLENGTH - 2)
     sub(/ +$/, "", option)
     printf ".TP\n.B %s\n%s\n", roff(option), roff(substr($0, RLENGTH + 1))
