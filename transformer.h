@@ -1266,7 +1266,8 @@ typedef struct tfm_decode_options {
     int32_t lexical_shortlist;
 
     double min_alternative_prob; /* alternatives less probable are left out, but never all */
-    int32_t keep_end;            /* 1: results have the end token too, where they end with one */
+    int32_t keep_end; /* 1: results have the end token too, where they end with one, and so have
+                         their texts in tokens */
     int32_t truncate; /* n: of a longer source (start, end and language token counted) the first n
                          tokens are read, its last one if that is the model's src_end; at most
                          max_source. result.left_out says how many were not. 0: TFM_E_TOO_LONG */
@@ -1419,10 +1420,13 @@ typedef struct tfm_text {
    with that. spans may be NULL; else spans[i] is where ids[i] comes from: empty for language,
    start and end, which stand at the text's edges. By SentencePiece a span is what the piece was
    normalized from, as the package says it; of an unknown character in bytes, the last one has it.
-   Errors as tfm_tokenize; TFM_E_STATE: the language is not known. */
+   left_out: of more tokens than capacity the first are written, and the end token; it says how many
+   were not; NULL: that is TFM_E_TOO_LONG. Errors as tfm_tokenize; TFM_E_STATE: the language is not
+   known. */
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, tfm_error *err);
+                                        int32_t capacity, int32_t *count, int32_t *left_out,
+                                        tfm_error *err);
 
 /* Target text to target ids without start and end token: what a prefix or a target to score is made
    of. As tfm_tokenize; an unknown token becomes tgt_unk. A vocabulary of pieces without
@@ -12307,6 +12311,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     }
     if (n == 0) { /* blank */
         *out->count = 0;
+        if (out->left_out) *out->left_out = 0;
         return TFM_OK;
     }
     if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
@@ -12376,11 +12381,12 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
 }
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, tfm_error *err) {
+                                        int32_t capacity, int32_t *count, int32_t *left_out,
+                                        tfm_error *err) {
     tfm__ids out = tfm__make_ids(ids, capacity, count);
     if (!session || !source)
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_session_tokenize: a pointer is NULL");
-    out.spans = spans;
+    out.spans = spans, out.left_out = left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
 
@@ -12616,9 +12622,10 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     return TFM_OK;
 }
 
-/* A result's tokens without an end token that was kept. */
-static int32_t tfm__spoken(const tfm_session *s, const tfm_result *r) {
-    return r->length - (s->decode.keep_end && r->finish == TFM_ENDED);
+/* How many tokens of a result its text is made of: an end token that was kept gives none, whatever
+   its spelling. */
+static int32_t tfm__spoken(const tfm_session *s, const tfm_result *r, tfm_text_form form) {
+    return r->length - (form == TFM_FORM_TEXT && s->decode.keep_end && r->finish == TFM_ENDED);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
@@ -12637,7 +12644,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
         unknowns.ids = result.ids;
         unknowns.positions = session->ancestry; /* scratch of a step */
     }
-    return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result), form,
+    return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result, form), form,
                               source ? &unknowns : NULL, text, capacity, size, err);
 }
 
@@ -12687,9 +12694,9 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         if (session->text_rows[i] < 0) continue;
         if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
-        needed =
-            tfm__more(needed, tfm__join(&session->model->target, result.ids,
-                                        tfm__spoken(session, &result), TFM_FORM_TEXT, NULL, NULL));
+        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
+                                             tfm__spoken(session, &result, TFM_FORM_TEXT),
+                                             TFM_FORM_TEXT, NULL, NULL));
     }
     return needed;
 }

@@ -1,7 +1,7 @@
 /* attention.h: what a translation attends to, as a picture: the source's tokens across, as they
    stand in its text, the translation's down.
 
-       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, &err);
+       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, NULL, &err);
        ... decode, in a session made with attention
        draw_attention(file, session, model, row, &source, ids, spans, n, &err);
 

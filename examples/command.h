@@ -33,12 +33,13 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache;
+    int greedy, verbose, keep_going, f16_cache, truncate;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
     const char *beside; /* the file of --prefix or --score */
     tfm_text_form form;
+    int numbered; /* lines of output are numbered: one of input may have several */
 } opt;
 
 #ifdef TFM__ANALYZED /* analyzers do not look into such a function (make analyze) */
@@ -73,7 +74,8 @@ enum {
     NOT_SCORE = 8,
     OF_SAMPLE = 16,
     OF_SCORE = 32,
-    NOT_COLUMN = 64
+    NOT_COLUMN = 64,
+    OF_TOKENS = 128
 };
 
 static option table[] = {
@@ -115,6 +117,9 @@ static option table[] = {
     {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,
      "a line of more than N source tokens is an error (default 4096), and\n"
      "so is one of more than 64 N bytes to tokenize"},
+    {"--truncate", NULL, OPTION_FLAG, &opt.truncate, 0, 0, 0,
+     "of more tokens than that, or than the model has positions for, the\n"
+     "first are translated, and standard error says how many are left out"},
     {"\nsearch", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
      "hypotheses followed at each step (default: the model's, or 1, which\n"
@@ -137,6 +142,10 @@ static option table[] = {
      NOT_SCORE, "above 1: tokens that came before get less likely"},
     {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT,
      "line n of FILE is what translation n begins with; blank: anything"},
+    {"--alternatives", "N", OPTION_INTEGER, &opt.decode.alternatives, 1, 1000,
+     NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN,
+     "the N likeliest ways to go on behind the prefix, each translated to\n"
+     "its end: a line each, as --n-best"},
     {"--shortlist", NULL, OPTION_FLAG, &opt.decode.lexical_shortlist, 0, 0, NOT_SCORE,
      "only tokens that MODEL's lexicon has for those of the sentence, if it\n"
      "has one: faster, and a few translations are worse"},
@@ -163,6 +172,8 @@ static option table[] = {
     {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
      "exit status 0 although some lines could not be translated: they are\n"
      "counted on standard error"},
+    {"--keep-end", NULL, OPTION_FLAG, &opt.decode.keep_end, 0, 0, NOT_SCORE | OF_TOKENS,
+     "with --tokens: the end token too, where a translation has one"},
     {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT,
      "before each translation its score and a tab: the sum of\n"
      "log-probabilities, over length^X if there is a length penalty;\n"
@@ -197,12 +208,15 @@ static void check_together(void) {
         unsigned marks = table[i].marks & OPTION_GIVEN ? table[i].marks : 0;
         if (marks & OF_SAMPLE && !opt.sample) fail("%s needs --sample", name);
         if (marks & OF_SCORE && !opt.score) fail("%s needs --score", name);
+        if (marks & OF_TOKENS && !opt.tokens) fail("%s needs --tokens", name);
         if (marks & NOT_SCORE && opt.score) fail("%s and --score do not go together", name);
         if (marks & NOT_SAMPLE && opt.sample) fail("%s and --sample do not go together", name);
     }
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
+    if (opt.n_best && opt.decode.alternatives)
+        fail("--n-best and --alternatives do not go together");
 }
 
 /* What the model says of decoding, with what was given on the command line over it. */
@@ -219,7 +233,8 @@ static void take_defaults(const tfm_model *model) {
     if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
     for (i = 0; i < N_OPTIONS; i++) {
         const char *from = (const char *)table[i].to, *begin = (const char *)&opt.decode;
-        size_t size = table[i].kind == OPTION_INTEGER ? sizeof(int32_t) : sizeof(double);
+        option_kind kind = table[i].kind;
+        size_t size = kind == OPTION_INTEGER || kind == OPTION_FLAG ? 4 : sizeof(double);
         if (table[i].marks & OPTION_GIVEN && from >= begin && from < begin + sizeof opt.decode)
             memcpy((char *)&d + (from - begin), from, size);
     }
@@ -253,6 +268,7 @@ static void read_options(int argc, char **argv) {
     if (!opt.max_source) opt.max_source = 4096;
     if (!opt.threads) opt.threads = 1;
     if (!opt.n_best) opt.n_best = 1;
+    opt.numbered = opt.n_best > 1 || opt.decode.alternatives;
 }
 
 #endif

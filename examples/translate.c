@@ -116,16 +116,18 @@ static int32_t *ids_of(const worker *me, size_t at) {
     return (int32_t *)(void *)(me->ids.data + at);
 }
 
-/* A line's source in tokens. */
-static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans) {
+/* A line's source in tokens, and how many were left out. */
+static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t *left_out) {
     int32_t n = 0;
+    *left_out = 0;
     tfm_status status = me->reader ? TFM_OK : grow_reader(me);
     while (status == TFM_OK) {
         if (!buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
             return no_memory(me, "too long for the memory at hand");
-        status = tfm_session_tokenize(me->reader, &l->text[SOURCE], opt.form,
-                                      ids_of(me, me->ids.size), spans, me->reader_source, &n,
-                                      &me->err);
+        status = tfm_session_tokenize(
+            me->reader, &l->text[SOURCE], opt.form, ids_of(me, me->ids.size), spans,
+            me->reader_source, &n,
+            opt.truncate && me->reader_source == t.most_source ? left_out : NULL, &me->err);
         if (status == TFM_OK) {
             keep_ids(me, l, SOURCE, n);
             break;
@@ -180,9 +182,10 @@ static void check_target(worker *me, line *l) {
 
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(worker *me, line *l) {
+    int32_t left_out = 0;
     tfm_status status = l->cut || l->columns
                             ? no_memory(me, "too long for --max-source, or for memory")
-                            : tokenize_source(me, l, NULL);
+                            : tokenize_source(me, l, NULL, &left_out);
     if (l->columns) report(l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
     else if (status == TFM_E_STATE)
         report(l, 1, "the model knows several languages: --from and --to choose");
@@ -191,6 +194,9 @@ static void tokenize(worker *me, line *l) {
                t.most_source < opt.max_source ? "the model's positions" : "--max-source");
     else if (status != TFM_OK) report(l, 1, "%s", me->err.text);
     else if (opt.beside) check_target(me, l);
+    if (left_out)
+        report(l, 0, "of %d tokens the last %d are left out", (int)(l->n[SOURCE] + left_out),
+               (int)left_out);
     if (!l->n[SOURCE]) l->done = 1;
 }
 
@@ -205,7 +211,7 @@ static void append_tokens(line *l, const double *each, int32_t n) {
 /* The columns before a translation: all lines have them, blank and faulty ones too. */
 static void append_columns(line *l, double score, const double *each, int32_t n) {
     if (opt.score) return;
-    if (opt.n_best > 1) buffer_format(&l->out, "%ld\t", (long)l->number);
+    if (opt.numbered) buffer_format(&l->out, "%ld\t", (long)l->number);
     if (opt.scores) buffer_format(&l->out, "%.4f\t", score);
     if (opt.scores == 2) append_tokens(l, each, n), buffer_append(&l->out, "\t", 1);
 }
@@ -236,10 +242,11 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     char *text;
     if (rank) buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2) {
+        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_ENDED);
         double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
         status = no_memory(me, "too little memory");
         if (each) status = tfm_result_log_probabilities(s, row, rank, each, &me->err);
-        if (status == TFM_OK) append_columns(l, result->score, each, result->length + 1);
+        if (status == TFM_OK) append_columns(l, result->score, each, n);
         free(each);
         if (status != TFM_OK) return status;
     } else append_columns(l, result->score, NULL, 0);
@@ -251,7 +258,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     status = tfm_result_text(s, row, rank, NULL, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_FORM_TEXT)
-        size = buffer_flatten(text, size, opt.n_best > 1 || opt.scores || opt.align || opt.column);
+        size = buffer_flatten(text, size, opt.numbered || opt.scores || opt.align || opt.column);
     l->out.size += size;
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
@@ -260,12 +267,12 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
 static void draw_line(worker *me, line *l, int32_t length) {
     static tfm_span spans[MOST_DRAWN];
     const tfm_text *source = &l->text[SOURCE];
-    int32_t n = l->n[SOURCE];
+    int32_t n = l->n[SOURCE], left_out;
     l->failed = 1;
     if (!length) report(l, 0, "an empty translation has no attention to draw");
     else if (n > MOST_DRAWN || length > MOST_DRAWN)
         report(l, 0, "too long to draw its attention: %d tokens are the limit", (int)MOST_DRAWN);
-    else if (tokenize_source(me, l, spans) == TFM_OK &&
+    else if (tokenize_source(me, l, spans, &left_out) == TFM_OK &&
              draw_attention(t.picture, me->session, t.model, 0, source, ids_of(me, l->ids[SOURCE]),
                             spans, n, &me->err) == TFM_OK)
         l->failed = 0;
@@ -306,13 +313,19 @@ static int32_t round_length(int32_t length, int32_t least) {
     return rounded;
 }
 
+/* Hypotheses of a sentence at a time. */
+static int32_t most_beam(void) {
+    int32_t ways = opt.decode.alternatives ? opt.decode.alternatives : 1;
+    return opt.score ? 1 : opt.sample ? opt.n_best : opt.beam * ways;
+}
+
 /* How many sentences of such lengths go together: all of a batch, or fewer where sentences or beams
    are so large that memory would go to them. */
 static int32_t rows_at(int32_t source) {
     int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
-    int64_t rows, beam = opt.score || opt.sample ? opt.n_best : opt.beam;
+    int64_t rows;
     if (source < opt.max_length / 2) source = opt.max_length / 2; /* room for so long a target */
-    rows = tokens / ((int64_t)round_length(source, 64) * beam);
+    rows = tokens / ((int64_t)round_length(source, 64) * most_beam());
     return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
 }
 
@@ -336,7 +349,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     o.max_batch = me->rows;
     o.max_source = me->length[SOURCE];
     if (opt.f16_cache) o.cache = TFM_F16;
-    o.max_beam = opt.score ? 1 : opt.sample ? opt.n_best : opt.beam;
+    o.max_beam = most_beam();
     if (opt.score) o.max_target = me->length[TARGET] + 1;
     else if (opt.max_length) o.max_target = opt.max_length;
     else o.max_target = 2 * o.max_source + 16 + me->length[TARGET];

@@ -1048,7 +1048,7 @@ static void spans(void) {
     tfm_span got[32];
     int32_t ids[32], again[32], count = 0, n = 0, i, same = 1;
     SECTION("spans of pieces");
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 32, &count, &err));
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 32, &count, NULL, &err));
     must(tokenize(m, source.data, source.size, again, 32, &n));
     CHECK(count == 17 && n == count && memcmp(ids, again, 17 * sizeof *ids) == 0,
           "ids of tfm_tokenize");
@@ -1059,12 +1059,12 @@ static void spans(void) {
     CHECK(same, "17 spans of bytes");
     source.data = "\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d";
     source.size = 16;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, &err),
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 17 tokens, there is room for 16");
     tfm_session_free(s), tfm_safetensors_free(file);
     s = tiny_session(m, 1, 1, 8);
     source.data = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", source.size = 59;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, &err),
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 120 bytes after normalization, the session takes 64");
     tfm_session_free(s), tfm_model_free(m);
 }

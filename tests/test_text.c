@@ -184,7 +184,7 @@ static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form
     int32_t ids[16], count = 0, i;
     size_t at = 0;
     shown[0] = 0, source.data = text, source.size = strlen(text);
-    if (tfm_session_tokenize(s, &source, form, ids, spans, 16, &count, &err) != TFM_OK)
+    if (tfm_session_tokenize(s, &source, form, ids, spans, 16, &count, NULL, &err) != TFM_OK)
         return err.text;
     for (i = 0; i < count; i++)
         at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d:%d-%d" : "%d:%d-%d",
@@ -198,30 +198,41 @@ static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form
 static void session_tokens(void) {
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
     tfm_session *s = tiny_session(m, 1, 4, 8);
-    tfm_text source = {"a b a b a", 9}, bad = {"a\xff", 2}, none = {NULL, 3};
+    tfm_text source = {"a b a b a", 9}, bad = {"a\xff", 2}, none = {NULL, 3}, blank = {" ", 1};
     tfm_span spans[4];
-    int32_t ids[4] = {-1, -1, -1, -1}, count = 77;
+    int32_t ids[4] = {-1, -1, -1, -1}, count = 77, left = 88;
     SECTION("tfm_session_tokenize");
     SPANS(s, " hello  na\xc3\xafve zz\n", TFM_FORM_TEXT, "1:0-0 4:1-6 8:8-14 3:15-17 2:18-18");
     SPANS(s, "  ", TFM_FORM_TEXT, "");
     SPANS(s, "", TFM_FORM_TEXT, "");
     SPANS(s, "</s> a", TFM_FORM_TOKENS, "1:0-0 2:0-4 6:5-6 2:6-6");
     spans[0].end = 99;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
-    CHECK_FAILS(tfm_session_tokenize(s, &bad, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+    CHECK_FAILS(tfm_session_tokenize(s, &bad, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
                 TFM_E_UTF8, "text is not UTF-8 at byte 1");
     CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
-    CHECK_FAILS(tfm_session_tokenize(s, &none, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+    CHECK_FAILS(tfm_session_tokenize(s, &none, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
                 TFM_E_ARGUMENT, "a pointer is NULL");
-    CHECK_FAILS(tfm_session_tokenize(NULL, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
-                TFM_E_ARGUMENT, "a pointer is NULL");
-    CHECK_FAILS(tfm_session_tokenize(s, NULL, TFM_FORM_TEXT, ids, spans, 4, &count, &err),
+    CHECK_FAILS(
+        tfm_session_tokenize(NULL, &source, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_ARGUMENT, "a pointer is NULL");
+    CHECK_FAILS(tfm_session_tokenize(s, NULL, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
                 TFM_E_ARGUMENT, "a pointer is NULL");
     source.size = 1;
-    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, 4, &count, &err) == TFM_OK &&
+    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
+                  TFM_OK &&
               count == 3 && ids[1] == 6,
           "without spans");
+    source.size = 9;
+    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
+                  TFM_OK &&
+              count == 4 && left == 3 && ids[2] == 7 && ids[3] == 2 && spans[2].begin == 2,
+          "cut on request");
+    CHECK(tfm_session_tokenize(s, &blank, TFM_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
+                  TFM_OK &&
+              count == 0 && left == 0,
+          "nothing is cut of nothing");
     tfm_session_free(s), tfm_model_free(m);
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     s = tiny_session(m, 1, 4, 8);

@@ -25,6 +25,11 @@ check "--to, and a model without languages" "2 translate: the model has no langu
     "$(echo 我 | run $toy --to fra) $(cat $dir/err)"
 check "--max-source 4: a longer line is an error with both numbers" "1 translate: line 1: text has 5 tokens, there is room for 4 (--max-source)" \
     "$(echo 我喜欢学习 | run $toy --max-source 4) $(cat $dir/err)"
+check "  --truncate: its first are translated, and it says so" "0 I like learning translate: line 1: of 5 tokens the last 1 are left out" \
+    "$(echo 我喜欢学习 | run $toy --max-source 4 --truncate) $(cat $dir/out $dir/err | tr '\n' ' ' | sed 's/ $//')"
+echo 我喜欢学 | run $toy > /dev/null; cp $dir/out $dir/expected
+printf '我是男生\n我喜欢学习\n我喜欢学\n' | run $toy --truncate --max-source 4 > /dev/null
+check "  as they alone are, among others that are whole" "1 " "$(grep -c . $dir/err) $(sed -n '2p;3p' $dir/out | uniq | cmp $dir/expected - 2>&1)"
 # lines so long that a whole batch of them would not go together, among short ones
 awk 'BEGIN { for (i = 0; i < 40; i++) { n = i % 4 ? 4 : 700; s = ""; for (j = 0; j < n; j++) s = s "我"; print s } }' > $dir/in
 check "long lines in a batch of 16" 0 "$(run $toy --max-length 5 < $dir/in)"
@@ -100,6 +105,14 @@ check "--prefix: an unknown word is an error of its line" "1 ||I like learning|"
 check "  which is named" "translate: line 1: --prefix: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(cat $dir/err)"
 printf '\nI\n\n' > $dir/beside
 check "--prefix of a blank line" "1 translate: line 2: blank, but its prefix is not" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
+check "--alternatives 3: a line each, the likeliest the translation" "0 I am a boy|3|2" \
+    "$(echo 我是男生 | run $toy --alternatives 3 --batch 1) $(sed -n '1s/^1	//p' $dir/out)|$(sort -u $dir/out | wc -l | tr -d ' ')|$(printf '\n我\n' | run $toy --alternatives 2 > $dir/status; grep -c '^2' $dir/out)"
+check "  behind a prefix, with a beam: each goes on with another token" "0 2" \
+    "$(head -n 1 $dir/in > $dir/single; run $toy --alternatives 2 --beam 2 --tokens --prefix $dir/one < $dir/tokens) $(cut -d ' ' -f 1-3 $dir/out | sort -u | grep -c '^1	I like')"
+check "  with scores, behind the number" "0 1	-" "$(run $toy --alternatives 2 --scores < $dir/single) $(head -n 1 $dir/out | cut -c 1-3)"
+check "--keep-end: with the end token" "0 I am a boy E" "$(run $toy --tokens --keep-end < $dir/tokens) $(cat $dir/out)"
+check "  with as many scores as tokens" "0 5 5" "$(run $toy --tokens --keep-end --scores=tokens < $dir/tokens) $(awk -F'\t' '{ print split($2, a, " ") " " split($3, b, " ") }' $dir/out)"
+check "  where there is one" "0 I am" "$(run $toy --tokens --keep-end --max-length 2 < $dir/tokens) $(cat $dir/out)"
 printf 'I like learning\n\n\n' > $dir/beside
 check "--prefix that leaves no room" "1 translate: line 1: --prefix: 3 tokens leave no room for another, the limit is 3" \
     "$(run $toy --prefix $dir/beside --max-length 3 < $dir/in) $(head -n 1 $dir/err)"
@@ -155,7 +168,7 @@ check "  and named" "translate: line 2, sentence 1: the token before byte 14 is 
 for bad in "--document --tokens" "--document --scores" "--document --score $dir/beside" "--document --n-best 2" "--document --align" "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
     "--score $dir/beside --prefix $dir/beside" "--score $dir/beside --align" "--score $dir/beside --n-best 2" "--per-token" "--beam 0" "--beam 1.5" \
     "--sample --seed -1" "--sample --seed 99999999999999999999" "--sample --top-p 0" "--sample --top-p nan" "--length-penalty x" "--prefix" \
-    "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
+    "--keep-end" "--alternatives 2 --n-best 2" "--alternatives 2 --sample" "--alternatives 2 --document" "--alternatives 0" "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
     check "$bad: exit status 2, and why" "2 1" "$(run $toy $bad < $dir/in) $(grep -c '^translate: ' $dir/err)"
 done
 

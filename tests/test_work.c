@@ -270,7 +270,7 @@ static double replaced(const tfm_model *m, int32_t n) {
     tfm__unknowns u;
     source.data = text, source.size = 2 * (size_t)n;
     for (i = 0; i < n; i++) unk[i] = 3, last[i] = n - 1;
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, n, &n_ids, &err));
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, n, &n_ids, NULL, &err));
     src = tiny_batch(ids, NULL, 1, n_ids);
     must(tfm_encode(s, &src, &err));
     counted = 0;

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
     in.data = text, in.size = size - 1;
-    if (tfm_session_tokenize(sessions[kind], &in, form, again, spans, 1024, &n, &err) == TFM_OK)
+    if (tfm_session_tokenize(sessions[kind], &in, form, again, spans, 1024, &n, NULL, &err) ==
+        TFM_OK)
         for (i = 0; i < n; i++)
             need(spans[i].begin <= spans[i].end && spans[i].end < size &&
                  (!i || spans[i].begin >= spans[i - 1].begin));

@@ -11,7 +11,7 @@ static void th_sources(tfm_session *reader, const char *text, const int64_t *end
         counts[i] = 0;
         faults[i].status = TFM_OK;
         (void)tfm_session_tokenize(reader, &source, (tfm_text_form)form, ids + (size_t)i * (size_t)width,
-                                   NULL, width, &counts[i], &faults[i]);
+                                   NULL, width, &counts[i], NULL, &faults[i]);
     }
 }
 
