@@ -34,8 +34,9 @@ class BuildWithHeader(build_py):
 class SdistWithHeader(sdist):
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        (Path(base_dir) / "tools").mkdir(exist_ok=True)
-        for name in ("transformer.h", "LICENSE", *(f"tools/{one}.py" for one in WRITERS)):
+        for folder in ("tools", "examples"):
+            (Path(base_dir) / folder).mkdir(exist_ok=True)
+        for name in ("transformer.h", "LICENSE", "examples/sentences.h", *(f"tools/{one}.py" for one in WRITERS)):
             shutil.copy(ROOT / name, Path(base_dir) / name)
 
 

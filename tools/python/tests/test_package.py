@@ -1,5 +1,6 @@
 """The package against the command line's bytes. Run in the repository: make test-package"""
 
+import json
 import pickle
 import signal
 import subprocess
@@ -67,6 +68,44 @@ def test_prefix(german, tmp_path):
     prefixes = ["The", "", "We", "I", "", "A"]
     (tmp_path / "prefix").write_text("".join(f"{one}\n" for one in prefixes))
     assert german.translate(lines, prefix=prefixes) == command_line("--prefix", tmp_path / "prefix", lines=lines)
+
+
+def with_decoding(path, decoding):
+    """The German model whose file says this of decoding."""
+    data = GERMAN.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    config = json.loads(header["__metadata__"]["transformer.config"])
+    header["__metadata__"]["transformer.config"] = json.dumps({**config, "decoding": decoding})
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    return path
+
+
+def test_what_the_file_says_of_decoding(tmp_path):
+    path = with_decoding(tmp_path / "model", {"beam": 3, "length_penalty": 1.5, "no_repeat_ngram": 1, "max_length": 9})
+    found = command_line(model=path)
+    assert found != command_line() and found != command_line("--beam", 3, model=GERMAN)
+    with Model(path) as model:
+        for options, flags in (({}, ()), ({"greedy": True}, ("--greedy",)), ({"beam": 1}, ("--beam", 1)),
+                               ({"max_length": 40, "length_penalty": 0}, ("--max-length", 40, "--length-penalty", 0)),
+                               ({"no_repeat_ngram": 0}, ("--no-repeat-ngram", 0)),
+                               ({"sample": True, "seed": 3}, ("--sample", "--seed", 3))):
+            assert model.translate(LINES, **options) == command_line(*flags, model=path), options
+        assert [len(each) for each in model.translate(LINES[:2], n_best=4)] == [4, 4]
+
+
+def test_sentences_are_those_of_document(german):
+    paragraphs = [" Guten Tag.  Wie geht es Dr. Maier? „Gut.“ Ja!", "", "  ", "Am 3. Mai. Es regnet.\tUnd dann?",
+                  "Ohne Punkt", "你好。再见！", "a\ud800b. C."]
+    split = [transformer_h.split_sentences(each) for each in paragraphs]
+    assert split[0] == ["Guten Tag.", "Wie geht es Dr. Maier?", "„Gut.“", "Ja!"] and split[1:3] == [[], []]
+    assert split[5:] == [["你好。", "再见！"], ["a\ud800b.", "C."]]
+    split.pop(), paragraphs.pop()
+    joined = [transformer_h.join_sentences(german.translate(each)) for each in split]
+    assert joined == command_line("--document", lines=paragraphs)
+    assert transformer_h.join_sentences(["你好。", "再见！", "", "Bye."]) == "你好。再见！Bye."
 
 
 def test_tokens_and_a_model_from_memory():
@@ -186,7 +225,8 @@ def test_the_gil_is_free_while_it_works(german):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c(threads):
-    program = (f"from transformer_h import Model\nm = Model({str(GERMAN)!r})\nprint('go', flush=True)\n"
+    program = (f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it\n"
+               f"from transformer_h import Model\nm = Model({str(GERMAN)!r})\nprint('go', flush=True)\n"
                f"try: m.translate(['Guten Tag, wie geht es dir heute?'] * 200000, beam=4, threads={threads})\n"
                f"except KeyboardInterrupt: print('stopped', m.translate('Guten Tag.'))")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as run:

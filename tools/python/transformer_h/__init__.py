@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Unpack
 
-__all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "export", "get_include", "__version__"]
+__all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "export", "get_include",
+           "join_sentences", "split_sentences", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
 Status = enum.IntEnum("Status", {  # type: ignore[misc]
@@ -73,14 +74,15 @@ class Options(TypedDict, total=False):
     batch: int
     source_language: str | None
     target_language: str | None
-    length_penalty: float
-    coverage_penalty: float
-    patience: float
-    max_length: int
-    min_length: int
-    no_repeat_ngram: int
-    repetition_penalty: float
-    no_unknown: bool
+    greedy: bool
+    length_penalty: float | None
+    coverage_penalty: float | None
+    patience: float | None
+    max_length: int | None
+    min_length: int | None
+    no_repeat_ngram: int | None
+    repetition_penalty: float | None
+    no_unknown: bool | None
     prefix: str | Sequence[str] | None
     sample: bool
     temperature: float
@@ -100,6 +102,27 @@ def cpu() -> str:
 def get_include() -> str:
     """The folder that holds transformer.h of this version, for building C with it."""
     return str(Path(__file__).parent / "include")
+
+
+def split_sentences(paragraph: str) -> list[str]:
+    """A paragraph's sentences, by the rules of examples/sentences.h, as `translate --document`
+    finds them; between them was nothing but whitespace."""
+    data = paragraph.encode("utf-8", "surrogatepass")
+    place, found = ffi.new("size_t[3]"), []
+    while lib.th_sentence(data, len(data), place):
+        found.append(data[place[1]:place[2]].decode("utf-8", "surrogatepass"))
+    return found
+
+
+def join_sentences(sentences: Sequence[str]) -> str:
+    """Translated sentences as a paragraph: a space before each where the script has spaces."""
+    text = b""
+    for each in sentences:
+        data = each.encode("utf-8", "surrogatepass")
+        if text and data and lib.th_space_after(text, len(text)):
+            text += b" "
+        text += data
+    return text.decode("utf-8", "surrogatepass")
 
 
 def export(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -246,7 +269,7 @@ class _Owner:
 class _Job(NamedTuple):
     """What a call wants of every batch."""
 
-    options: dict[str, Any]
+    options: Any  # tfm_decode_options
     beam: int
     ranks: int
     form: int
@@ -283,6 +306,8 @@ class Model:
         _check(status, err)
         self._model: Any = ffi.gc(place[0], lib.tfm_model_free)
         self._config = _config_of(lib.tfm_model_config(self._model))
+        self._defaults = ffi.new("tfm_decode_options *")
+        lib.tfm_decode_defaults(self._model, self._defaults)
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
 
@@ -333,9 +358,11 @@ class Model:
     def translate(self, text: str | Sequence[str], *, beam: int | None = None,
                   n_best: int | None = None, threads: int = 1, batch: int = 64,
                   source_language: str | None = None, target_language: str | None = None,
-                  length_penalty: float = 0, coverage_penalty: float = 0, patience: float = 0,
-                  max_length: int = 0, min_length: int = 0, no_repeat_ngram: int = 0,
-                  repetition_penalty: float = 0, no_unknown: bool = False,
+                  greedy: bool = False, length_penalty: float | None = None,
+                  coverage_penalty: float | None = None, patience: float | None = None,
+                  max_length: int | None = None, min_length: int | None = None,
+                  no_repeat_ngram: int | None = None, repetition_penalty: float | None = None,
+                  no_unknown: bool | None = None,
                   prefix: str | Sequence[str] | None = None, sample: bool = False,
                   temperature: float = 0, top_k: int = 0, top_p: float = 0, seed: int = 0,
                   max_source: int = 4096, tokens: bool = False,
@@ -346,7 +373,8 @@ class Model:
         most beam, or with sample as many independent samples. threads: a worker each; the results
         are the same for any number. prefix: what each translation begins with. Text i of a list is
         sampled with seed + i + 1, as line i + 1 of the command line. tokens: texts are tokens
-        between spaces. The rest is as in tfm_decode_options of the header, 0 its default.
+        between spaces. The rest is as in tfm_decode_options of the header; what is None is as the
+        model file says (tfm_decode_defaults), or with greedy the header's default.
 
         Raises Error for the first text at fault (index says which); with on_error="return" the
         Error stands in the list in the place of that translation.
@@ -361,14 +389,22 @@ class Model:
         if min(threads, batch, max_source) < 1 or on_error not in ("raise", "return"):
             raise ValueError("threads, batch and max_source begin at 1; on_error is raise or return")
         ranks = 1 if n_best is None else n_best
-        beam = (1 if sample else ranks) if beam is None else beam
-        options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty,
-                   "patience": patience, "max_length": max_length, "min_length": min_length,
-                   "no_repeat_ngram": no_repeat_ngram, "repetition_penalty": repetition_penalty,
-                   "no_unknown": int(no_unknown), "temperature": temperature, "top_k": top_k,
-                   "top_p": top_p}
-        options.update({"samples": ranks} if sample else {"beam": beam, "n_best": ranks})
-        job = _Job(options, max(ranks if sample else beam, 1), ranks,
+        options = ffi.new("tfm_decode_options *")
+        if not greedy:
+            options[0] = self._defaults[0]
+        if sample:
+            options.beam, options.length_penalty, options.patience, options.stop = 0, 0, 0, 0
+        for name, value in (
+                ("beam", beam), ("length_penalty", length_penalty), ("coverage_penalty", coverage_penalty),
+                ("patience", patience), ("max_length", max_length), ("min_length", min_length),
+                ("no_repeat_ngram", no_repeat_ngram), ("repetition_penalty", repetition_penalty),
+                ("no_unknown", no_unknown), ("temperature", temperature), ("top_k", top_k),
+                ("top_p", top_p), ("samples" if sample else "n_best", ranks)):
+            if value is not None:
+                setattr(options, name, value)
+        if beam is None and not sample:
+            options.beam = max(options.beam, ranks)
+        job = _Job(options, max(ranks if sample else options.beam, 1), ranks,
                    lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT,
                    (source_language, target_language), seed,
                    min(max_source, self._config["max_positions"] or max_source), batch,
@@ -445,7 +481,7 @@ class Model:
             elif counts[k] and not isinstance(results[i], Error):
                 ready.append((i, ids[k * width:k * width + counts[k]], forced.get(i, ())))
         while ready and not stop.is_set():
-            longest, n = 0, 0
+            longest, n = job.options.max_length // 2, 0  # room for so long a target
             for _, source, _ in ready:
                 longest = max(longest, len(source))
                 if n >= max(job.batch * FULL_BATCH_SOURCE // (_round(longest, 64) * job.beam), 1):
@@ -458,13 +494,13 @@ class Model:
                    stop: threading.Event) -> None:
         n = len(ready)
         sources, prefixes = _Batch([row for _, row, _ in ready]), _Batch([row for _, _, row in ready])
-        options = ffi.new("tfm_decode_options *", job.options)
+        options = ffi.new("tfm_decode_options *", job.options[0])
         seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, _, _ in ready])
         options.seeds = seeds
         if job.prefixes is not None:
             options.prefix = prefixes.c
-        length = max(job.options["max_length"] or 2 * sources.width + 16 + prefixes.width,
-                     job.options["min_length"] + 1)
+        length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
+                     options.min_length + 1)
         try:
             session = worker.fit(n, sources.width, length, job.beam, job.pair)
             _check(lib.tfm_start(session, sources.c, options, worker.err), worker.err)
@@ -483,9 +519,9 @@ class Model:
                 results[ready[row][0]] = found
 
     def stream(self, text: str, **options: Any) -> Iterator[str]:
-        """The translation in pieces while it grows, greedily; joined they are it. Options are those
-        of translate, without beam, n_best, batch and threads."""
-        if {"beam", "n_best", "batch", "threads", "prefix", "sample", "on_error"} & options.keys():
+        """The translation in pieces while it grows, as translate with greedy gives it; joined they
+        are it. Options are those of translate, without beam, n_best, batch and threads."""
+        if {"beam", "n_best", "batch", "threads", "prefix", "sample", "on_error", "greedy"} & options.keys():
             raise TypeError("stream is greedy and of one text")
         form = lib.TFM_FORM_ESCAPED if options.pop("tokens", False) else lib.TFM_FORM_TEXT
         pair = options.pop("source_language", None), options.pop("target_language", None)

@@ -56,9 +56,11 @@ ffi.cdef("""
         } tfm_session_options;
     typedef struct { const int32_t *ids; const int32_t *lengths; int32_t rows, width; } tfm_batch;
     typedef struct { int not_causal; ...; } tfm_forward_options;
+    typedef enum { TFM_STOP_ENOUGH, ... } tfm_stop;
     typedef struct {
         int32_t max_length, min_length, beam, n_best;
         double length_penalty, coverage_penalty, patience;
+        tfm_stop stop;
         int32_t samples;
         double temperature;
         int32_t top_k;
@@ -85,11 +87,14 @@ ffi.cdef("""
     tfm_tensor tfm_encoder_output(const tfm_session *);
     tfm_status tfm_forward(tfm_session *, const tfm_batch *, const tfm_batch *,
         const tfm_forward_options *, tfm_tensor *, tfm_error *);
+    void tfm_decode_defaults(const tfm_model *, tfm_decode_options *);
     tfm_status tfm_start(tfm_session *, const tfm_batch *, const tfm_decode_options *, tfm_error *);
     tfm_status tfm_score(tfm_session *, const tfm_batch *, const tfm_batch *, double *, tfm_error *);
 
     typedef struct { int32_t row, length, finish; int64_t end; double score, log_probability;
         } th_hypothesis;
+    int th_sentence(const char *, size_t, size_t *);
+    int th_space_after(const char *, size_t);
     void th_sources(tfm_session *, const char *, const int64_t *, int32_t, int, int32_t *, int32_t,
         int32_t *, tfm_error *);
     void th_targets(const tfm_model *, const char *, const int64_t *, int32_t, int, int32_t *, int32_t,
@@ -107,4 +112,5 @@ ffi.set_source("transformer_h._transformer", """
     #endif
     #include "transformer.h"
     #include "_native.h"
-    """, include_dirs=[str(ROOT), str(HERE)], depends=[str(ROOT / "transformer.h")])
+    """, include_dirs=[str(ROOT), str(HERE), str(ROOT / "examples")],
+    depends=[str(ROOT / "transformer.h"), str(ROOT / "examples/sentences.h")])

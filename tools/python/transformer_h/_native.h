@@ -1,5 +1,19 @@
 /* What the package does without the GIL besides the library's own calls: loops over a batch. */
 
+#include "sentences.h"
+
+/* The next sentence of a text: place has where to look on, and then also its begin and end. */
+static int th_sentence(const char *text, size_t size, size_t *place) {
+    const char *sentence;
+    size_t length;
+    if (!next_sentence(text, size, &place[0], &sentence, &length)) return 0;
+    place[1] = (size_t)(sentence - text);
+    place[2] = place[1] + length;
+    return 1;
+}
+
+static int th_space_after(const char *text, size_t size) { return sentence_space_after(text, size); }
+
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
 static void th_sources(tfm_session *reader, const char *text, const int64_t *ends, int32_t n,
                        int form, int32_t *ids, int32_t width, int32_t *counts, tfm_error *faults) {
