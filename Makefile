@@ -5,6 +5,7 @@
 # make lib       shared and static library      make install   PREFIX=/usr/local, DESTDIR; make uninstall
 # make test-install   installs into build/ and builds programs on it (CMake, pkg-config, conan)
 # make test-package   the Python package: built, installed into build/, tested
+# make test-sqlite   examples/sqlite in the real sqlite3 (apt-get install sqlite3 libsqlite3-dev)
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
@@ -160,10 +161,19 @@ python-package: packagers
 	$(CACHE)/packagers/bin/pip install -q --no-deps --target build/python build/dist/*.whl
 test-package: build/translate python-package
 	PYTHONPATH=build/python $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
+# SQLite's own struct of functions is what an extension calls: it is linked with none of it.
+sqlite: build/sqlite/translate.so
+build/sqlite/translate.so: examples/sqlite/translate.c transformer.h | build
+	mkdir -p build/sqlite && $(COMPILE) -shared -fPIC $< -o $@ $(LDLIBS)
+ROWS = 5000
+test-sqlite: build/translate
+	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
+	{ $(MAKE) -s sqlite && $(COMPILE) tests/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
+	sh tests/sqlite.sh $(ROWS)
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-install clean
+	lib stage install uninstall packagers python-package test-package test-install sqlite test-sqlite clean

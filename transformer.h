@@ -8386,8 +8386,8 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
     tfm__pool pool;
-    void *data;
-    int64_t size;
+    void *data = NULL;
+    int64_t size = 0;
     pool.blocks = NULL;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
 #ifdef TRANSFORMER_MMAP

@@ -1,0 +1,60 @@
+/* SQLite: SELECT translate_model(path), then translate(text), translate_score(text, translation).
+   cc -O2 -shared -fPIC -I. examples/sqlite/translate.c -o translate.so -lm */
+#define TRANSFORMER_STATIC /* another extension may have another version */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <sqlite3ext.h>
+SQLITE_EXTENSION_INIT1
+enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* pure: in indexes, too, if all have one model */
+       PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
+typedef struct host { /* of a connection, whose functions SQLite runs one at a time */
+    int functions;    /* that hold it */
+    tfm_model *model;
+    tfm_session *session;
+    tfm_session_options limits;
+    tfm_decode_options options;
+    tfm_error err;
+    int32_t src[512], tgt[1040];        /* what a session takes where nobody says otherwise */
+    double scores[1041], memory[32768]; /* of one text */
+} host;
+static void let_go(void *user) {
+    host *h = user;
+    if (!--h->functions) tfm_session_free(h->session), tfm_model_free(h->model), sqlite3_free(h);
+}
+static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
+    host *h = sqlite3_user_data(sql);
+    int loaded = !h->model && !tfm_model_load_file(
+        &h->model, (const char *)sqlite3_value_text(path[n - 1]), NULL, &h->err);
+    if (loaded) tfm_decode_defaults(h->model, &h->options);
+    h->limits.max_beam = h->options.beam, h->limits.max_target = h->options.max_length;
+    if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
+        sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
+}
+static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* of two: score */
+    host *h = sqlite3_user_data(sql);
+    tfm_batch src = {h->src, NULL, 1, 0}, tgt = {h->tgt, NULL, 1, 0};
+    tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
+    tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
+    for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
+        if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
+    if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
+                                            (char *)h->memory, sizeof h->memory, &h->err))
+        sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
+    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_FORM_TEXT, h->src, NULL, 512,
+                                                 &src.width, &h->err) &&
+             !tfm_tokenize_target(h->model, in[1].data, in[1].size, TFM_FORM_TEXT, h->tgt, 1040,
+                                  &tgt.width, &scratch, &h->err) &&
+             !tfm_score(h->session, &src, &tgt, h->scores, &h->err)) {
+        for (n = 1; n <= tgt.width; n++) h->scores[0] += h->scores[n];
+        sqlite3_result_double(sql, h->scores[0]);
+    } else sqlite3_result_error(sql, h->session ? h->err.text : "no translate_model(path) yet", -1);
+}
+int sqlite3_translate_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+    SQLITE_EXTENSION_INIT2(api)
+    host *h = sqlite3_malloc(sizeof *h);
+    if (!h) return SQLITE_NOMEM;
+    (void)message, memset(h, 0, sizeof *h), h->functions = 3; /* those refused let go, too */
+    return sqlite3_create_function_v2(db, "translate_model", 1, OPEN, h, load, 0, 0, let_go) |
+           sqlite3_create_function_v2(db, "translate", 1, PURE, h, run, 0, 0, let_go) |
+           sqlite3_create_function_v2(db, "translate_score", 2, PURE, h, run, 0, 0, let_go);
+}
