@@ -12806,7 +12806,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             shortlist (Firefox, Bergamot); train.py --decoder ssru, --marian.
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
-                            translate --threads runs a session a thread. tfm_sizes_check.
+                            translate --threads runs a session a thread, translate A B.safetensors
+                            goes through two models. tfm_sizes_check.
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
                             ssru of tfm_decoder_layer_weights): such weights that a program fills
                             in by hand must begin as zeros.

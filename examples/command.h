@@ -29,7 +29,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* All that was given on the command line; 0: not given. */
 static struct {
-    const char *model, *from, *to, *prefix, *score, *attention, *output;
+    const char *model, *from, *via, *to, *prefix, *score, *attention, *output;
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
@@ -37,6 +37,7 @@ static struct {
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
+    const char *second; /* model; NULL: there is one */
     const char *beside; /* the file of --prefix or --score */
     tfm_text_form form;
     int numbered; /* lines of output are numbered: one of input may have several */
@@ -75,16 +76,21 @@ enum {
     OF_SAMPLE = 16,
     OF_SCORE = 32,
     NOT_COLUMN = 64,
-    OF_TOKENS = 128
+    OF_TOKENS = 128,
+    NOT_SECOND = 256,
+    OF_SECOND = 512
 };
 
 static option table[] = {
-    {"usage: translate MODEL [FILE ...] [options] < in > out\n\n"
+    {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
      "Translates files or standard input, a sentence a line, to standard output, a line each: "
      "what\n"
      "has come is answered where input pauses, at the latest when a batch is full. Where a\n"
      "translation has a line break of its own (or a tab, where tabs separate fields), the output\n"
-     "has a space.",
+     "has a space.\n\n"
+     "A FILE right after MODEL whose name ends in .safetensors is a second model: what the first\n"
+     "one makes of a line goes through the other. Options of search and sampling hold for both;\n"
+     "--prefix, --alternatives, --n-best, --scores, --to are of the second, --from of the first.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
@@ -92,7 +98,7 @@ static option table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "lines are paragraphs: each is split into sentences, by rules for\n"
      "many languages; they are translated one by one and joined again"},
-    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT,
+    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT | NOT_SECOND,
      "lines are tokens of the vocabularies between spaces, in and out; in\n"
      "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
     {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
@@ -104,6 +110,8 @@ static option table[] = {
     {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
      "language of the source, for models of several (eng_Latn, fra ...)"},
     {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0, "language of the translation"},
+    {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
+     "language between two models, for those of them that have several"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
      "sentences translated together, at most (default 64)"},
     {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
@@ -161,7 +169,7 @@ static option table[] = {
     {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
      "line n is drawn with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT | NOT_COLUMN,
+    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SECOND,
      "do not translate: line n of FILE is the translation of line n, and\n"
      "the output its sum of log-probabilities"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
@@ -181,10 +189,10 @@ static option table[] = {
      "(0 where there is none), and a tab"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN,
      "the N best, a line each: number of the input line, tab, text"},
-    {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+    {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_SECOND,
      "after each translation a tab and pairs source-target of token\n"
      "positions from 0: what each target token attends to most"},
-    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE,
+    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE | NOT_SECOND,
      "draw the attention of the first sentence that is not blank: SVG,\n"
      "last layer, mean over heads"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
@@ -196,22 +204,24 @@ static option table[] = {
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
 static void check_together(void) {
-    size_t i;
+    const struct {
+        unsigned without, with;
+        int on;
+        const char *name;
+    } rules[] = {{0, OF_TOKENS, opt.tokens, "--tokens"},
+                 {NOT_DOCUMENT, 0, opt.document, "--document"},
+                 {NOT_COLUMN, 0, opt.column != 0, "--column"},
+                 {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
+                 {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
+                 {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
+    size_t i, k;
     for (i = 0; i < N_OPTIONS; i++)
-        if (table[i].marks & OPTION_GIVEN && table[i].marks & NOT_DOCUMENT && opt.document)
-            fail("%s and --document do not go together", table[i].name);
-    for (i = 0; i < N_OPTIONS; i++)
-        if (table[i].marks & OPTION_GIVEN && table[i].marks & NOT_COLUMN && opt.column)
-            fail("%s and --column do not go together", table[i].name);
-    for (i = 0; i < N_OPTIONS; i++) {
-        const char *name = table[i].name;
-        unsigned marks = table[i].marks & OPTION_GIVEN ? table[i].marks : 0;
-        if (marks & OF_SAMPLE && !opt.sample) fail("%s needs --sample", name);
-        if (marks & OF_SCORE && !opt.score) fail("%s needs --score", name);
-        if (marks & OF_TOKENS && !opt.tokens) fail("%s needs --tokens", name);
-        if (marks & NOT_SCORE && opt.score) fail("%s and --score do not go together", name);
-        if (marks & NOT_SAMPLE && opt.sample) fail("%s and --sample do not go together", name);
-    }
+        for (k = 0; k < sizeof rules / sizeof *rules && table[i].marks & OPTION_GIVEN; k++) {
+            if (table[i].marks & rules[k].without && rules[k].on)
+                fail("%s and %s do not go together", table[i].name, rules[k].name);
+            if (table[i].marks & rules[k].with && !rules[k].on)
+                fail("%s needs %s", table[i].name, rules[k].name);
+        }
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
@@ -219,17 +229,18 @@ static void check_together(void) {
         fail("--n-best and --alternatives do not go together");
 }
 
-/* What the model says of decoding, with what was given on the command line over it. */
-static void take_defaults(const tfm_model *model) {
+/* What a model says of decoding, with what was given on the command line over it. */
+static tfm_decode_options take_defaults(const tfm_model *model, int is_last, const char *name) {
     tfm_decode_options d;
+    int32_t n_best = is_last ? opt.n_best : 1;
     size_t i;
     tfm_decode_defaults(opt.greedy || opt.score ? NULL : model, &d);
     if (opt.verbose)
         fprintf(stderr,
                 "translate: %s says: beam %d, length penalty %g, max length %d, min length %d, "
                 "n-gram %d, repetition penalty %g (0: nothing; inspect shows all)\n",
-                opt.greedy ? "--greedy" : "the model", (int)d.beam, d.length_penalty,
-                (int)d.max_length, (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
+                opt.greedy ? "--greedy" : name, (int)d.beam, d.length_penalty, (int)d.max_length,
+                (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
     if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
     for (i = 0; i < N_OPTIONS; i++) {
         const char *from = (const char *)table[i].to, *begin = (const char *)&opt.decode;
@@ -240,13 +251,29 @@ static void take_defaults(const tfm_model *model) {
     }
     if (opt.max_length) d.max_length = opt.max_length;
     if (opt.beam) d.beam = opt.beam;
-    if (d.beam < opt.n_best) d.beam = opt.n_best;
-    if (opt.sample) d.samples = opt.n_best, d.beam = 0;
-    else d.n_best = opt.n_best;
-    opt.decode = d, opt.max_length = d.max_length, opt.beam = d.beam;
+    if (d.beam < n_best) d.beam = n_best;
+    if (opt.sample) d.samples = n_best, d.beam = 0;
+    else d.n_best = n_best;
+    if (!is_last) d.alternatives = 0;
     if (d.max_length && d.min_length >= d.max_length)
         fail("--min-length %d leaves no room for an end in --max-length %d", (int)d.min_length,
              (int)d.max_length);
+    return d;
+}
+
+/* Takes the second model out of the files. */
+static void find_second(void) {
+    static const char ending[] = ".safetensors";
+    size_t size;
+    int i;
+    for (i = 0; i < opt.files.n; i++) {
+        size = strlen(opt.files.at[i]);
+        if (size < sizeof ending || strcmp(opt.files.at[i] + size + 1 - sizeof ending, ending) != 0)
+            continue;
+        if (i) fail("%s: a second model comes right after the first", opt.files.at[i]);
+        opt.second = opt.files.at[0];
+    }
+    if (opt.second) opt.files.at++, opt.files.n--;
 }
 
 static void read_options(int argc, char **argv) {
@@ -257,6 +284,7 @@ static void read_options(int argc, char **argv) {
         exit(0);
     }
     if (!opt.model) options_print(table, N_OPTIONS, stderr), exit(EXIT_USAGE);
+    find_second();
     check_together();
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");

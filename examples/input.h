@@ -32,6 +32,7 @@ typedef struct line {
     size_t at_row, n_row; /* where that row is, and its bytes */
     int32_t columns;      /* that it has, where it has too few; else 0 */
     buffer out;           /* without the last newline */
+    buffer between;       /* what the first of two models made of it */
     buffer said;          /* messages */
     int cut;              /* too long to be kept */
     int faulty;           /* it cannot be translated */
@@ -79,6 +80,7 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
         l->n[side] = 0;
     }
     buffer_clear(&l->out, INPUT_OUT);
+    buffer_clear(&l->between, INPUT_OUT);
     buffer_clear(&l->said, INPUT_OUT);
     l->cut = l->faulty = l->failed = l->done = 0;
     l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
@@ -201,6 +203,7 @@ static void window_free(window *w) {
     size_t i;
     for (i = 0; i < w->room; i++) {
         buffer_free(&w->lines[i].out);
+        buffer_free(&w->lines[i].between);
         buffer_free(&w->lines[i].said);
     }
     for (i = 0; i < SIDES; i++) buffer_free(&w->text[i]);

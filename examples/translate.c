@@ -1,6 +1,6 @@
 /* translate: a sentence a line in, a translation a line out.
 
-       translate MODEL [FILE ...] [options] < in > out
+       translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out
 
    cc -O2 -I. examples/translate.c -o translate -lm
 
@@ -8,7 +8,8 @@
    padding. Each batch is a job: a worker tokenizes, translates and writes its lines into memory,
    with sessions of its own. Windows are written in the order of their lines, while the workers go
    on with later ones: line n of the output is always line n of the input, empty where the input is
-   blank or faulty. No option's result depends on --batch or --threads. */
+   blank or faulty. No option's result depends on --batch or --threads. With two models a job goes
+   through the one and then, its lines sorted again, through the other. */
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #endif
@@ -34,8 +35,9 @@ enum { MOST_LINE = 4096 };    /* bytes of a line, for each of --max-source */
 enum { TEXT_SCRATCH = 3136 }; /* bytes to tokenize a target, for each of --max-source */
 enum { MOST_DRAWN = 400 };    /* tokens each way in a picture */
 
-/* What a thread has of its own. */
+/* What a thread has of its own, for each model. */
 typedef struct worker {
+    const struct stage *of;
     tfm_session *reader, *session;          /* one tokenizes, one translates */
     int32_t reader_source;                  /* tokens that the reader takes */
     int32_t rows, length[SIDES], attention; /* what the session takes; whether it keeps attention */
@@ -46,14 +48,23 @@ typedef struct worker {
     tfm_error err;                          /* of the last call that failed */
 } worker;
 
-static struct {
+/* A model that lines go through. */
+typedef struct stage {
+    const char *path;
     tfm_model *model;
     const tfm_config *config;
-    int32_t most_source; /* tokens of a line */
-    int32_t threads;     /* inside a session: all, as long as there is one batch at a time */
+    int is_last;
+    int32_t most_source;       /* tokens of a line */
+    tfm_decode_options decode; /* for it: what it says itself, under what the options say */
+    worker states[WORKERS_MOST];
+} stage;
+
+static struct {
+    stage stages[2];
+    int n_stages;
+    int32_t threads; /* inside a session: all, as long as there is one batch at a time */
     input in;
     workers pool;
-    worker states[WORKERS_MOST];
     window windows[WORKERS_GROUPS];
     FILE *out, *picture; /* picture NULL: drawn, or not wanted */
     int64_t n_failed;    /* lines */
@@ -64,12 +75,13 @@ static struct {
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* What is to be said of a line; fault: it cannot be translated. */
-static void report(line *l, int fault, const char *format, ...) {
+/* What is to be said of a line, by the model of that worker; fault: it cannot be translated. */
+static void report(const worker *me, line *l, int fault, const char *format, ...) {
     va_list arguments;
     buffer_format(&l->said, "translate: line %ld", (long)l->number);
     if (l->sentence) buffer_format(&l->said, ", sentence %d", (int)l->sentence);
     buffer_append(&l->said, ": ", 2);
+    if (me && t.n_stages > 1) buffer_format(&l->said, "%s: ", me->of->path);
     va_start(arguments, format);
     buffer_vformat(&l->said, format, arguments);
     va_end(arguments);
@@ -85,11 +97,12 @@ static tfm_status no_memory(worker *me, const char *text) {
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* A session for the languages that the options say. */
+/* A session for the languages that the options say; of two models, --via is between them. */
 static tfm_status make_session(worker *me, tfm_session **session, const tfm_session_options *o) {
-    tfm_status status = tfm_session_create(session, t.model, o, &me->err);
-    if (status == TFM_OK && (opt.from || opt.to))
-        status = tfm_languages_set(*session, opt.from, opt.to, &me->err);
+    const char *via = me->of->config->n_languages ? opt.via : NULL;
+    const char *from = me->of == t.stages ? opt.from : via, *to = me->of->is_last ? opt.to : via;
+    tfm_status status = tfm_session_create(session, me->of->model, o, &me->err);
+    if (status == TFM_OK && (from || to)) status = tfm_languages_set(*session, from, to, &me->err);
     return status;
 }
 
@@ -100,7 +113,7 @@ static tfm_status grow_reader(worker *me) {
     tfm_status status;
     memset(&o, 0, sizeof o);
     o.max_source = me->reader_source ? 8 * me->reader_source : 64, o.max_target = 1;
-    if (o.max_source > t.most_source) o.max_source = t.most_source;
+    if (o.max_source > me->of->most_source) o.max_source = me->of->most_source;
     status = make_session(me, &me->reader, &o);
     if (status == TFM_OK) tfm_session_free(smaller), me->reader_source = o.max_source;
     return status;
@@ -127,12 +140,13 @@ static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t 
         status = tfm_session_tokenize(
             me->reader, &l->text[SOURCE], opt.form, ids_of(me, me->ids.size), spans,
             me->reader_source, &n,
-            opt.truncate && me->reader_source == t.most_source ? left_out : NULL, &me->err);
+            opt.truncate && me->reader_source == me->of->most_source ? left_out : NULL, &me->err);
         if (status == TFM_OK) {
             keep_ids(me, l, SOURCE, n);
             break;
         }
-        if (status == TFM_E_TOO_LONG && me->reader_source < t.most_source) status = grow_reader(me);
+        if (status == TFM_E_TOO_LONG && me->reader_source < me->of->most_source)
+            status = grow_reader(me);
     }
     return status;
 }
@@ -142,8 +156,8 @@ static tfm_status tokenize_target(worker *me, line *l) {
     const tfm_text *text = &l->text[TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
-    tfm_status status = tfm_tokenize_target(t.model, text->data, text->size, opt.form, NULL, 0, &n,
-                                            &need, &me->err);
+    tfm_status status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form, NULL,
+                                            0, &n, &need, &me->err);
     size_t most = 2 * text->size + need.peak / 17 + 3; /* a token is a byte of scratch or text */
     if (status != TFM_OK) return status;
     me->scratch.size = 0;
@@ -152,7 +166,7 @@ static tfm_status tokenize_target(worker *me, line *l) {
         !buffer_reserve(&me->scratch, need.peak + 64))
         return no_memory(me, "too long for --max-source, or for memory");
     scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-    status = tfm_tokenize_target(t.model, text->data, text->size, opt.form,
+    status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form,
                                  ids_of(me, me->ids.size), (int32_t)most, &n, &scratch, &me->err);
     if (status == TFM_OK) keep_ids(me, l, TARGET, n);
     return status;
@@ -162,22 +176,24 @@ static tfm_status tokenize_target(worker *me, line *l) {
    translation to begin with one; what is too long the library would refuse for the whole batch. */
 static void check_target(worker *me, line *l) {
     const char *option_name = opt.score ? "--score" : "--prefix";
-    int32_t i, n, most = t.config->max_positions ? t.config->max_positions : MOST_TOKENS;
+    int32_t i, n,
+        most = me->of->config->max_positions ? me->of->config->max_positions : MOST_TOKENS;
     if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK) {
-        report(l, 1, "%s: %s", option_name, me->err.text);
+        report(me, l, 1, "%s: %s", option_name, me->err.text);
         return;
     }
     n = l->n[TARGET];
     if (!l->n[SOURCE] && n)
-        report(l, 1, "blank, but its %s is not", opt.score ? "translation" : "prefix");
+        report(me, l, 1, "blank, but its %s is not", opt.score ? "translation" : "prefix");
     if (opt.score || l->faulty || !n) return;
-    for (i = 0; i < n && ids_of(me, l->ids[TARGET])[i] != t.config->tgt_unk; i++) continue;
-    if (opt.max_length && opt.max_length < most) most = opt.max_length;
+    for (i = 0; i < n && ids_of(me, l->ids[TARGET])[i] != me->of->config->tgt_unk; i++) continue;
+    if (me->of->decode.max_length && me->of->decode.max_length < most)
+        most = me->of->decode.max_length;
     if (i < n)
-        report(l, 1, "%s: token %d is not in the target vocabulary", option_name, (int)i + 1);
-    else if (n + (t.config->forced >= 0) >= most)
-        report(l, 1, "%s: %d tokens leave no room for another, the limit is %d", option_name,
-               (int)(n + (t.config->forced >= 0)), (int)most);
+        report(me, l, 1, "%s: token %d is not in the target vocabulary", option_name, (int)i + 1);
+    else if (n + (me->of->config->forced >= 0) >= most)
+        report(me, l, 1, "%s: %d tokens leave no room for another, the limit is %d", option_name,
+               (int)(n + (me->of->config->forced >= 0)), (int)most);
 }
 
 /* Tokenizes a line, and reports it if it cannot be translated. */
@@ -186,16 +202,17 @@ static void tokenize(worker *me, line *l) {
     tfm_status status = l->cut || l->columns
                             ? no_memory(me, "too long for --max-source, or for memory")
                             : tokenize_source(me, l, NULL, &left_out);
-    if (l->columns) report(l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
+    if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
     else if (status == TFM_E_STATE)
-        report(l, 1, "the model knows several languages: --from and --to choose");
+        report(me, l, 1, "the model knows several languages: --from%s and --to choose",
+               t.n_stages > 1 ? ", --via" : "");
     else if (status == TFM_E_TOO_LONG)
-        report(l, 1, "%s (%s)", me->err.text,
-               t.most_source < opt.max_source ? "the model's positions" : "--max-source");
-    else if (status != TFM_OK) report(l, 1, "%s", me->err.text);
-    else if (opt.beside) check_target(me, l);
+        report(me, l, 1, "%s (%s)", me->err.text,
+               me->of->most_source < opt.max_source ? "the model's positions" : "--max-source");
+    else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
+    else if (opt.beside && me->of->is_last) check_target(me, l);
     if (left_out)
-        report(l, 0, "of %d tokens the last %d are left out", (int)(l->n[SOURCE] + left_out),
+        report(me, l, 0, "of %d tokens the last %d are left out", (int)(l->n[SOURCE] + left_out),
                (int)left_out);
     if (!l->n[SOURCE]) l->done = 1;
 }
@@ -219,7 +236,7 @@ static void append_columns(line *l, double score, const double *each, int32_t n)
 /* What pairs of positions follow a translation. */
 static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t rank, int32_t length) {
     int32_t *sources = (int32_t *)malloc(((size_t)length + 1) * sizeof *sources);
-    int32_t i, start = t.config->src_start >= 0;
+    int32_t i, start = me->of->config->src_start >= 0;
     const char *before = "\t";
     tfm_status status = no_memory(me, "too little memory");
     if (sources) status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
@@ -238,10 +255,11 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
                                     const tfm_result *result) {
     tfm_session *s = me->session;
     tfm_status status;
+    int is_last = me->of->is_last, fields = opt.column || opt.numbered || opt.scores || opt.align;
     size_t size = 0;
     char *text;
     if (rank) buffer_append(&l->out, "\n", 1);
-    if (opt.scores == 2) {
+    if (opt.scores == 2 && is_last) {
         int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_ENDED);
         double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
         status = no_memory(me, "too little memory");
@@ -249,7 +267,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
         if (status == TFM_OK) append_columns(l, result->score, each, n);
         free(each);
         if (status != TFM_OK) return status;
-    } else append_columns(l, result->score, NULL, 0);
+    } else if (is_last) append_columns(l, result->score, NULL, 0);
     status = tfm_result_text(s, row, rank, NULL, opt.form, NULL, 0, &size, &me->err);
     if (status == TFM_OK && !buffer_reserve(&l->out, size))
         status = no_memory(me, "too little memory for the translation");
@@ -258,7 +276,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     status = tfm_result_text(s, row, rank, NULL, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_FORM_TEXT)
-        size = buffer_flatten(text, size, opt.numbered || opt.scores || opt.align || opt.column);
+        size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
@@ -269,12 +287,13 @@ static void draw_line(worker *me, line *l, int32_t length) {
     const tfm_text *source = &l->text[SOURCE];
     int32_t n = l->n[SOURCE], left_out;
     l->failed = 1;
-    if (!length) report(l, 0, "an empty translation has no attention to draw");
+    if (!length) report(me, l, 0, "an empty translation has no attention to draw");
     else if (n > MOST_DRAWN || length > MOST_DRAWN)
-        report(l, 0, "too long to draw its attention: %d tokens are the limit", (int)MOST_DRAWN);
+        report(me, l, 0, "too long to draw its attention: %d tokens are the limit",
+               (int)MOST_DRAWN);
     else if (tokenize_source(me, l, spans, &left_out) == TFM_OK &&
-             draw_attention(t.picture, me->session, t.model, 0, source, ids_of(me, l->ids[SOURCE]),
-                            spans, n, &me->err) == TFM_OK)
+             draw_attention(t.picture, me->session, me->of->model, 0, source,
+                            ids_of(me, l->ids[SOURCE]), spans, n, &me->err) == TFM_OK)
         l->failed = 0;
 }
 
@@ -293,13 +312,13 @@ static void append_row(worker *me, line *l, int32_t row) {
         tfm_status status = tfm_result_get(me->session, row, rank, &result, &me->err);
         if (status == TFM_OK) status = append_hypothesis(me, l, row, rank, &result);
         if (status != TFM_OK) {
-            report(l, 1, "%s", me->err.text);
+            report(me, l, 1, "%s", me->err.text);
             return;
         }
         if (result.finish == TFM_HIT_LENGTH)
-            report(l, 0, "stopped at its limit of %d tokens", (int)result.length);
+            report(me, l, 0, "stopped at its limit of %d tokens", (int)result.length);
         else if (result.finish == TFM_STUCK)
-            report(l, 0, "no token was left to choose after %d", (int)result.length);
+            report(me, l, 0, "no token was left to choose after %d", (int)result.length);
         if (rank == 0 && me->keep_attention && t.picture) draw_line(me, l, result.length);
     }
 }
@@ -314,25 +333,26 @@ static int32_t round_length(int32_t length, int32_t least) {
 }
 
 /* Hypotheses of a sentence at a time. */
-static int32_t most_beam(void) {
-    int32_t ways = opt.decode.alternatives ? opt.decode.alternatives : 1;
-    return opt.score ? 1 : opt.sample ? opt.n_best : opt.beam * ways;
+static int32_t beam_of(const tfm_decode_options *decode) {
+    int32_t ways = decode->alternatives ? decode->alternatives : 1;
+    return decode->samples ? decode->samples : decode->beam * ways;
 }
 
 /* How many sentences of such lengths go together: all of a batch, or fewer where sentences or beams
    are so large that memory would go to them. */
-static int32_t rows_at(int32_t source) {
+static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
     int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
     int64_t rows;
-    if (source < opt.max_length / 2) source = opt.max_length / 2; /* room for so long a target */
-    rows = tokens / ((int64_t)round_length(source, 64) * most_beam());
+    if (source < decode->max_length / 2) source = decode->max_length / 2; /* room for the target */
+    rows = tokens / ((int64_t)round_length(source, 64) * beam_of(decode));
     return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
 }
 
 /* Makes sure that the session takes so many sentences of such lengths. The target's limit must not
    decide where a sentence ends, or its output would depend on its batch. */
 static tfm_status fit_session(worker *me, const tfm_batch *sides) {
-    int32_t most = t.config->max_positions;
+    const tfm_decode_options *decode = &me->of->decode;
+    int32_t most = me->of->config->max_positions;
     tfm_session_options o;
     if (me->session && sides->rows <= me->rows && sides[SOURCE].width <= me->length[SOURCE] &&
         sides[TARGET].width <= me->length[TARGET] && me->attention == me->keep_attention &&
@@ -349,16 +369,16 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     o.max_batch = me->rows;
     o.max_source = me->length[SOURCE];
     if (opt.f16_cache) o.cache = TFM_F16;
-    o.max_beam = most_beam();
+    o.max_beam = beam_of(decode);
     if (opt.score) o.max_target = me->length[TARGET] + 1;
-    else if (opt.max_length) o.max_target = opt.max_length;
+    else if (decode->max_length) o.max_target = decode->max_length;
     else o.max_target = 2 * o.max_source + 16 + me->length[TARGET];
-    if (o.max_target < opt.decode.min_length) o.max_target = opt.decode.min_length;
+    if (o.max_target < decode->min_length) o.max_target = decode->min_length;
     if (most && o.max_source > most) o.max_source = most;
     if (most && o.max_target > most) o.max_target = most;
     o.attention = me->attention;
     o.threads = me->threads;
-    if (opt.decode.lexical_shortlist) o.max_shortlist = t.config->tgt_vocab_size;
+    if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
     return make_session(me, &me->session, &o);
 }
 
@@ -404,14 +424,14 @@ static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *s
 
 /* Decodes to the end and takes the results. Line n is sampled with seed + n, in any batch. */
 static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *sides) {
-    tfm_decode_options decode = opt.decode;
+    tfm_decode_options decode = me->of->decode;
     uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
     int32_t row, running = 1;
     tfm_status status = TFM_E_MEMORY;
     for (row = 0; seeds && row < sides->rows; row++)
         seeds[row] = decode.seed + (uint64_t)lines[row]->number;
     decode.seeds = seeds;
-    if (opt.prefix) decode.prefix = &sides[TARGET];
+    if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
     if (seeds) status = tfm_start(me->session, &sides[SOURCE], &decode, &me->err);
     while (status == TFM_OK && running && !stopped())
         status = tfm_step(me->session, &running, &me->err);
@@ -441,19 +461,19 @@ static void translate_batch(worker *me, line *const *lines, int32_t n) {
         translate_batch(me, lines + n / 2, n - n / 2);
         return;
     }
-    for (row = 0; status != TFM_OK && row < n; row++) report(lines[row], 1, "%s", me->err.text);
+    for (row = 0; status != TFM_OK && row < n; row++) report(me, lines[row], 1, "%s", me->err.text);
 }
 
-/* A job: lines of like length from text to text, in one batch where they are not too long. */
-static void run_job(int number, int group, int job) {
-    worker *me = &t.states[number];
-    window *w = &t.windows[group];
-    size_t first = (size_t)job * w->job_lines, i;
-    line **next = w->sorted + first, **end = next;
+/* n lines of like length through a model, in one batch where they are not too long. Those that need
+   none get behind the others. */
+static void run_stage(worker *me, line **next, size_t n_lines) {
+    line **end = next, *l;
+    size_t i;
     me->ids.size = 0;
-    for (i = first; i < w->n && i - first < w->job_lines && !stopped(); i++) {
-        tokenize(me, w->sorted[i]);
-        if (!w->sorted[i]->done) *end++ = w->sorted[i];
+    for (i = 0; i < n_lines && !stopped(); i++) {
+        l = next[i];
+        tokenize(me, l);
+        if (!l->done) next[i] = *end, *end++ = l;
     }
     if (t.picture && next < end) { /* the first sentence, alone: only it needs so large a session */
         me->keep_attention = 1;
@@ -465,10 +485,40 @@ static void run_job(int number, int group, int job) {
         int32_t n = 1, longest = next[0]->n[SOURCE];
         for (; next + n < end; n++) {
             if (next[n]->n[SOURCE] > longest) longest = next[n]->n[SOURCE];
-            if (n >= rows_at(longest)) break;
+            if (n >= rows_at(&me->of->decode, longest)) break;
         }
         translate_batch(me, next, n);
         next += n;
+    }
+}
+
+/* What the first model made of lines is what the second gets, if an interrupt or a fault left it
+   something: how many those are, sorted. */
+static size_t hand_on(line **lines, size_t n) {
+    size_t i, kept = 0;
+    for (i = 0; i < n; i++) {
+        line *l = lines[i];
+        buffer made = l->out;
+        if (l->out.broken) report(NULL, l, 1, "too little memory");
+        if (!l->done || l->faulty) continue;
+        l->out = l->between, l->between = made;
+        l->text[SOURCE].data = made.data ? made.data : "", l->text[SOURCE].size = made.size;
+        l->done = 0;
+        lines[kept++] = l;
+    }
+    qsort(lines, kept, sizeof *lines, input_by_size);
+    return kept;
+}
+
+/* A job: lines from text to text. */
+static void run_job(int number, int group, int job) {
+    window *w = &t.windows[group];
+    size_t first = (size_t)job * w->job_lines, n = w->n - first;
+    int i;
+    if (n > w->job_lines) n = w->job_lines;
+    for (i = 0; i < t.n_stages; i++) {
+        if (i) n = hand_on(w->sorted + first, n);
+        run_stage(&t.stages[i].states[number], w->sorted + first, n);
     }
 }
 
@@ -484,7 +534,7 @@ static void write_line(line *l, size_t n) {
     buffer_clear(&out, INPUT_OUT);
     buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++, l++) {
-        if (l->out.broken || l->said.broken) report(l, 1, "too little memory");
+        if (l->out.broken || l->said.broken) report(NULL, l, 1, "too little memory");
         if (l->faulty || !l->n[SOURCE]) {
             l->out.size = 0;
             append_columns(l, 0, NULL, 0);
@@ -548,32 +598,41 @@ static void hold_while_busy(int busy) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* Loads the model, checks what only it can tell about the options, and makes the first reader. */
-static void open_model(void) {
-    int32_t most, longest;
-    worker *me = &t.states[0];
+/* Loads a model, checks what only it can tell about the options, and makes the first reader. */
+static void open_model(const char *path, int is_last) {
+    stage *s = &t.stages[t.n_stages++];
+    worker *me = &s->states[0];
+    int32_t most, i;
     tfm_model_options o;
     memset(&o, 0, sizeof o);
+    for (i = 0; i < WORKERS_MOST; i++) s->states[i].of = s;
+    s->path = path, s->is_last = is_last;
     o.map = opt.map;
     errno = 0;
-    if (tfm_model_load_file(&t.model, opt.model, &o, &me->err) != TFM_OK) {
+    if (tfm_model_load_file(&s->model, path, &o, &me->err) != TFM_OK) {
         const char *reason = errno ? strerror(errno) : "";
         if (me->err.status == TFM_E_IO) fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
-        fail("%s: %s", opt.model, me->err.text);
+        fail("%s: %s", path, me->err.text);
     }
-    t.config = tfm_model_config(t.model);
-    most = t.config->max_positions;
-    take_defaults(t.model);
-    longest = opt.decode.min_length;
-    if (most && opt.max_length > most)
-        fail("--max-length %d: the model has positions for %d tokens", (int)opt.max_length,
+    s->config = tfm_model_config(s->model);
+    most = s->config->max_positions;
+    s->decode = take_defaults(s->model, is_last, opt.second ? path : "the model");
+    if (most && s->decode.max_length > most)
+        fail("--max-length %d: the model has positions for %d tokens", (int)s->decode.max_length,
              (int)most);
-    if (most && longest >= most)
-        fail("--min-length %d: the model has positions for %d tokens", (int)longest, (int)most);
-    if (opt.decode.lexical_shortlist && !t.config->has_shortlist)
-        fail("--shortlist: %s has none", opt.model);
-    t.most_source = most && most < opt.max_source ? most : opt.max_source;
-    if (grow_reader(me) != TFM_OK) fail("%s", me->err.text);
+    if (most && s->decode.min_length >= most)
+        fail("--min-length %d: the model has positions for %d tokens", (int)s->decode.min_length,
+             (int)most);
+    if (s->decode.lexical_shortlist && !s->config->has_shortlist) {
+        if (is_last && !t.stages[0].decode.lexical_shortlist)
+            fail("--shortlist: %s has none", path);
+        s->decode.lexical_shortlist = 0;
+    }
+    if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)
+        fail("--via: neither model has languages");
+    s->most_source = most && most < opt.max_source ? most : opt.max_source;
+    if (grow_reader(me) != TFM_OK)
+        fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);
 }
 
 /* Cuts a window into jobs, a batch each or fewer lines, so that all workers have some. They start
@@ -592,14 +651,17 @@ static void give_window(window *w) {
 static void free_all(void) {
     window *w;
     worker *me;
+    int i;
     for (w = t.windows; w < t.windows + WORKERS_GROUPS; w++) window_free(w);
-    for (me = t.states; me < t.states + WORKERS_MOST; me++) {
-        buffer_free(&me->ids);
-        buffer_free(&me->scratch);
-        tfm_session_free(me->reader);
-        tfm_session_free(me->session);
+    for (i = 0; i < t.n_stages; i++) {
+        for (me = t.stages[i].states; me < t.stages[i].states + WORKERS_MOST; me++) {
+            buffer_free(&me->ids);
+            buffer_free(&me->scratch);
+            tfm_session_free(me->reader);
+            tfm_session_free(me->session);
+        }
+        tfm_model_free(t.stages[i].model);
     }
-    tfm_model_free(t.model);
     reader_close(&t.in.from), reader_close(&t.in.beside);
 }
 
@@ -643,7 +705,8 @@ int main(int argc, char **argv) {
     memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt);
     t.start = time(NULL);
     read_options(argc, argv);
-    open_model();
+    open_model(opt.model, !opt.second);
+    if (opt.second) open_model(opt.second, 1);
     open_files();
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system has no more locks");

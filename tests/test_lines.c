@@ -31,7 +31,7 @@ static const char *const hostile[] = {"a",
                                       "\x1c",
                                       NULL};
 
-static void hostile_model(unsigned seed) {
+static void hostile_model_with(unsigned seed, const char *config) {
     int i, n = 3;
     char byte[8];
     lines_begin();
@@ -41,8 +41,9 @@ static void hostile_model(unsigned seed) {
         lines_piece(byte, 6, 6);
     }
     lines_put("\x12\x03\x98\x02\x01", 5); /* trainer_spec.byte_fallback */
-    lines_make(n, seed, SPM);
+    lines_make(n, seed, config);
 }
+static void hostile_model(unsigned seed) { hostile_model_with(seed, SPM); }
 
 static void discipline(void) {
     static const struct {
@@ -57,7 +58,9 @@ static void discipline(void) {
                  {"--sample --temperature 3", 0, 0, 0},
                  {"--document", 0, 0, 0},
                  {"--tokens --sample --temperature 3", 0, 0, 0},
-                 {"--tokens --sample --n-best 2 --scores --align", 2, 1, 1}};
+                 {"--tokens --sample --n-best 2 --scores --align", 2, 1, 1},
+                 {"b.safetensors --scores=tokens", 2, 0, 0},
+                 {"b.safetensors --beam 3 --n-best 2", 1, 0, 1}};
     static const char in[] = "a\na\n\nab b\r\n \xE2\x80\xA8 \n\xff\nb a\xC2\x85 b. b\na";
     size_t c, n = lines_count(in, sizeof in - 1);
     int status;
@@ -175,9 +178,64 @@ static void any_workers(void) {
     }
 }
 
+/* One model after the other is two runs in a pipe: outputs, and what is said of lines. */
+static void two_models(void) {
+    static const struct {
+        const char *both, *first, *second;
+    } cases[] = {
+        {"", "", ""},
+        {"--threads 3", "--batch 7", "--batch 1"},
+        {"--beam 3 --n-best 2 --scores", "--beam 3", "--beam 3 --n-best 2 --scores"},
+        {"--sample --n-best 3 --seed 5", "--sample --seed 5", "--sample --n-best 3 --seed 5"},
+        {"--column 2 --scores=tokens", "--column 2", "--column 2 --scores=tokens"},
+        {"--min-length 20 --first-line 7", "--min-length 20", "--min-length 20"},
+        {"--from fra --via deu --to fra", "--from fra --to deu", "--from deu --to fra"}};
+    static const char in[] = "a\tab\na\n\nab b\tb\r\n \xE2\x80\xA8 \n\xff\tb\nb a\xC2\x85 b. "
+                             "b\tab ab a\tc\na";
+    char options[160];
+    size_t c;
+    int i, first, second, both;
+    lines_text made, expected;
+    SECTION("two models");
+    hostile_model(3);
+    for (c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (strstr(cases[c].both, "--via"))
+            hostile_model_with(3,
+                               SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": "
+                                   "\"source\", \"tgt_language\": \"forced\"");
+        for (i = 0; i < 2; i++) {
+            const char *limit = i ? " --max-length 30" : " --max-length 24 --max-source 25";
+            sprintf(options, "%s%s", cases[c].first, limit);
+            first = lines_run(options, in, sizeof in - 1);
+            made = copy_text(&lines_output);
+            sprintf(options, "%s%s", cases[c].second, limit);
+            second = lines_run(options, made.data, made.size);
+            expected = copy_text(&lines_output);
+            sprintf(options, "b.safetensors %s%s", cases[c].both, limit);
+            both = lines_run(options, in, sizeof in - 1);
+            CHECK(both == (first > second ? first : second) && both < 2 && made.size > 20 &&
+                      same_text(&expected, &lines_output),
+                  "%s: the bytes of a pipe", cases[c].both);
+        }
+    }
+    hostile_model(3);
+    (void)lines_run("b.safetensors --max-length 24 --max-source 4", "\xff\nab\n", 5);
+    CHECK(strstr(lines_messages.data, "translate: line 1: model: text is not UTF-8") &&
+              strstr(lines_messages.data, "translate: line 2: b.safetensors: text has"),
+          "messages name the model: %s", lines_messages.data);
+    CHECK(lines_run("b.safetensors --via fra", "a\n", 2) == 2, "%s", lines_messages.data);
+    CHECK(lines_run("--via fra", "a\n", 2) == 2, "%s", lines_messages.data);
+    CHECK(lines_run("nofile b.safetensors", "a\n", 2) == 2, "%s", lines_messages.data);
+    CHECK(lines_run("b.safetensors nofile", "a\n", 2) == 2 &&
+              strstr(lines_messages.data, "nofile: No such"),
+          "%s", lines_messages.data);
+    CHECK(lines_run("b.safetensors --tokens", "a\n", 2) == 2, "%s", lines_messages.data);
+}
+
 int main(void) {
     discipline();
     any_workers();
+    two_models();
     long_lines();
     memory();
     free(lines_model), free(lines_output.data), free(lines_messages.data);

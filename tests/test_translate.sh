@@ -55,7 +55,7 @@ check "a file that is no model" 2 "$(run README.md < /dev/null)"
 check "an unknown option" "2 translate: unknown option '--bach' (--help lists them)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
 check "a number that is none" "2 translate: --batch takes a number from 1 to 1000000, not '3x'" "$(run $toy --batch 3x < /dev/null) $(cat $dir/err)"
 check "a number that is missing" 2 "$(run $toy --batch < /dev/null)"
-check "--help" "0 usage: translate MODEL [FILE ...] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
+check "--help" "0 usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
 check "-h is the same" "0 " "$(cp $dir/out $dir/expected; run -h) $(cmp $dir/expected $dir/out 2>&1)"
 check "--version" 0 "$(run --version)"
 if [ -e /dev/full ]; then
@@ -199,6 +199,10 @@ check "files, one after the other, options between" "0 I am a boy||I like learni
 check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$translate ../../$toy -- -last 2>&1 | tr '\n' ' '; echo $?)"
 check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory" \
     "$(run $toy $dir/-last nowhere $dir/in < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
+check "a second model: what is wrong with it" "2 translate: nowhere.safetensors: cannot be opened: No such file or directory" "$(run $toy nowhere.safetensors < $dir/in) $(cat $dir/err)"
+check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: the token before byte 1 is not in src_vocabulary, and the model has no src_unk" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
+check "  behind a file" "2 translate: $toy: a second model comes right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
+check "  with --tokens" "2 translate: --tokens and a second model do not go together" "$(run $toy $toy --tokens < $dir/in) $(cat $dir/err)"
 check "a directory" "2 translate: tests: Is a directory" "$(run $toy tests < /dev/null) $(cat $dir/err)"
 check "--output" "0 0 I am a boy||I like learning|" "$(run $toy --output $dir/o $dir/in) $(wc -c < $dir/out | tr -d ' ') $(tr '\n' '|' < $dir/o)"
 check "  without standard output" "0" "$("$translate" $toy --output=$dir/o $dir/in >&-; echo $?)"
@@ -305,8 +309,17 @@ if [ -f $de ]; then
     run $de < examples/demo-de.txt > /dev/null; cp $dir/out $dir/expected
     check "  and scores its own translations as it did" "0 0" "$(run $de --scores < examples/demo-de.txt) $(cut -f 1 $dir/out > $dir/one
         "$translate" $de --score $dir/expected < examples/demo-de.txt | paste $dir/one - | awk -F'\t' '$1 - $2 > .01 || $2 - $1 > .01' | wc -l | tr -d ' ')"
+    if [ -f $zh ]; then
+        { cat examples/demo.txt; printf '\377\n\n  \n'; } > $dir/in
+        awk '{ print NR % 3 == 1 ? "He is" : "" }' examples/demo.txt > $dir/prefixes; printf '\n\n\n' >> $dir/prefixes
+        for options in "" "--beam 3 --n-best 2 --scores=tokens --threads 2 --batch 4" "--prefix $dir/prefixes"; do
+            "$translate" $zh $(echo "$options" | sed 's/--n-best.*tokens//; s/--prefix.*//') < $dir/in 2> /dev/null | "$translate" $de $options > $dir/two 2> $dir/err
+            check "two models, $options: the bytes of a pipe" "1 15 " "$(run $zh $de $options < $dir/in) $(wc -l < $dir/in | tr -d ' ') $(cmp $dir/two $dir/out 2>&1)"
+        done
+        check "  and of files" "0 " "$("$translate" $zh examples/demo.txt | "$translate" $de > $dir/two; run $zh $de examples/demo.txt < /dev/null) $(cmp $dir/two $dir/out 2>&1)"
+    else skip 4 "no $zh"; fi
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 8 "no $de"; fi
+else skip 12 "no $de"; fi
 counts test_translate

@@ -16,7 +16,7 @@ static const struct {
              {"--sample --n-best 3 --scores", 2, 0, 1, 0},
              {"--document", 0, 0, 0, 0},
              {"--tokens --sample --temperature 3", 0, 0, 0, 1},
-             {"--tokens --sample --temperature 3 --batch 1", 0, 0, 0, 1},
+             {"b.safetensors --sample --temperature 3 --batch 1", 0, 0, 0, 0},
              {"--tokens --sample --n-best 2 --align --scores", 2, 1, 1, 0}};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
