@@ -6,6 +6,7 @@
 # make test-install   installs into build/ and builds programs on it (CMake, pkg-config, conan)
 # make test-package   the Python package: built, installed into build/, tested
 # make test-sqlite   examples/sqlite in the real sqlite3 (apt-get install sqlite3 libsqlite3-dev)
+# make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
@@ -170,10 +171,16 @@ test-sqlite: build/translate
 	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
 	{ $(MAKE) -s sqlite && $(COMPILE) tests/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
 	sh tests/sqlite.sh $(ROWS)
+$(CACHE)/server/bin/pytest: tools/requirements-server.txt
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< cffi pytest libretranslatepy prometheus_client && touch $@
+test-server: build/translate python-package $(CACHE)/server/bin/pytest
+	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/server
+load-server: build/translate python-package $(CACHE)/server/bin/pytest
+	PYTHONPATH=build/python $(CACHE)/server/bin/python tests/server/load.py $(LOAD)
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-install sqlite test-sqlite clean
+	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite clean
