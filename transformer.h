@@ -112,9 +112,9 @@
    A model that translates sentences wants one sentence at a time: examples/sentences.h splits
    longer texts.
 
-   The model file says how text becomes tokens: words between whitespace, characters, or
-   SentencePiece (unigram and BPE, with its rules of normalization, its bytes for unknown characters
-   and its user-defined pieces). For SentencePiece, ids and texts are those of the package of that
+   The model file says how text becomes tokens: words between whitespace, characters, the bytes of
+   UTF-8 (of targets, what is no UTF-8 is left out), or SentencePiece (unigram and BPE, with its
+   rules of normalization, its bytes for unknown characters and its user-defined pieces). For SentencePiece, ids and texts are those of the package of that
    name, 0.2.3, one by one. Its work needs memory as long as the text: tfm_tokenize takes it from
    your arena, a session has it for texts of 64 bytes a token of max_source, counted after
    normalization; what is longer is TFM_E_TOO_LONG. The time grows as the text, at worst times the
@@ -240,7 +240,12 @@
            or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
        encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias        absent: none, if H*W = D
        encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
+       encoder.layers.N.linear1_gate.weight [F, D] .bias   linear2(activation(linear1_gate(x)) *
+                                           linear1(x)); absent: linear2(activation(linear1(x)))
        encoder.layers.N.norm1.weight .bias, norm2                       absent: a norm without them
+       encoder.relative_positions.weight [buckets, H]   added to the scores of all its layers' self-
+                                           attention by the distance of key and query; or of one:
+           encoder.layers.N.self_attn.relative_positions.weight         absent: none
        decoder.layers.N. the same, multihead_attn.* for the memory, norm3
        decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   SSRU, no self_attn
        encoder.norm.*, decoder.norm.*                                   absent: no final norm
@@ -264,8 +269,8 @@
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
        tgt_vocab_size
        norm                "post" | "pre"
-       layer_norm          "variance" | "deviation" (unbiased, eps outside)
-       layer_norm_eps      1e-5 | 1e-6 for "deviation"
+       layer_norm          "variance" | "deviation" (unbiased, eps outside) | "rms" (no mean)
+       layer_norm_eps      1e-5 | 1e-6 for "deviation" and "rms"
        activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
        positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
                            "none"
@@ -274,6 +279,8 @@
        pad_position        "plain" | "zero": what is added to the embedding of a pad
        embedding_scale     1 | a number | "sqrt_d"
        attention_scale     1/sqrt(K) | a number
+       relative_max_distance   128: beyond, the last bucket. How many there are, the shape says, and
+                           relative_buckets may
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
@@ -282,8 +289,9 @@
        languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
        src_language        "none" | "source" | "target": whose token stands before the source
        tgt_language        "none" | "forced": whether the target begins with its own
-       src_text            "words" | "characters" | "sentencepiece"
-       tgt_text            "words" | "characters" | "pieces" | "sentencepiece"
+       src_text            "words" | "characters" | "sentencepiece" | "bytes"
+       tgt_text            "words" | "characters" | "pieces" | "sentencepiece" | "bytes"
+       byte_offset         0: with "bytes", the id of byte 0
        packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
        decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
                            beam length_penalty patience max_length min_length no_repeat_ngram
@@ -368,10 +376,11 @@
    back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
    the longest sentence, of which int8 weights want 2,112 bytes more a position for every 2,048
    columns of the widest input of a product; and 29 * V for candidates; and for each thread 4 *
-   max_source * (K + W + 40) of an encoder's head. max_target is what people overestimate: the
-   default is the length at which decoding stops anyway. max_shortlist costs a row of the output
-   projection for each id, and V; if the model has a lexicon, also 4 bytes an id for each sentence,
-   and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which SentencePiece
+   max_source * (K + W + 40) of an encoder's head. Relative positions take 8 * H * max_source for
+   each table of the encoder, 8 * H * max_target for each of the decoder. max_target is what people
+   overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
+   of the output projection for each id, and V; if the model has a lexicon, also 4 bytes an id for
+   each sentence, and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which SentencePiece
    works.
 
 
@@ -780,16 +789,17 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 /* ---- norm, linear, softmax, feed-forward ---- */
 
 typedef enum tfm_norm_kind {
-    TFM_NORM_VARIANCE, /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance
+    TFM_NORM_VARIANCE,  /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance
                           (torch.nn.LayerNorm, arXiv:1607.06450) */
-    TFM_NORM_DEVIATION /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation
-                          (the Annotated Transformer) */
+    TFM_NORM_DEVIATION, /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation
+                           (the Annotated Transformer) */
+    TFM_NORM_RMS        /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */
 } tfm_norm_kind;
 
 typedef struct tfm_norm_weights {
     tfm_tensor weight, bias; /* [D] each, each may be absent */
     tfm_norm_kind kind;
-    double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, 1e-6 for TFM_NORM_DEVIATION */
+    double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, else 1e-6 */
 } tfm_norm_weights;
 
 /* Layer norm over the last dimension. out, x: [..., D]. weights may be NULL: plain. */
@@ -820,9 +830,11 @@ typedef struct tfm_ffn_weights {
     tfm_linear_weights linear1; /* [F, D] */
     tfm_linear_weights linear2; /* [D, F] */
     tfm_activation activation;
+    tfm_linear_weights gate; /* [F, D] or absent */
 } tfm_ffn_weights;
 
-/* out = linear2(activation(linear1(x))); arXiv:1706.03762 section 3.3. out, x: [..., D]. */
+/* out = linear2(activation(linear1(x))); arXiv:1706.03762 section 3.3. With a gate it is
+   linear2(activation(gate(x)) * linear1(x)); arXiv:2002.05202. out, x: [..., D]. */
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err);
@@ -855,6 +867,16 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     const tfm_masks *masks, tfm_arena *scratch,
                                                     tfm_error *err);
 
+/* Relative positions (T5, arXiv:1910.10683 section 2.1): what is added to the score of query t and
+   key s, after the scale, is table[bucket(s - t), head]. Half of the buckets are for one distance
+   each, the others grow up to max_distance, and the last is for all beyond. */
+typedef struct tfm_relative_positions {
+    tfm_tensor table;     /* [buckets, H]; absent: none. At least 2 buckets, 4 if not causal */
+    int32_t max_distance; /* 0 means 128; more than the distances that have a bucket each */
+    int causal;           /* 1: of keys behind the query as of its own (decoders); 0: half of the
+                             buckets are for these (encoders) */
+} tfm_relative_positions;
+
 /* The projections of one attention. K and W follow from the shapes and n_heads. */
 typedef struct tfm_attention_weights {
     tfm_linear_weights query; /* [H*K, D] */
@@ -862,7 +884,8 @@ typedef struct tfm_attention_weights {
     tfm_linear_weights value; /* [H*W, width of the value input] */
     tfm_linear_weights out; /* [D, H*W]; absent: the heads' contexts side by side are the output */
     int32_t n_heads;
-    double scale; /* 0 means 1/sqrt(K) */
+    double scale;                    /* 0 means 1/sqrt(K) */
+    tfm_relative_positions relative; /* not of a decoder layer's cross_attn */
 } tfm_attention_weights;
 
 /* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into
@@ -990,10 +1013,11 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 typedef struct tfm_model tfm_model;
 
 typedef enum tfm_text_kind {
-    TFM_TEXT_WORDS,        /* tokens stand between whitespace */
-    TFM_TEXT_CHARACTERS,   /* a token for each Unicode character; whitespace is U+2581 */
-    TFM_TEXT_PIECES,       /* targets only: tokens are joined as they are; U+2581 becomes a space */
-    TFM_TEXT_SENTENCEPIECE /* as the SentencePiece model in the file does it */
+    TFM_TEXT_WORDS,      /* tokens stand between whitespace */
+    TFM_TEXT_CHARACTERS, /* a token for each Unicode character; whitespace is U+2581 */
+    TFM_TEXT_PIECES,     /* targets only: tokens are joined as they are; U+2581 becomes a space */
+    TFM_TEXT_SENTENCEPIECE, /* as the SentencePiece model in the file does it */
+    TFM_TEXT_BYTES          /* the bytes of UTF-8, without a vocabulary, in every form: ByT5 */
 } tfm_text_kind;
 
 /* A language that the model knows: its code, as in the file, and the token that says it. */
@@ -1041,6 +1065,10 @@ typedef struct tfm_config {
     int32_t shortlist_first;     /* so many ids, the first ones, are in each sentence's */
     int32_t n_alignment_heads;
     const int32_t *alignment_heads; /* [n, 2]: layer and head, from 0; the model's */
+    int32_t relative_buckets;       /* of relative positions; 0: none */
+    int32_t relative_max_distance;
+    int32_t has_gate;    /* feed-forwards are gated */
+    int32_t byte_offset; /* of TFM_TEXT_BYTES: the id of byte 0 */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -2509,7 +2537,8 @@ typedef struct tfm__kernels {
     float (*largest)(const float *x, int64_t n);
     float (*absmax)(const float *x, int64_t n);
     void (*scale)(float *x, float factor, int64_t n);
-    void (*add)(float *x, const float *y, int64_t n); /* x += y: the residual connection */
+    void (*add)(float *x, const float *y, int64_t n);   /* x += y: the residual connection */
+    void (*times)(float *x, const float *y, int64_t n); /* x *= y: a gate */
     /* q[i] = x[i] * factor + bias, rounded to even; q has room for 63 bytes more */
     void (*quantize)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
     void (*activate)(float *x, int64_t n, tfm_activation activation);
@@ -2696,6 +2725,11 @@ static void tfm__plain_add(float *x, const float *y, int64_t n) {
     for (i = 0; i < n; i++) x[i] += y[i];
 }
 
+static void tfm__plain_times(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i < n; i++) x[i] *= y[i];
+}
+
 static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, int bias,
                                 int64_t n) {
     int64_t i;
@@ -2765,9 +2799,9 @@ static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 
 
 /* What deviations from the mean are multiplied by, from the sum of their squares. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
-    if (w->kind == TFM_NORM_DEVIATION)
-        return 1 / (sqrt(square / (double)(n - 1)) + (w->eps != 0 ? w->eps : 1e-6));
-    return 1 / sqrt(square / (double)n + (w->eps != 0 ? w->eps : 1e-5));
+    double eps = w->eps != 0 ? w->eps : w->kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
+    if (w->kind == TFM_NORM_DEVIATION) return 1 / (sqrt(square / (double)(n - 1)) + eps);
+    return 1 / sqrt(square / (double)n + eps);
 }
 
 /* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
@@ -2777,7 +2811,7 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     for (; rows > 0; rows--, x += x_stride, y += y_stride) {
         double mean = 0, square = 0, scale;
         int64_t i;
-        for (i = 0; i < n; i++) mean += (double)x[i];
+        for (i = 0; i < n && w->kind != TFM_NORM_RMS; i++) mean += (double)x[i];
         mean /= (double)n;
         for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
         scale = tfm__norm_scale(square, n, w);
@@ -3947,6 +3981,13 @@ TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
     tfm__plain_add(x + i, y + i, n - i);
 }
 
+TFM__TARGET static void TFM__(times)(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
+    tfm__plain_times(x + i, y + i, n - i);
+}
+
 TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
                                         int64_t n) {
     const TFM__V f = TFM__V_SET(factor);
@@ -3996,8 +4037,8 @@ TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const floa
 }
 
 #ifndef TFM__MOMENTS
-/* Of some rows, a constant where this is inlined: the mean, and what deviations from it are
-   multiplied by. Rows side by side, since the sums of one wait for each other. */
+/* Of some rows, a constant where this is inlined: the mean (RMS: 0), and what deviations from it
+   are multiplied by. Rows side by side, since the sums of one wait for each other. */
 TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
                                                       int64_t n, const tfm_norm_weights *w,
                                                       float *means, float *scales) {
@@ -4006,7 +4047,7 @@ TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t st
     int64_t i;
     int r;
     for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
-    for (i = 0; i < n;) {
+    for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN);
         TFM__UNROLL
         for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
@@ -4329,8 +4370,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__LOOPS_OF(isa)                                                                         \
     tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
         tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
-        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_quantize,          \
-        tfm__##isa##_activate, tfm__##isa##_norm
+        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,             \
+        tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
 #define TFM__F16_OF(dots, isa)                                                                     \
     tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
 #define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, chunks, configure, narrow, isa, dots,  \
@@ -4850,7 +4891,8 @@ static void tfm__gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_
 
 /* ---- products ---- */
 
-/* y = activation(x w^T + bias); y's columns may be some of w's rows, from first on. */
+/* y = activation(x w^T + bias), or that times a gate; y's columns may be some of w's rows, from
+   first on. */
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
@@ -4859,6 +4901,7 @@ typedef struct tfm__product {
     unsigned char *taken; /* x as tiles take it; NULL: floats, as they are */
     float *scales;        /* of int8: one a row */
     int64_t taken_block;  /* bytes of taken from a block of columns to the next */
+    int64_t gate;         /* floats from y to what multiplies it; 0: nothing does */
 } tfm__product;
 
 static tfm__product tfm__product_of(const tfm__rows *y, const tfm__rows *x, const tfm__linear *w) {
@@ -4900,6 +4943,13 @@ static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int6
             memset(to + n * size, 0, (size_t)(-n * size & 63));
         }
     }
+}
+
+/* What comes after the sums: n columns of a row of y. */
+static void tfm__finish_row(const tfm__kernels *kernels, const tfm__product *p, float *y,
+                            int64_t n) {
+    if (p->activation >= 0) kernels->activate(y, n, (tfm_activation)p->activation);
+    if (p->gate) kernels->times(y, y + p->gate, n);
 }
 
 /* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
@@ -4952,8 +5002,7 @@ static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *
         }
     for (m = 0; m < p->x.L; m++) {
         if (bias) kernels->add(tfm__row(&p->y, 0, m), bias, N);
-        if (p->activation >= 0)
-            kernels->activate(tfm__row(&p->y, 0, m), N, (tfm_activation)p->activation);
+        tfm__finish_row(kernels, p, tfm__row(&p->y, 0, m), N);
     }
 }
 
@@ -5023,10 +5072,8 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
             if (n <= c->n_end) tiling->run(t);
             else tfm__run_edge(tiling, t, c->n_end - at);
         }
-        if (p->activation < 0 || c->k + t->K < p->x.D) continue;
-        for (r = 0; r < t->rows; r++)
-            kernels->activate(tfm__row(&p->y, 0, m + r) + c->n, c->n_end - c->n,
-                              (tfm_activation)p->activation);
+        for (r = 0; r < t->rows && c->k + t->K >= p->x.D; r++)
+            tfm__finish_row(kernels, p, tfm__row(&p->y, 0, m + r) + c->n, c->n_end - c->n);
     }
 }
 
@@ -5309,6 +5356,8 @@ static tfm_status tfm__check_norm(const tfm_norm_weights *w, const char *name, i
     TFM__TRY(tfm__check_vector(&w->weight, part, D, err));
     tfm__format(part, sizeof part, "%s.bias", name);
     TFM__TRY(tfm__check_vector(&w->bias, part, D, err));
+    if ((int)w->kind < 0 || w->kind > TFM_NORM_RMS)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, no kind", name, (int32_t)w->kind);
     if (D < 1 || (D < 2 && w->kind == TFM_NORM_DEVIATION))
         return tfm__fail(err, TFM_E_SHAPE, "%s: %i columns cannot be normalized", name, D);
     if (!(w->eps >= 0))
@@ -5394,17 +5443,28 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 
 /* A feed-forward as the products see it. */
 typedef struct tfm__ffn {
-    tfm__linear linear1, linear2;
+    tfm__linear linear1, linear2, gate; /* gate without rows: none */
     tfm_activation activation;
 } tfm__ffn;
 
-/* hidden: [rows of x, F]. */
+/* Columns of its scratch: those of the gate stand behind the others. */
+static int64_t tfm__hidden_width(const tfm__ffn *w) { return w->linear1.w.rows + w->gate.w.rows; }
+
+/* hidden: [rows of x, tfm__hidden_width]. */
 static void tfm__feed_forward(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
                               const tfm__ffn *w, float *hidden) {
-    tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows);
-    tfm__product first = tfm__product_of(&h, x, &w->linear1);
-    first.activation = (int)w->activation;
+    tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
+    tfm__product first = tfm__product_of(&h, x, &w->linear1), gate;
     TFM_PART(FFN);
+    if (w->gate.w.rows) { /* first, since the other product is multiplied by it where it ends */
+        first.gate = x->B * x->L * h.D;
+        g.data += first.gate;
+        gate = tfm__product_of(&g, x, &w->gate);
+        gate.activation = (int)w->activation;
+        tfm__multiply(team, &gate, 1);
+    } else {
+        first.activation = (int)w->activation;
+    }
     tfm__multiply(team, &first, 1);
     tfm__linear_run(team, out, &h, &w->linear2);
 }
@@ -5414,6 +5474,11 @@ static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
                                 tfm_error *err) {
     TFM__TRY(tfm__view_linear(&w->linear1, "linear1", D, &view->linear1, err));
     TFM__TRY(tfm__view_linear(&w->linear2, "linear2", view->linear1.w.rows, &view->linear2, err));
+    if (w->gate.weight.data) TFM__TRY(tfm__view_linear(&w->gate, "gate", D, &view->gate, err));
+    else memset(&view->gate, 0, sizeof view->gate);
+    if (w->gate.weight.data && view->gate.w.rows != view->linear1.w.rows)
+        return tfm__fail(err, TFM_E_SHAPE, "gate.weight is %t, expected %i rows", &w->gate.weight,
+                         view->linear1.w.rows);
     view->activation = w->activation;
     if (view->linear2.w.rows != D)
         return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
@@ -5437,7 +5502,7 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view_ffn(weights, from.D, &ffn, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, from.B * from.L, ffn.linear1.w.rows, &hidden, err));
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, tfm__hidden_width(&ffn), &hidden, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring) tfm__feed_forward(&team, &to, &from, &ffn, hidden);
     return TFM_OK;
@@ -5583,6 +5648,81 @@ static tfm_status tfm__check_masks(const tfm_masks *m, const tfm_tensor *shape, 
     return TFM_OK;
 }
 
+/* ---- relative positions ---- */
+
+/* A table, the values that it gives, and which of a session's spread tables that is. */
+typedef struct tfm__relative {
+    const float *table; /* [buckets, H]; NULL: none */
+    int64_t stride, buckets;
+    int32_t max_distance, causal;
+    int32_t slot; /* among its stack's */
+} tfm__relative;
+
+/* What is added to the scores of head h at distance d (the key's position less the query's) lies at
+   zero[h * head + d]; NULL: none. */
+typedef struct tfm__bias {
+    const float *zero;
+    int64_t head;
+} tfm__bias;
+
+/* How many distances have a bucket each. */
+static int64_t tfm__exact_distances(const tfm__relative *r) {
+    return (r->causal ? r->buckets : r->buckets / 2) / 2;
+}
+
+/* In float, as T5's own code: what a logarithm of a boundary rounds to decides. */
+static int64_t tfm__bucket(const tfm__relative *r, int64_t distance) {
+    int64_t n = r->causal ? r->buckets : r->buckets / 2, exact = tfm__exact_distances(r);
+    int64_t first = !r->causal && distance > 0 ? n : 0, far;
+    float log_far, log_most = (float)log((double)r->max_distance / (double)exact);
+    if (r->causal) distance = tfm__min(distance, 0);
+    if (distance < 0) distance = -distance;
+    if (distance < exact) return first + distance;
+    if (distance >= r->max_distance) return first + n - 1;
+    log_far = logf((float)distance / (float)exact);
+    log_far = log_far / log_most;
+    far = exact + (int64_t)(log_far * (float)(n - exact));
+    return first + tfm__min(far, n - 1);
+}
+
+/* Distances -before to after of H heads, side by side at to. */
+static tfm__bias tfm__spread(const tfm__relative *r, int64_t H, int64_t before, int64_t after,
+                             float *to) {
+    tfm__bias bias;
+    int64_t d, h;
+    bias.head = before + after + 1;
+    bias.zero = to + before;
+    for (d = -before; d <= after; d++) {
+        const float *row = r->table + tfm__bucket(r, d) * r->stride;
+        for (h = 0; h < H; h++) to[h * bias.head + before + d] = row[h];
+    }
+    return bias;
+}
+
+static tfm_status tfm__check_buckets(const tfm__relative *r, const char *name, tfm_status status,
+                                     tfm_error *err) {
+    if (tfm__exact_distances(r) > 0 && r->max_distance > tfm__exact_distances(r)) return TFM_OK;
+    return tfm__fail(err, status, "%s: %i buckets%s up to a distance of %d", name, r->buckets,
+                     r->causal ? "" : " of both directions", r->max_distance);
+}
+
+/* Checks a caller's table for H heads. */
+static tfm_status tfm__view_relative(const tfm_relative_positions *w, const char *name, int64_t H,
+                                     tfm__relative *view, tfm_error *err) {
+    tfm_tensor expected;
+    memset(view, 0, sizeof *view);
+    if (!w->table.data) return TFM_OK;
+    TFM__TRY(tfm__check_tensor(&w->table, name, TFM_F32, 2, 2, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, w->table.dims[0], H);
+    TFM__TRY(tfm__check_shape(&w->table, name, TFM_F32, &expected, err));
+    view->table = (const float *)w->table.data;
+    view->stride = w->table.strides[0];
+    view->buckets = w->table.dims[0];
+    view->max_distance = w->max_distance ? w->max_distance : 128;
+    view->causal = w->causal;
+    return tfm__check_buckets(view, name, TFM_E_ARGUMENT, err);
+}
+
 /* The rows of heads: where they lie, and the strides of batch row, head and position. */
 typedef struct tfm__heads {
     void *data; /* NULL: none */
@@ -5623,6 +5763,7 @@ typedef struct tfm__attention {
     float scale;
     const tfm_masks *masks; /* may be NULL */
     int64_t first; /* query 0 stands at this key position: for causal masks while stepping */
+    tfm__bias bias;
     /* where batch row b finds keys and values: in row kv_rows[b] (NULL: b), or, if there are
        ancestries, those of position s in row ancestry[b * ancestry_stride + s] */
     const int32_t *kv_rows, *ancestry;
@@ -5640,13 +5781,14 @@ static int64_t tfm__visible_keys(const tfm__attention *a, int64_t kv, int64_t t)
     return end;
 }
 
-/* The other masks: pads among the keys (they go with the key row), and the attention mask. What
-   they hide of a query's first n keys scores -inf. */
-static void tfm__apply_masks(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
-                             float *scores, int64_t n) {
+/* The bias of relative positions, then the other masks: pads among the keys (they go with the key
+   row), and the attention mask. What they hide of a query's first n keys scores -inf. */
+static void tfm__apply_masks(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
+                             int64_t h, int64_t t, float *scores, int64_t n) {
     const tfm_masks *m = a->masks;
     const unsigned char *pads, *hidden;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, s;
+    if (a->bias.zero) kernels->add(scores, a->bias.zero + h * a->bias.head - a->first - t, n);
     if (!m || (!m->key_padding.data && !m->attention.data)) return;
     pads = (const unsigned char *)m->key_padding.data;
     if (pads) pads += kv * m->key_padding.strides[0];
@@ -5723,7 +5865,7 @@ static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernel
                           tfm__head_at(k, row, h, s), end - s, a->K);
         }
         kernels->scale(scores, a->scale, n);
-        tfm__apply_masks(a, b, h, t, scores, n);
+        tfm__apply_masks(a, kernels, b, h, t, scores, n);
         tfm__softmax_row(kernels, scores, scores, n);
         memset(context, 0, (size_t)a->W * sizeof(float));
         for (s = 0; s < n; s = end) {
@@ -5803,7 +5945,7 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
         tfm__multiply_head(kernels, &scores, &q, &key_map, taken);
         for (i = 0; i < M; i++) {
             float *row = tfm__row(&scores, 0, i);
-            tfm__apply_masks(a, b, h, t + i, row, n);
+            tfm__apply_masks(a, kernels, b, h, t + i, row, n);
             factors[i] = tfm__exp_row(kernels, row, row, n);
         }
         tfm__multiply_head(kernels, &context, &scores, &value_map, taken);
@@ -5938,6 +6080,7 @@ typedef struct tfm__projections {
     int32_t n_heads;
     int64_t K, W; /* of a head */
     double scale; /* 0 means 1/sqrt(K) */
+    tfm__relative relative;
 } tfm__projections;
 
 /* Keys and values of some positions: rows of capacity positions each. */
@@ -6024,6 +6167,8 @@ static tfm_status tfm__view_attention(const tfm_attention_weights *w, const char
     view->scale = w->scale;
     view->K = HK / w->n_heads;
     view->W = HW / w->n_heads;
+    tfm__format(part, sizeof part, "%s relative.table", name);
+    TFM__TRY(tfm__view_relative(&w->relative, part, w->n_heads, &view->relative, err));
     view->has_out = w->out.weight.data != NULL;
     tfm__format(part, sizeof part, "%s out", name);
     return view->has_out ? tfm__view_linear(&w->out, part, HW, &view->out, err) : TFM_OK;
@@ -6069,6 +6214,8 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     tfm__work work;
     tfm__kv kv;
     tfm_arena all;
+    int64_t reach;
+    float *spread;
     memset(&a, 0, sizeof a);
     memset(&work, 0, sizeof work);
     memset(&kv, 0, sizeof kv);
@@ -6089,6 +6236,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
         TFM__TRY(tfm__check_shape(attention, "attention", TFM_F32, &expected, err));
         a.weights = tfm__heads_of_tensor(attention);
     }
+    reach = w.relative.table && q.L && k.L ? q.L + k.L - 1 : 0;
     queries = tfm__rows_make(NULL, q.B, q.L, w.query.w.rows);
     keys = tfm__rows_make(NULL, q.B, k.L, w.key.w.rows);
     values = tfm__rows_make(NULL, q.B, k.L, w.value.w.rows);
@@ -6098,8 +6246,10 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     TFM__TRY(TFM__TAKE(&all, q.B * k.L, keys.D, &keys.data, err));
     TFM__TRY(TFM__TAKE(&all, q.B * k.L, values.D, &values.data, err));
     TFM__TRY(TFM__TAKE(&all, k.L, 1, &work.scores, err));
+    TFM__TRY(TFM__TAKE(&all, reach, w.n_heads, &spread, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
+    if (reach) a.bias = tfm__spread(&w.relative, w.n_heads, q.L - 1, k.L - 1, spread);
     tfm__linear_run(&team, &queries, &q, &w.query);
     tfm__linear_run(&team, &keys, &k, &w.key);
     tfm__linear_run(&team, &values, &v, &w.value);
@@ -6132,14 +6282,17 @@ typedef struct tfm__pass {
     /* the cache rows of each batch row's own keys and of the memory's, NULL: its number; of a step's
        hypotheses the ancestries, else NULL */
     const int32_t *self_rows, *cross_rows, *ancestry;
-    int64_t only_layer; /* the one whose cross-attention is wanted, from 1; 0: all */
+    int64_t only_layer;  /* the one whose cross-attention is wanted, from 1; 0: all */
+    const float *spread; /* [tables, H, 2 * reach - 1]: the stack's relative positions */
+    int64_t reach;
     tfm__work work;
 } tfm__pass;
 
 /* Scratch for layers whose widths are at most these. */
 typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
-    int64_t K, W; /* of a head */
+    int64_t K, W;   /* of a head */
+    int64_t spread; /* heads with relative positions */
 } tfm__sizes;
 
 /* Everything that the layers of a pass need besides the stream: taken first, so that the
@@ -6246,6 +6399,10 @@ static void tfm__attention_sublayer(const tfm__pass *p, const tfm__layer *l, int
     else tfm__multiply(p->work.team, &query, 1);
     a.S = is_self ? p->first + p->x.L : p->S;
     a.first = is_self ? p->first : 0;
+    if (is_self && w->relative.table) {
+        a.bias.head = 2 * p->reach - 1;
+        a.bias.zero = p->spread + w->relative.slot * w->n_heads * a.bias.head + p->reach - 1;
+    }
     a.masks = is_self ? p->self_masks : p->cross_masks;
     a.kv_rows = is_self ? p->self_rows : p->cross_rows;
     a.ancestry = is_self ? p->ancestry : NULL;
@@ -6321,7 +6478,8 @@ static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
     z->HW = tfm__max(z->HW, tfm__max(l->self.value.w.rows, c->value.w.rows));
     z->K = tfm__max(z->K, tfm__max(l->self.K, c->K));
     z->W = tfm__max(z->W, tfm__max(l->self.W, c->W));
-    z->F = tfm__max(z->F, l->ffn.linear1.w.rows);
+    z->F = tfm__max(z->F, tfm__hidden_width(&l->ffn));
+    if (l->self.relative.table) z->spread = tfm__max(z->spread, l->self.n_heads);
 }
 
 /* What tfm_encoder and tfm_decoder are called with, in this order: one of them has no weights. */
@@ -6359,6 +6517,8 @@ static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D
         TFM__TRY(tfm__view_residual(self, "self_attn", D, D, &l->self, err));
     }
     if (d) TFM__TRY(tfm__view_residual(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
+    if (l->cross.relative.table)
+        return tfm__fail(err, TFM_E_ARGUMENT, "cross_attn has relative positions");
     TFM__TRY(tfm__view_ffn(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
     TFM__TRY(tfm__check_norm(&l->self_norm, "norm1", D, err));
     TFM__TRY(tfm__check_norm(&l->cross_norm, "norm2", D, err));
@@ -6383,7 +6543,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     tfm__kv self, cross;
     tfm_tensor shape;
     tfm_arena all;
-    float *data, *sa = c->self_attention ? (float *)c->self_attention->data : NULL;
+    float *data, *spread, *sa = c->self_attention ? (float *)c->self_attention->data : NULL;
     float *ca = c->cross_attention ? (float *)c->cross_attention->data : NULL;
     int32_t i, n;
     memset(&z, 0, sizeof z);
@@ -6421,6 +6581,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     all = tfm__scratch_begin(c->scratch);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
+    TFM__TRY(TFM__TAKE(&all, z.spread, from.L ? 2 * from.L - 1 : 0, &spread, err));
     if (d) {
         TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HK, sizeof(float), &cross.k, err));
         TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HW, sizeof(float), &cross.v, err));
@@ -6428,6 +6589,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     TFM__TRY(tfm__scratch_end(c->scratch, &all, err));
     if (c->scratch->measuring) return TFM_OK;
     p.x = tfm__rows_make(data, from.B, from.L, from.D);
+    p.spread = spread, p.reach = from.L;
     p.S = cross.capacity = mem.L;
     p.self_masks = c->self_masks;
     p.cross_masks = c->cross_masks;
@@ -6438,6 +6600,9 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     for (i = 0; i < n; i++) {
         (void)tfm__view_layer(c, i, from.D, mem.D, &layer, NULL);
         if (d) tfm__append_kv(&p, &mem, &layer.cross, &cross, 0, NULL);
+        if (layer.self.relative.table && from.L)
+            (void)tfm__spread(&layer.self.relative, layer.self.n_heads, from.L - 1, from.L - 1,
+                              spread);
         tfm__run_layer(&p, &layer, &self, d ? &cross : NULL, sa, ca);
         if (sa) sa += c->self_attention->strides[0];
         if (ca) ca += c->cross_attention->strides[0];
@@ -7207,7 +7372,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
 #define TFM__CONFIG_TABLE(X)                                                                       \
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
-    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation")         \
+    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation|rms")         \
     X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")            \
     X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
@@ -7217,9 +7382,10 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
     X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, "words|characters|pieces|sentencepiece")                                        \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece") X(packed, 1, "") X(d_ff_decoder, 1, "") \
-    X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")
+    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes")                                  \
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes") X(packed, 1, "")                 \
+    X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
+    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7504,7 +7670,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->norm = (tfm_norm_order)TFM__INT(norm);
     c->layer_norm = (tfm_norm_kind)TFM__INT(layer_norm);
     c->layer_norm_eps =
-        TFM__NUMBER(layer_norm_eps, c->layer_norm == TFM_NORM_DEVIATION ? 1e-6 : 1e-5);
+        TFM__NUMBER(layer_norm_eps, c->layer_norm == TFM_NORM_VARIANCE ? 1e-5 : 1e-6);
     if (!(c->layer_norm_eps > 0))
         return tfm__config_fault("layer_norm_eps", "must be more than 0", "", err);
     c->activation = (tfm_activation)TFM__INT(activation);
@@ -7538,6 +7704,10 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
         return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
     c->tgt_text = (tfm_text_kind)TFM__INT(tgt_text);
     c->shortlist_first = TFM__INT(shortlist_first);
+    c->relative_max_distance = 128;
+    if (v[tfm__field_relative_max_distance].seen)
+        c->relative_max_distance = TFM__INT(relative_max_distance);
+    c->byte_offset = TFM__INT(byte_offset);
     return TFM_OK;
 #undef TFM__INT
 #undef TFM__NUMBER
@@ -7617,6 +7787,7 @@ typedef struct tfm__side {
     int zero_start;        /* position 0 has no embedding */
     /* text: the config's ids, -1: none */
     tfm_text_kind text;
+    int32_t first_byte; /* of TFM_TEXT_BYTES */
     int32_t unk, start, end;
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
@@ -7629,6 +7800,7 @@ typedef struct tfm__side {
 typedef struct tfm__stack {
     tfm__layer **layers; /* [n] */
     int32_t n;
+    int32_t n_relative; /* tables of relative positions: of all layers, or one a layer */
     tfm_norm_weights norm;
 } tfm__stack;
 
@@ -7958,12 +8130,34 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     return TFM_OK;
 }
 
-/* prefix.linear1 and prefix.linear2; *d_ff 0 takes any width and remembers it. */
+/* A layer's own table of relative positions, or its stack's for all of them. */
+static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int causal, int32_t slot,
+                                     tfm__relative *r) {
+    tfm_config *c = &l->model->config;
+    char name[TFM__NAME];
+    tfm_tensor t;
+    tfm__format(name, sizeof name, "%s.relative_positions", prefix);
+    TFM__TRY(tfm__find_weight(l, name, ".weight", 0, c->relative_buckets ? c->relative_buckets : -1,
+                              c->n_heads, &t));
+    if (!t.data) return TFM_OK;
+    c->relative_buckets = (int32_t)t.dims[0];
+    r->stride = c->n_heads;
+    r->buckets = t.dims[0];
+    r->max_distance = c->relative_max_distance;
+    r->causal = causal;
+    r->slot = slot;
+    TFM__TRY(tfm__check_buckets(r, name, TFM_E_TENSOR, l->err));
+    return tfm__want_floats(l, &t, 0, t.dims[0] * r->stride, &r->table);
+}
+
+/* prefix.linear1, linear1_gate and linear2; *d_ff 0 takes any width and remembers it. */
 static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
     int64_t D = l->model->config.d_model, F = *d_ff ? *d_ff : -1;
     w->activation = l->model->config.activation;
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, F, D, &w->linear1));
     *d_ff = (int32_t)w->linear1.w.rows;
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, *d_ff, D, &w->gate));
+    if (w->gate.w.rows) l->model->config.has_gate = 1;
     return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, D, *d_ff, &w->linear2);
 }
 
@@ -7990,7 +8184,7 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
 /* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3", and
    cross-attention of decoders. *d_ff as in tfm__load_ffn. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
-                                  tfm__layer *layer) {
+                                  tfm__stack *stack, tfm__layer *layer) {
     char self[TFM__NAME], ssru[TFM__NAME];
     int64_t D = l->model->config.d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
@@ -8004,6 +8198,9 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         l->model->config.n_ssru_layers++;
     } else {
         TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &layer->self));
+        self[strlen(self) - 1] = 0; /* the dot */
+        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->n_relative, &layer->self.relative));
+        if (layer->self.relative.buckets) stack->n_relative++;
     }
     TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
     TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->self_norm));
@@ -8019,19 +8216,25 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
+    tfm__relative shared;
     tfm__layer *layer;
     int32_t i;
+    memset(&shared, 0, sizeof shared);
     *n = stack->n = tfm__count_layers(l, name);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
+    TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &shared));
+    stack->n_relative = shared.buckets > 0;
     for (i = 0; i < *n; i++) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
         memset(layer, 0, sizeof *layer);
         stack->layers[i] = layer;
         tfm__format(prefix, sizeof prefix, "%s.layers.%d", name, i);
-        TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, layer));
+        TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, stack, layer));
+        if (shared.buckets && !layer->self.relative.buckets)
+            TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &layer->self.relative));
     }
     return tfm__load_norm(l, name, ".norm", &stack->norm);
 }
@@ -8153,6 +8356,7 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
                  {tfm__field_d_ff_decoder, c->d_ff_decoder},
                  {tfm__field_d_key, c->d_key},
                  {tfm__field_d_value, c->d_value},
+                 {tfm__field_relative_buckets, c->relative_buckets},
                  {tfm__field_n_encoder_layers, c->n_encoder_layers},
                  {tfm__field_n_decoder_layers, c->n_decoder_layers},
                  {tfm__field_src_vocab_size, c->src_vocab_size},
@@ -8514,6 +8718,7 @@ struct tfm_session {
 
     float *positions;    /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
     int64_t n_positions; /* rows of them that are computed */
+    float *spread[2];    /* [tables, H, 2 * longest - 1]: relative positions of encoder, decoder */
     float *memory;       /* [B, S, D] of the last encode */
     float *x;            /* [group, D]: the residual stream of a decoder pass */
     float *logits;       /* [hypotheses that ran, V] of the last step: tfm__logits_of */
@@ -8717,6 +8922,11 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(TFM__TAKE(arena, taken ? z.M : 0, 1, &s->team.scales, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
     TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
+    for (i = 0; i < 2; i++) {
+        int64_t heads = m->config.n_heads, longest = i ? s->max_target : s->max_source;
+        heads *= i ? m->decoder.n_relative : m->encoder.n_relative;
+        TFM__TRY(TFM__TAKE(arena, heads, 2 * longest - 1, &s->spread[i], err));
+    }
     if (l->most) TFM__TRY(tfm__take_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
     l->linear.bias = l->bias;
     return tfm__layout_text(s, arena, err);
@@ -8808,6 +9018,17 @@ static tfm_position_options tfm__position_options(const tfm_config *c) {
     return o;
 }
 
+/* The bias of each distance that a stack's sentences can have, longest positions. */
+static void tfm__spread_stack(const tfm__stack *stack, int64_t longest, float *to) {
+    int32_t i;
+    for (i = 0; i < stack->n; i++) {
+        const tfm__projections *w = &stack->layers[i]->self;
+        if (w->relative.table)
+            (void)tfm__spread(&w->relative, w->n_heads, longest - 1, longest - 1,
+                              to + w->relative.slot * w->n_heads * (2 * longest - 1));
+    }
+}
+
 /* Measure, allocate once, lay out for real. The session itself is the first thing in its memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
@@ -8824,6 +9045,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     s->allocation = memory;
     (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
     s->work.team = &s->team;
+    tfm__spread_stack(&model->encoder, s->max_source, s->spread[0]);
+    tfm__spread_stack(&model->decoder, s->max_target, s->spread[1]);
 #ifdef TFM__THREADS
     if (s->team.n > 1 && !s->team.parallel.run) {
         tfm_status status = tfm__start_workers(&s->workers, s->team.n - 1, err);
@@ -8980,6 +9203,8 @@ static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tf
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(s->x, in->B, in->L, D);
     p.first = first;
+    p.spread = s->spread[side != &s->model->source];
+    p.reach = side == &s->model->source ? s->max_source : s->max_target;
     p.work = s->work;
     TFM_PART(EMBEDDING);
     tfm__need_positions(s, first + in->L);
@@ -11753,6 +11978,13 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
             side->name, name);
     if (!t.data && wanted && !shared)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
+    if (side->text == TFM_TEXT_BYTES) {
+        if (l->model->config.byte_offset <= (int64_t)rows - 256) return TFM_OK;
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: '%s_text' is bytes from id %d on, the vocabulary has "
+                         "%d tokens",
+                         side->name, l->model->config.byte_offset, rows);
+    }
     if (wanted) side->spm = shared;
     if (t.data) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->spm, l->err));
@@ -11821,7 +12053,9 @@ static tfm_status tfm__map_target(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
+    int bytes = c->src_text == TFM_TEXT_BYTES, bytes_out = c->tgt_text == TFM_TEXT_BYTES;
     m->target.unk_piece = -1;
+    m->source.first_byte = m->target.first_byte = c->byte_offset;
     m->source.text = c->src_text;
     m->source.unk = c->src_unk;
     m->source.start = c->src_start;
@@ -11833,7 +12067,8 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     TFM__TRY(tfm__load_side(l, &m->source, c->src_vocab_size, NULL));
     TFM__TRY(tfm__load_side(l, &m->target, c->tgt_vocab_size, m->source.spm));
     /* a vocabulary of words does not serve pieces */
-    if (!m->target.vocabulary.n && m->source.vocabulary.n && (m->source.spm || !m->target.spm)) {
+    if (!m->target.vocabulary.n && m->source.vocabulary.n && !bytes_out &&
+        (m->source.spm || !m->target.spm)) {
         if (c->src_vocab_size != c->tgt_vocab_size)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor 'tgt_vocabulary' is missing, and "
@@ -11841,14 +12076,15 @@ static tfm_status tfm__load_text(tfm__loader *l) {
                              (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
         m->target.vocabulary = m->source.vocabulary;
     }
-    if ((m->target.vocabulary.n || m->target.spm) && !m->source.vocabulary.n && !m->source.spm)
+    if ((m->target.vocabulary.n || m->target.spm || bytes_out) && !m->source.vocabulary.n &&
+        !m->source.spm && !bytes)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
-    if (m->source.spm && !m->target.spm && !m->target.vocabulary.n)
+    if ((m->source.spm || bytes) && !m->target.spm && !m->target.vocabulary.n && !bytes_out)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
     if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
     if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
     if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
-    c->has_text = m->source.vocabulary.n > 0;
+    c->has_text = bytes || m->source.vocabulary.n > 0;
     return TFM_OK;
 }
 
@@ -12200,6 +12436,15 @@ static int tfm__next_piece(tfm__cut *c, tfm__token *token) {
 
 /* The next token: 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
+    if (c->kind == TFM_TEXT_BYTES) {
+        if (c->at >= c->text.size) return 0;
+        token->begin = c->at++;
+        token->end = c->at;
+        token->text = tfm__text(c->text.data + token->begin, 1);
+        token->id = c->side->first_byte + (unsigned char)*token->text.data;
+        TFM_COUNT_TEXT(1);
+        return 1;
+    }
     if (c->kind == TFM_TEXT_SENTENCEPIECE) return tfm__next_piece(c, token);
     if (c->kind == TFM_TEXT_PIECES) return tfm__next_match(c, token);
     return tfm__next_word(c, token);
@@ -12216,8 +12461,9 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_fo
     c->side = side;
     c->text = *text;
     c->form = form;
-    c->kind = form != TFM_FORM_TEXT ? TFM_TEXT_WORDS : side->text;
-    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS) return TFM_OK;
+    c->kind = side->text == TFM_TEXT_BYTES || form == TFM_FORM_TEXT ? side->text : TFM_TEXT_WORDS;
+    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS || c->kind == TFM_TEXT_BYTES)
+        return TFM_OK;
     if (!scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
     if (c->kind == TFM_TEXT_SENTENCEPIECE) {
@@ -12485,6 +12731,37 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
+/* 1: these bytes are a character; -1: they may begin one; 0: neither. */
+static int tfm__utf8_begun(const char *bytes, int n) {
+    char more[4];
+    uint32_t character;
+    int fill;
+    if (tfm__utf8_next(bytes, (size_t)n, &character)) return 1;
+    for (fill = 0x80; fill <= 0xBF; fill += 0x3F) {
+        memset(more, fill, sizeof more);
+        memcpy(more, bytes, (size_t)n);
+        if (tfm__utf8_next(more, sizeof more, &character)) return -1;
+    }
+    return 0;
+}
+
+/* Ids of bytes to text. What is no UTF-8 is left out, as much of it at a time as a character could
+   begin with (Python's errors="ignore"). */
+static void tfm__join_bytes_of(tfm__joined *j, int32_t first, const int32_t *ids, int64_t n) {
+    char bytes[4] = {0};
+    int64_t i;
+    int k = 0, begun;
+    for (i = 0; i < n; i++) {
+        if (ids[i] < first || ids[i] - first > 255) continue;
+        bytes[k & 3] = (char)(unsigned char)(ids[i] - first);
+        for (k++; k && (begun = tfm__utf8_begun(bytes, k)) >= 0;) {
+            if (begun) tfm__join_bytes(j, bytes, k);
+            else bytes[0] = bytes[k - 1]; /* it may begin another */
+            k = !begun && k > 1;
+        }
+    }
+}
+
 /* The character that pieces of bytes make, up to four of n ids, or U+FFFD for one that makes none.
    Returns how many ids it took. */
 static int64_t tfm__join_byte_pieces(tfm__joined *j, const tfm__side *side, const int32_t *ids,
@@ -12536,6 +12813,7 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
     j.drop = p ? p->dummy_prefix || p->trim : j.words ? 0 : INT32_MAX;
     j.drop_once = p && !p->trim;
     j.rules = p && p->unmap.units ? &p->unmap : NULL;
+    if (side->text == TFM_TEXT_BYTES) tfm__join_bytes_of(&j, side->first_byte, ids, n), n = 0;
     for (i = 0; i < n; i++) {
         int32_t id = ids[i], type;
         /* (an embedding may have more rows than there are pieces) */
@@ -12808,6 +13086,10 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             encoder_attention of tfm_session_options).
                             translate --threads runs a session a thread, translate A B.safetensors
                             goes through two models. tfm_sizes_check.
+                            T5 and its kin: TFM_NORM_RMS, gated feed-forwards (linear1_gate, gate of
+                            tfm_ffn_weights), relative positions (relative_positions, relative of
+                            tfm_attention_weights), texts as bytes; convert.py reads them (T5, v1.1,
+                            FLAN-T5, mT5, UMT5, ByT5, MADLAD-400).
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
                             ssru of tfm_decoder_layer_weights): such weights that a program fills
                             in by hand must begin as zeros.

@@ -820,7 +820,31 @@ static void weights(void) {
         {"", "decoder.layers.1.self_attn.out_proj.bias", TFM_F32, 20, 0,
          "'decoder.layers.1' has both self_attn and ssru"},
         {"", "decoder.norm1.weight", TFM_F32, 20, 0, "is not part of a model"},
-        {"", "encoder.layers.0.ssru.weight", TFM_F32, 20, 20, "0.ssru.weight' is not part of"}};
+        {"", "encoder.layers.0.ssru.weight", TFM_F32, 20, 20, "0.ssru.weight' is not part of"},
+        {"", "encoder.relative_positions.weight", TFM_F32, 8, 3, "is [8, 3], expected [8, 2]"},
+        {"", "encoder.relative_positions.weight", TFM_F32, 16, 0, "expected rank 2"},
+        {"", "encoder.relative_positions.weight", TFM_I8, 8, 2, "is I8, expected F32, F16 or BF16"},
+        {"", "encoder.relative_positions.weight", TFM_F32, 3, 2,
+         "encoder.relative_positions: 3 buckets of both directions up to a distance of 128"},
+        {"", "encoder.layers.1.self_attn.relative_positions.weight", TFM_F32, 1, 2,
+         "1.self_attn.relative_positions: 1 buckets of both directions"},
+        {", \"relative_max_distance\": 4", "encoder.relative_positions.weight", TFM_F32, 16, 2,
+         "16 buckets of both directions up to a distance of 4"},
+        {", \"relative_buckets\": 9", "encoder.relative_positions.weight", TFM_F32, 8, 2,
+         "'relative_buckets' is 9, the tensors say 8"},
+        {", \"relative_buckets\": 9", "", TFM_F32, 0, 0,
+         "'relative_buckets' is 9, the tensors say 0"},
+        {", \"relative_buckets\": 2147483648", "", TFM_F32, 0, 0,
+         "'relative_buckets' is not an int"},
+        {"", "decoder.layers.0.multihead_attn.relative_positions.weight", TFM_F32, 8, 2,
+         "is not part of a model"},
+        {"", "encoder.layers.0.linear1_gate.weight", TFM_F32, 23, 20, "expected [24, 20]"},
+        {"", "encoder.layers.1.linear1_gate.weight", TFM_F32, 24, 19, "expected [24, 20]"},
+        {"", "encoder.layers.0.linear1_gate.bias", TFM_F32, 24, 0, "is not part of a model"},
+        {", \"src_text\": \"bytes\", \"tgt_text\": \"bytes\"", "", TFM_F32, 0, 0,
+         "'src_text' is bytes from id 0 on, the vocabulary has 11 tokens"},
+        {", \"tgt_text\": \"bytes\", \"byte_offset\": 2147483647", "", TFM_F32, 0, 0,
+         "'tgt_text' is bytes from id 2147483647 on, the vocabulary has 13 tokens"}};
     static float zeros[4096];
     tfm_model *model = NULL;
     size_t i, k, size;

@@ -97,5 +97,8 @@ int main(void) {
     family("fsmt");
     family("blenderbot");
     family("blenderbot-small");
+    family("t5");
+    family("mt5");
+    family("umt5");
     return test_done("test_families");
 }

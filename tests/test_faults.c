@@ -122,6 +122,7 @@ static void *bytes_of(const kind *k, size_t *size) {
     char *bytes;
     t.config = k->config, t.src = k->src, t.tgt = k->tgt, t.vs = k->vs, t.vt = k->vt;
     t.dtype = k->dtype, t.packed = k->packed, t.ssru = panels == 2 ? 1 : k->odd ? 2 : 0;
+    t.t5 = 2 * (panels == 1);
     tiny_write(&w, t);
     if (panels == 2) tiny_quantize(&w, 0);
     if (panels) tiny_pack(&w, &t, 1);
@@ -322,11 +323,11 @@ static void no_memory(void) {
 }
 
 static void no_memory_for_files(void) {
-    static const char *const paths[] = {"tests/data/models/marian.safetensors",
-                                        "tests/data/models/m2m_100.safetensors",
-                                        "tests/data/models/ssru.safetensors"};
+    static const char *const paths[] = {
+        "tests/data/models/marian.safetensors", "tests/data/models/m2m_100.safetensors",
+        "tests/data/models/ssru.safetensors", "tests/data/models/umt5.safetensors"};
     int i;
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 4; i++) {
         kind k = kinds[0];
         objects o;
         uint64_t expected;

@@ -721,6 +721,32 @@ static void many_layers(void) {
     }
 }
 
+/* Tables of relative positions, and gates without what they gate. */
+static void t5(void) {
+    static const int64_t shapes[][2] = {{INT64_C(1) << 31, 0}, {9, 3}, {3, 2}, {1, 2}, {0, 2}};
+    static float zeros[64];
+    tiny t = tiny_default();
+    st_writer w;
+    size_t i;
+    SECTION("M4: relative positions and gates");
+    t.t5 = 1;
+    for (i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        st_entry *e;
+        tiny_write(&w, t);
+        e = entry(&w, i % 2 ? "decoder.relative_positions.weight"
+                            : "encoder.relative_positions.weight");
+        e->tensor = tfm_tensor_2d(zeros, TFM_F32, shapes[i][0], shapes[i][1]);
+        e->bytes = st_bytes(&e->tensor);
+        CHECK(load(&w) != TFM_OK && strstr(err.text, "relative_positions"), "%s", err.text);
+    }
+    t.without = "0.linear1.weight";
+    tiny_write(&w, t);
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "layers.0.linear1.weight' is missing");
+    t.without = NULL, t.config = ", \"relative_max_distance\": 0";
+    tiny_write(&w, t);
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "9 buckets of both directions up to a distance of 0");
+}
+
 static void special_ids(void) {
     static const char *const fields[] = {"src_pad", "tgt_pad", "src_unk", "tgt_unk", "src_start",
                                          "src_end", "start",   "end",     "forced"};
@@ -1669,6 +1695,7 @@ int main(int argc, char **argv) {
     many_languages();
     many_layers();
     special_ids();
+    t5();
     decoding();
     numbers_of_weights();
     scales_of_bytes();

@@ -366,6 +366,8 @@ static void loops(const tfm__kernels *k) {
         for (i = n; i < 80; i++) z[i] = 3;
         k->add(z, x, n);
         for (i = 0; i < n; i++) sums &= z[i] == x[i] + y[i];
+        k->times(z, x, n);
+        for (i = 0; i < n; i++) sums &= z[i] == (x[i] + y[i]) * x[i];
         for (; i < 80; i++) clean &= z[i] == 3;
         for (i = 0; i < n; i++)
             if (fabsf(x[i]) > most) most = fabsf(x[i]);
@@ -379,7 +381,8 @@ static void loops(const tfm__kernels *k) {
         memset(&w, 0, sizeof w);
         if (n % 2) w.weight = tfm_tensor_1d((void *)(uintptr_t)weights, TFM_F32, n);
         if (n % 3) w.bias = tfm_tensor_1d((void *)(uintptr_t)biases, TFM_F32, n);
-        for (i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+        if (n % 5 == 0) w.kind = TFM_NORM_RMS, w.eps = 1e-5;
+        for (i = 0; w.kind != TFM_NORM_RMS && i < n; i++) mean += (double)x[i] / (double)n;
         for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
         for (i = 0; i < 80; i++) z[i] = 3;
         k->norm(z, n, x, n, 1, n, &w);
@@ -392,7 +395,7 @@ static void loops(const tfm__kernels *k) {
         }
         for (; i < 80; i++) clean &= z[i] == 3;
     }
-    CHECK(sums && clean, "sums of 1 to 66, nothing written behind");
+    CHECK(sums && clean, "sums and products of 1 to 66, nothing written behind");
     if (k->narrow) narrowed(k);
     CHECK(sizes && rounded, "sizes and bytes of 1 to 66");
     CHECK(norm_error < 2e-6, "norms of 2 to 64: largest difference %.2g", norm_error);
@@ -727,7 +730,8 @@ static double element(const tfm__heads *x, int64_t b, int64_t h, int64_t s, int6
     return (double)((const float *)row)[i];
 }
 
-/* The definition: weights = softmax over the keys that are seen of scale * q . k, 0 where none is;
+/* The definition: weights = softmax over the keys that are seen of scale * q . k + bias, 0 where
+   none is;
    context = the sum of the values by these weights. Of one query of one head of one row. */
 static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, double *weights,
                       double *context) {
@@ -740,7 +744,9 @@ static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, 
         int64_t row = a->ancestry ? a->ancestry[b * a->ancestry_stride + s] : kv;
         double score = 0;
         for (i = 0; i < a->K; i++) score += (double)q[i] * element(&a->k, row, h, s, i);
-        weights[s] = hidden(a, b, h, t, s) ? 0 : exp((double)a->scale * score);
+        score *= (double)a->scale;
+        if (a->bias.zero) score += (double)a->bias.zero[h * a->bias.head + s - a->first - t];
+        weights[s] = hidden(a, b, h, t, s) ? 0 : exp(score);
         sum += weights[s];
         for (i = 0; weights[s] > 0 && i < a->W; i++)
             context[i] += weights[s] * element(&a->v, row, h, s, i);
@@ -810,6 +816,7 @@ static void attentions(const tfm__kernels *kernels) {
     static uint16_t k_f16[B * H * S * K], v_f16[B * H * S * W];
     static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16) + 32 * 528];
     static unsigned char pads[B * S], mask[ALL];
+    static float bias[H * 2 * (S + T)];
     int32_t ancestry[B * S];
     double most[4] = {0, 0, 0, 0}, expected[S], values[W];
     int kind, tiled, compared[4] = {0, 0, 0, 0}, empty = 0, i;
@@ -817,16 +824,18 @@ static void attentions(const tfm__kernels *kernels) {
     fill_rows(q, 1, B * H * T * K, B * H * T * K, &seed);
     fill_rows(k, 1, B * H * S * K, B * H * S * K, &seed);
     fill_rows(v, 1, B * H * S * W, B * H * S * W, &seed);
+    fill_rows(bias, 1, H * 2 * (S + T), H * 2 * (S + T), &seed);
     kernels->narrow_f16(k_f16, k, B * H * S * K);
     kernels->narrow_f16(v_f16, v, B * H * S * W);
     for (i = 0; i < B * S; i++) ancestry[i] = (int32_t)(tiny_random(&seed) % B);
     for (i = 0; i < B * S; i++) pads[i] = tiny_random(&seed) % 4 == 0;
     for (i = 0; i < ALL; i++) mask[i] = tiny_random(&seed) % 3 == 0 || i / S % T == 3;
-    /* lengths, causal, pads, three shapes of attention mask; other rows, ancestries of a cache */
-    for (kind = 0; kind < 2 * 2 * 2 * 4 * 3; kind++)
+    /* lengths, causal, pads, three shapes of attention mask; other rows, ancestries of a cache; a
+       bias */
+    for (kind = 0; kind < 2 * 2 * 2 * 4 * 3 * 2; kind++)
         for (tiled = 0; tiled < 4; tiled++) { /* 2: F16; 3: tiles of bf16 */
             int64_t b, h, t, s;
-            int shape = kind / 8 % 4, from = kind / 32;
+            int shape = kind / 8 % 4, from = kind / 32 % 3;
             tfm_masks m;
             tfm__attention a;
             memset(&m, 0, sizeof m);
@@ -848,6 +857,7 @@ static void attentions(const tfm__kernels *kernels) {
             }
             a.context = heads(context, T, W), a.weights = heads(weights, T, S);
             a.scale = 1.7f, a.masks = &m, a.first = m.causal ? 2 : 0;
+            if (kind >= 96) a.bias.zero = bias + T + 2, a.bias.head = 2 * (S + T);
             if (from == 1) a.kv_rows = rows;
             if (from == 2) a.ancestry = ancestry, a.ancestry_stride = S;
             for (i = 0; i < ALL; i++) weights[i] = NAN;
@@ -912,6 +922,7 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
             for (i = 0; i < n * ROWS; i++) x[i] *= 5;
             for (i = 0; strange && i < n * ROWS; i += 5) x[i] = odd[i / 5 % 8];
             weights.weight = tfm_tensor_1d(w, TFM_F32, n);
+            weights.kind = n % 2 ? TFM_NORM_RMS : TFM_NORM_VARIANCE;
             for (set = 0; set < 2; set++) {
                 k = sets[set];
                 memset(y[set], 0, sizeof y[set]);
@@ -944,6 +955,7 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
                 memcpy(y[set], x, sizeof x);
                 k->weighted_sum(y[set], w, x + n, 1, n, n * 3 / 4);
                 k->scale(y[set] + n, 0.37f, n), k->add(y[set] + n, w, n);
+                k->times(y[set] + n, x, n);
                 k->quantize(q[set], x, 300, 128, n);
                 memset(q[set] + n, 0, 64);
             }
@@ -968,8 +980,8 @@ static void whole_model(void) {
         tfm_session *s;
         if (!tfm__kernel_set(i)) continue;
         kernels_wanted = i;
-        t.config = ", \"start\": 1, \"end\": 2, \"activation\": \"gelu\"";
-        t.ssru = 2;
+        t.config = ", \"start\": 1, \"end\": 2, \"activation\": \"gelu\", \"layer_norm\": \"rms\"";
+        t.ssru = 2, t.t5 = 1;
         model = tiny_model(t), s = tiny_session(model, 2, 4, 4);
         logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, 13));
         must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));

@@ -240,6 +240,7 @@ static void steps(void) {
         t.src_positions = strstr(t.config, "learned") ? 40 : 0;
         t.seed = (unsigned)i + 5;
         for (t.ssru = 0; t.ssru < 4; t.ssru++) {
+            t.t5 = (int)(i + t.ssru) % 3;
             model = tiny_model(t);
             d = steps_against_forward(model, &src, 25);
             CHECK(t.ssru ? d == 0 : d <= 1e-5,
@@ -276,7 +277,7 @@ static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out
     }
 }
 
-static void batches(void) {
+static void batches(int t5) {
     enum { N = 32, S = 12 };
     static const int sizes[] = {2, 7, 32};
     tiny t = tiny_default();
@@ -288,9 +289,13 @@ static void batches(void) {
     size_t z;
     st_writer w;
     int i, j, b, pad, ended = 0, differ = 0;
-    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
+    t.config = t5 ? ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\", "
+                    "\"layer_norm\": \"rms\", \"positions\": \"none\", "
+                    "\"relative_max_distance\": 11"
+                  : ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
+    t.t5 = t5;
     tiny_write(&w, t);
-    tiny_raise(&w, 2, 0.6f); /* the end comes now and then */
+    tiny_raise(&w, 2, t5 == 1 ? 0.45f : t5 == 2 ? 0.1f : 0.6f); /* the end comes now and then */
     model = tiny_load(&w, NULL);
     one = tiny_session(model, 1, S, 40), many = tiny_session(model, N, S, 40);
     SECTION("a sentence has the same bits alone and in any batch");
@@ -743,7 +748,9 @@ int main(int argc, char **argv) {
     cache_f16();
     groups();
     steps();
-    batches();
+    batches(0);
+    batches(1);
+    batches(2);
     memory();
     ssrus();
     limits();

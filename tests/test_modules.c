@@ -8,6 +8,10 @@ static unsigned char *scratch_memory; /* at a multiple of 64, as an arena has it
 static tfm_arena scratch;
 static tfm_error err;
 
+static void must(tfm_status status) {
+    if (status != TFM_OK) CHECK(0, "%s", err.text);
+}
+
 #define MODULE_LIMIT 1e-5
 
 /* The call must succeed and agree with the golden tensor. */
@@ -890,6 +894,7 @@ static tfm_attention_weights attention_of(int64_t memory, unsigned seed) {
 }
 static tfm_ffn_weights ffn_of(unsigned seed) {
     tfm_ffn_weights w;
+    memset(&w, 0, sizeof w);
     w.linear1 = linear_of(7, 8, seed), w.linear2 = linear_of(8, 7, seed + 2);
     w.activation = TFM_RELU;
     return w;
@@ -914,6 +919,11 @@ static void wrong_norm(function call, tfm_norm_weights *w, const char *name) {
     refused(call, TFM_E_ARGUMENT, part);
     w->eps = (double)NAN;
     refused(call, TFM_E_ARGUMENT, part), *w = kept;
+#ifndef __cplusplus
+    snprintf(part, sizeof part, "%s.kind is 3, no kind", name);
+    w->kind = (tfm_norm_kind)(TFM_NORM_RMS + 1);
+    refused(call, TFM_E_ARGUMENT, part), *w = kept;
+#endif
 }
 static void wrong_ffn(function call, tfm_ffn_weights *w) {
     tfm_ffn_weights kept = *w;
@@ -921,6 +931,11 @@ static void wrong_ffn(function call, tfm_ffn_weights *w) {
     wrong_linear(call, &w->linear2, "linear2");
     w->linear2.weight.dims[0]--, w->linear2.bias.dims[0]--;
     refused(call, TFM_E_SHAPE, "linear2.weight is [7, 7], expected 8 rows"), *w = kept;
+    w->gate = linear_of(7, 8, 3);
+    accepted(call), wrong_tensor(call, &w->gate.weight, "gate.weight", WIDE | OPTIONAL);
+    wrong_tensor(call, &w->gate.bias, "gate.bias", SHAPED | OPTIONAL);
+    w->gate = linear_of(6, 8, 3);
+    refused(call, TFM_E_SHAPE, "gate.weight is [6, 8], expected 7 rows"), *w = kept;
 #ifndef __cplusplus /* where such an enum is not */
     w->activation = (tfm_activation)-1;
     refused(call, TFM_E_ARGUMENT, "activation is -1, no activation");
@@ -959,6 +974,17 @@ static void wrong_attention(function call, tfm_attention_weights *w, const char 
     w->query.weight.dims[0] = w->query.bias.dims[0] = 5;
     w->key.weight.dims[0] = w->key.bias.dims[0] = 5;
     refused(call, TFM_E_SHAPE, "5 and 10 columns do not divide into 2 heads"), *w = kept;
+    w->relative.table = pattern(2, 8, 2, 0, 5);
+    if (strcmp(name, "cross_attn") != 0) accepted(call);
+    else refused(call, TFM_E_ARGUMENT, "cross_attn has relative positions");
+    snprintf(says, sizeof says, "%s relative.table", name);
+    wrong_tensor(call, &w->relative.table, says, WIDE | OPTIONAL);
+    w->relative.max_distance = 2;
+    refused(call, TFM_E_ARGUMENT, "8 buckets of both directions up to a distance of 2");
+    w->relative.max_distance = -1, w->relative.causal = 1;
+    refused(call, TFM_E_ARGUMENT, "8 buckets up to a distance of -1");
+    w->relative.max_distance = 0, w->relative.table.dims[0] = 1;
+    refused(call, TFM_E_ARGUMENT, "1 buckets up to a distance of 128"), *w = kept;
 }
 /* An attention that is added to the stream, and has no output projection. */
 static void wrong_residual(function call, tfm_attention_weights *w, const char *name) {
@@ -1350,6 +1376,132 @@ static void ssru_layers(void) {
     }
 }
 
+/* ---- what T5 has: norms by the root mean square, gates, relative positions ---- */
+
+static double t5_activation(tfm_activation kind, double x) {
+    if (kind == TFM_RELU) return x < 0 ? 0 : x;
+    if (kind == TFM_SWISH) return x / (1 + exp(-x));
+    return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+/* The first distance of each bucket: 32 of them, up to 128. */
+static const int first_distance[2][32] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91},
+                                          {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                           11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31,
+                                           35, 40, 46, 52, 59, 67, 77, 87, 99, 113}};
+
+static int64_t bucket_of(int64_t distance, int causal) {
+    int64_t n = distance < 0 ? -distance : causal ? 0 : distance, i = causal ? 31 : 15;
+    while (n < first_distance[causal][i]) i--;
+    return i + (!causal && distance > 0 ? 16 : 0);
+}
+
+static void t5_modules(void) {
+    enum { T = 150, S = 140, H = 2 };
+    tfm_tensor x = pattern(3, 1, T, 8, 160), memory = pattern(3, 1, S, 6, 161);
+    tfm_tensor out = test_like(x), expected = test_like(x), stream;
+    tfm_tensor got = test_like(tfm_tensor_4d(NULL, TFM_F32, 1, H, T, S)), want = test_like(got);
+    tfm_tensor itself = test_like(tfm_tensor_4d(NULL, TFM_F32, 1, H, T, T));
+    tfm_norm_weights norm = norm_of(8, 162);
+    tfm_ffn_weights ffn = ffn_of(164);
+    tfm_attention_weights w = attention_of(6, 170);
+    static const tfm_activation kinds[] = {TFM_RELU, TFM_GELU_TANH, TFM_SWISH};
+    int64_t t, s, n, k, h;
+    int i, causal;
+    SECTION("T5");
+    norm.kind = TFM_NORM_RMS;
+    for (t = 0; t < T; t++) {
+        double square = 0;
+        for (n = 0; n < 8; n++) square += (double)at(&x, t * 8 + n) * (double)at(&x, t * 8 + n);
+        for (n = 0; n < 8; n++)
+            ((float *)expected.data)[t * 8 + n] = (float)((double)at(&x, t * 8 + n) /
+                                                              sqrt(square / 8 + 1e-6) *
+                                                              (double)at(&norm.weight, n) +
+                                                          (double)at(&norm.bias, n));
+    }
+    compare("a norm by the root mean square", tfm_layer_norm(&out, &x, &norm, &err), &out,
+            &expected);
+    ffn.gate = linear_of(7, 8, 168);
+    for (i = 0; i < 3; i++) {
+        ffn.activation = kinds[i];
+        for (t = 0; t < T; t++)
+            for (n = 0; n < 8; n++) {
+                double sum = (double)at(&ffn.linear2.bias, n);
+                for (k = 0; k < 7; k++)
+                    sum += (double)at(&ffn.linear2.weight, n * 7 + k) *
+                           t5_activation(kinds[i], map_at(&ffn.gate, &x, t, k)) *
+                           map_at(&ffn.linear1, &x, t, k);
+                ((float *)expected.data)[t * 8 + n] = (float)sum;
+            }
+        compare("a gated feed-forward", tfm_feed_forward(&out, &x, &ffn, &scratch, &err), &out,
+                &expected);
+    }
+    w.relative.table = pattern(2, 32, H, 0, 180);
+    for (i = 0; i < 64; i++) ((float *)w.relative.table.data)[i] *= 3;
+    for (causal = 0; causal < 2; causal++) {
+        w.relative.causal = causal;
+        for (h = 0; h < H; h++)
+            for (t = 0; t < T; t++) {
+                double p[S], sum = 0;
+                for (s = 0; s < S; s++) {
+                    p[s] = (double)at(&w.relative.table, bucket_of(s - t, causal) * H + h);
+                    for (k = 0; k < 3; k++)
+                        p[s] += map_at(&w.query, &x, t, 3 * h + k) *
+                                map_at(&w.key, &memory, s, 3 * h + k) / sqrt(3.0);
+                    sum += p[s] = exp(p[s]);
+                }
+                for (s = 0; s < S; s++)
+                    ((float *)want.data)[(h * T + t) * S + s] = (float)(p[s] / sum);
+            }
+        compare(
+            causal ? "relative positions, causal" : "relative positions",
+            tfm_multi_head_attention(&out, &got, &w, &x, &memory, &memory, NULL, &scratch, &err),
+            &got, &want);
+    }
+    for (causal = 0; causal < 2; causal++) { /* layers are their parts */
+        tfm_decoder_layer_weights layers[2];
+        tfm_encoder_layer_weights encoder_layers[2];
+        tfm_decoder_weights decoder = {layers, 2, &norm};
+        tfm_encoder_weights encoder = {encoder_layers, 2, &norm};
+        tfm_masks masks;
+        tfm_tensor y = test_like(x), in = test_like(x);
+        memset(layers, 0, sizeof layers), memset(encoder_layers, 0, sizeof encoder_layers);
+        memset(&masks, 0, sizeof masks);
+        masks.causal = causal;
+        stream = sum_of(&x, NULL);
+        for (i = 0; i < 2; i++) {
+            tfm_decoder_layer_weights *l = &layers[i];
+            tfm_attention_weights *self = &l->self_attn;
+            l->order = TFM_PRE_NORM, l->norm1 = l->norm2 = l->norm3 = norm, l->ffn = ffn;
+            *self = attention_of(8, 190 + 20 * (unsigned)i), l->cross_attn = attention_of(6, 230);
+            self->relative = w.relative, self->relative.causal = causal, self->scale = 1;
+            if (i) self->relative.table = pattern(2, 32, H, 0, 181);
+            encoder_layers[i].self_attn = *self, encoder_layers[i].ffn = ffn;
+            encoder_layers[i].norm1 = encoder_layers[i].norm2 = norm;
+            encoder_layers[i].order = TFM_PRE_NORM;
+            must(tfm_layer_norm(&in, &stream, &norm, &err));
+            must(
+                tfm_multi_head_attention(&y, &itself, self, &in, &in, &in, &masks, &scratch, &err));
+            stream = sum_of(&stream, &y);
+            if (causal) {
+                must(tfm_layer_norm(&in, &stream, &norm, &err));
+                must(tfm_multi_head_attention(&y, NULL, &l->cross_attn, &in, &memory, &memory, NULL,
+                                              &scratch, &err));
+                stream = sum_of(&stream, &y);
+            }
+            must(tfm_layer_norm(&in, &stream, &norm, &err));
+            must(tfm_feed_forward(&y, &in, &ffn, &scratch, &err));
+            stream = sum_of(&stream, &y);
+        }
+        must(tfm_layer_norm(&expected, &stream, &norm, &err));
+        compare(causal ? "a decoder by its parts" : "an encoder by its parts",
+                causal ? tfm_decoder(&out, NULL, NULL, &decoder, &x, &memory, &masks, NULL,
+                                     &scratch, &err)
+                       : tfm_encoder(&out, NULL, &encoder, &x, NULL, &scratch, &err),
+                &out, &expected);
+    }
+}
+
 static void wrong_decoders(void) {
     tfm_tensor x = pattern(3, 2, 3, 8, 90), memory = pattern(3, 2, 4, 6, 91);
     tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0);
@@ -1497,6 +1649,7 @@ int main(int argc, char **argv) {
     draw("tests/data/draw3");
     no_layers();
     ssru_layers();
+    t5_modules();
     SECTION("what is refused");
     wrong_positions();
     wrong_modules();

@@ -108,6 +108,9 @@ static model_shape shape_of_tiny(const tiny *t) {
     m.in_bias = tiny_has(t, t->packed ? "in_proj_bias" : "q_proj.bias");
     m.out_proj = tiny_has(t, "out_proj.weight"), m.out_bias = tiny_has(t, "out_proj.bias");
     m.linear1_bias = tiny_has(t, "linear1.bias"), m.linear2_bias = tiny_has(t, "linear2.bias");
+    m.gate = t->t5 > 0, m.gate_bias = m.gate && tiny_has(t, "linear1_gate.bias");
+    m.encoder_relative = 9 * t->heads * (t->t5 == 2 ? t->encoder : t->t5);
+    m.decoder_relative = 9 * t->heads * (t->t5 == 2 ? t->decoder : t->t5);
     m.norm = norm_tensors(t, "norm1");
     m.encoder_norm = t->more_norms * norm_tensors(t, "encoder.norm");
     m.decoder_norm = t->more_norms * norm_tensors(t, "decoder.norm");
@@ -133,9 +136,12 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
         tensor = tfm_safetensors_tensor(file, i);
         elements += test_count(&tensor);
         if (strncmp(tfm_safetensors_name(file, i), "encoder.", 8) != 0) continue;
-        halves += test_count(&tensor) * (tensor.rank == 2 ? 2 : 4);
-        bytes += tensor.rank == 2 ? test_count(&tensor) + 4 * tensor.dims[0]
-                                  : 4 * test_count(&tensor);
+        if (!st_is_matrix(tfm_safetensors_name(file, i), &tensor)) {
+            halves += 4 * test_count(&tensor), bytes += 4 * test_count(&tensor);
+            continue;
+        }
+        halves += 2 * test_count(&tensor);
+        bytes += test_count(&tensor) + 4 * tensor.dims[0];
     }
     CHECK(params_model(m) == elements, "%lld parameters", (long long)elements);
     CHECK(size_encoder(m, unit_bytes(TFM_BF16)) == halves &&
@@ -281,6 +287,15 @@ static void models(void) {
     t->decoder = 3, t->ssru = 7;
     t->without = "tgt_embedding generator.weight";
     t->config = ", \"start_embedding\": \"zero\"";
+    check_model(&c);
+
+    c = make_case("T5's: relative positions, gates, heads of their own widths, no biases", 2, 7, 5);
+    t->t5 = 1, t->without = "bias", t->ff_decoder = 17;
+    t->config = ", \"start\": 1, \"layer_norm\": \"rms\", \"positions\": \"none\"";
+    check_model(&c);
+
+    c = make_case("relative positions of each layer, biases", 2, 7, 5);
+    t->t5 = 2;
     check_model(&c);
 
     c = make_case("layers of both kinds, no biases", 3, 6, 4);

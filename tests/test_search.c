@@ -6,13 +6,14 @@
 enum { V = 6, MOST = 12, SOURCE = 9, START = 1, END = 2, UNKNOWN = 3 };
 
 static unsigned ssru; /* of all models: tiny.h */
+static int t5;
 
 static tfm_model *small_model(unsigned seed, const char *more) {
     static char config[512];
     tiny t = tiny_default();
     snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"tgt_unk\": 3%s",
              more);
-    t.vt = V, t.seed = seed, t.config = config, t.ssru = ssru;
+    t.vt = V, t.seed = seed, t.config = config, t.ssru = ssru, t.t5 = t5;
     return tiny_model(t);
 }
 
@@ -1390,6 +1391,14 @@ int main(void) {
     scoring();
     attention();
     driving();
+    for (t5 = 2; t5; t5--) {
+        printf("  relative positions of %s, and gates:\n", t5 == 2 ? "each layer" : "all layers");
+        cache = t5 == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;
+        narrow();
+        same_bits();
+        alternatives();
+        scoring();
+    }
     for (ssru = 3; ssru; ssru--) {
         printf("  decoder layers that are SSRUs: %s\n", ssru == 3 ? "all" : ssru == 2 ? "2" : "1");
         cache = ssru == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;

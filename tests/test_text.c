@@ -443,7 +443,77 @@ static void escaped(void) {
     tfm_model_free(m);
 }
 
+/* "w0" to "w263", a line each. */
+static const char *numbered(int n) {
+    static char lines[4096];
+    int i, at = 0;
+    for (i = 0; i < n; i++) at += snprintf(lines + at, sizeof lines - (size_t)at, "w%d\n", i);
+    return lines;
+}
+
+/* Bytes from an id on: what comes out is UTF-8, whatever came in. */
+static void bytes(void) {
+    static const char text[] = "a\xc3\xa9 \xe4\xb8\xad\n \xf0\x9f\x98\x80";
+    /* what Python's errors="ignore" keeps of these, in hexadecimal */
+    static const struct {
+        const char *in, *out;
+    } rows[] = {{"e4 b8 41", "A"},
+                {"c3 e4 b8 ad ad", "\xe4\xb8\xad"},
+                {"ed a0 80 42", "B"},
+                {"f0 9f 98 c3 a9 80 43", "\xc3\xa9"
+                                         "C"},
+                {"ff fe 44 c0 80", "D"},
+                {"f4 90 80 80 45 e0 80", "E"},
+                {"f0 f0 9f 98 80", "\xf0\x9f\x98\x80"},
+                {"c3", ""}};
+    int32_t ids[40], n = 0, i;
+    size_t size, r;
+    char out[40];
+    tfm_span spans[40];
+    tfm_text source;
+    tiny t = tiny_default();
+    tfm_session *s;
+    tfm_model *m;
+    SECTION("bytes");
+    t.config = ", \"start\": 0, \"end\": 1, \"src_end\": 1, \"src_text\": \"bytes\", "
+               "\"tgt_text\": \"bytes\", \"byte_offset\": 3";
+    t.vs = t.vt = 264;
+    m = tiny_model(t);
+    must(tfm_tokenize(m, text, sizeof text - 1, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    for (i = 0; i < n - 1 && ids[i] == 3 + (unsigned char)text[i];) i++;
+    CHECK(n == (int32_t)sizeof text && i == n - 1 && ids[i] == 1, "ids are bytes, and the end");
+    must(tfm_detokenize(m, ids, n, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    CHECK(size == sizeof text - 1 && strcmp(out, text) == 0, "and back, in any form");
+    must(tfm_tokenize_target(m, " ", 1, TFM_FORM_ESCAPED, ids, 40, &n, NULL, &err));
+    CHECK(n == 1 && ids[0] == 35, "a space is no blank");
+    must(tfm_tokenize(m, "", 0, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    CHECK(n == 0, "nothing is");
+    CHECK_FAILS(tfm_tokenize(m, "a\xff", 2, TFM_FORM_TEXT, ids, 40, &n, NULL, &err), TFM_E_UTF8,
+                "at byte 1");
+    for (r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const char *at = rows[r].in;
+        char *end;
+        for (n = 0; *at; at = end) ids[n++] = 3 + (int32_t)strtol(at, &end, 16), ids[n++] = 260;
+        must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+        CHECK(size == strlen(rows[r].out) && strcmp(out, rows[r].out) == 0, "%s: %s", rows[r].in,
+              out);
+    }
+    s = tiny_session(m, 1, 20, 20);
+    source.data = text, source.size = 3;
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 40, &n, &err));
+    CHECK(n == 4 && spans[1].begin == 1 && spans[1].end == 2 && spans[3].begin == 3, "spans");
+    CHECK(tfm_translate(s, text, out, sizeof out, &err) == TFM_OK, "%s", err.text);
+    tfm_session_free(s), tfm_model_free(m);
+    t.config = ", \"start\": 0, \"end\": 1, \"tgt_text\": \"bytes\"";
+    t.src = numbered(264);
+    m = tiny_model(t);
+    must(tfm_tokenize(m, "w8 w9", 5, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    CHECK(n == 2 && ids[0] == 8, "words in, bytes out");
+    tfm_model_free(m);
+}
+
 int main(void) {
+    bytes();
     escaped();
     tokenizing();
     detokenizing();

@@ -23,11 +23,12 @@ enum { TIMES = 3, MORE = 1, HOST_RUNS = 6 };
 #endif
 
 /* Wide enough that products and attention are worth sharing. */
-static tfm_model *wide_model(unsigned ssru) {
+static tfm_model *wide_model(unsigned ssru, int t5) {
     tiny t = tiny_default();
     t.d = 96, t.heads = 6, t.key = 16, t.value = 16, t.ff = 256, t.encoder = 2, t.decoder = 2;
-    t.vs = 50, t.vt = VOCABULARY, t.packed = 1, t.ssru = ssru;
-    t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0";
+    t.vs = 50, t.vt = VOCABULARY, t.packed = 1, t.ssru = ssru, t.t5 = t5;
+    t.config = t5 ? ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"layer_norm\": \"rms\""
+                  : ", \"start\": 1, \"end\": 2, \"src_pad\": 0";
     return tiny_model(t);
 }
 
@@ -302,7 +303,7 @@ static void held_asleep(const tfm_model *model) {
 #endif
 
 int main(void) {
-    tfm_model *model = wide_model(0), *recurrent = wide_model(3);
+    tfm_model *model = wide_model(0, 0), *recurrent = wide_model(3, 0), *t5 = wide_model(0, 1);
     unsigned seed = 5;
     int i;
     for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 49);
@@ -314,6 +315,7 @@ int main(void) {
     same_bits(model);
     cache = TFM_F32;
     same_bits(recurrent);
+    same_bits(t5);
     lives(model);
 #ifdef HOST_THREADS
     ended_asleep(model);
@@ -322,6 +324,6 @@ int main(void) {
     side_by_side(model, 1);
     side_by_side(model, 2);
 #endif
-    tfm_model_free(model), tfm_model_free(recurrent);
+    tfm_model_free(model), tfm_model_free(recurrent), tfm_model_free(t5);
     return test_done("test_threads");
 }

@@ -27,6 +27,7 @@ typedef struct tiny {
     tfm_dtype dtype;       /* of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
     unsigned ssru; /* bit i: decoder layer i is an SSRU */
+    int t5;        /* gates, and relative positions: 1: a table for each stack, 2: for each layer */
 } tiny;
 
 static tiny TEST_UNUSED tiny_default(void) {
@@ -117,12 +118,16 @@ static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int6
         }
         if (cross) tiny_attention(w, t, prefix, "multihead_attn");
         tiny_pair(w, t, prefix, "linear1", ff, t->d);
+        if (t->t5) tiny_pair(w, t, prefix, "linear1_gate", ff, t->d);
+        if (t->t5 == 2 && !(cross && t->ssru >> i & 1))
+            tiny_tensor(w, t, prefix, "self_attn.relative_positions.weight", 9, t->heads);
         tiny_pair(w, t, prefix, "linear2", t->d, ff);
         tiny_pair(w, t, prefix, "norm1", t->d, 0);
         tiny_pair(w, t, prefix, "norm2", t->d, 0);
         if (cross) tiny_pair(w, t, prefix, "norm3", t->d, 0);
     }
     if (t->more_norms) tiny_pair(w, t, name, ".norm", t->d, 0);
+    if (t->t5 == 1) tiny_tensor(w, t, name, ".relative_positions.weight", 9, t->heads);
 }
 
 static void TEST_UNUSED tiny_vocabulary(st_writer *w, const char *name, const char *text) {

@@ -33,6 +33,9 @@ typedef struct model_shape {
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: none */
     int64_t N_ssru;                       /* decoder layers with an SSRU, no self-attention */
     int64_t ssru_bias, ssru_gate_bias;    /* of the first of them */
+    int64_t gate, gate_bias;              /* of feed-forwards: 1 or 0 */
+    int64_t encoder_relative,
+        decoder_relative; /* elements of relative positions, which stay floats */
 } model_shape;
 
 static inline int64_t shape_has(const tfm_safetensors *file, const char *name) {
@@ -45,6 +48,23 @@ static inline int64_t shape_norm(const tfm_safetensors *file, const char *weight
 static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) {
     int64_t i = tfm_safetensors_find(file, name);
     return i < 0 ? 0 : tfm_safetensors_tensor(file, i).dims[0];
+}
+
+/* Elements of a stack's tables of relative positions. */
+static inline int64_t shape_relative(const tfm_safetensors *file, const char *stack, int64_t n) {
+    char name[80];
+    int64_t i, count = 0, at;
+    for (i = -1; i < n; i++) {
+        if (i < 0) snprintf(name, sizeof name, "%s.relative_positions.weight", stack);
+        else
+            snprintf(name, sizeof name, "%s.layers.%d.self_attn.relative_positions.weight", stack,
+                     (int)i);
+        at = tfm_safetensors_find(file, name);
+        if (at >= 0)
+            count += tfm_safetensors_tensor(file, at).dims[0] *
+                     tfm_safetensors_tensor(file, at).dims[1];
+    }
+    return count;
 }
 
 /* The shape of a model that tfm_model_load accepts. What one layer may leave out is read from the
@@ -74,6 +94,10 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     m.tgt_embedding_norm = shape_norm(file, "tgt_embedding_norm.weight", "tgt_embedding_norm.bias");
     m.src_positions = shape_rows(file, "src_positions.weight");
     m.tgt_positions = shape_rows(file, "tgt_positions.weight");
+    m.gate = c->has_gate;
+    m.gate_bias = shape_has(file, "encoder.layers.0.linear1_gate.bias");
+    m.encoder_relative = shape_relative(file, "encoder", m.N_encoder);
+    m.decoder_relative = shape_relative(file, "decoder", m.N_decoder);
     m.N_ssru = c->n_ssru_layers;
     for (i = c->n_decoder_layers - 1; m.N_ssru && i >= 0; i--) {
         snprintf(name, sizeof name, "decoder.layers.%d.ssru.weight", i);
@@ -124,12 +148,14 @@ static inline int64_t size_attention(const model_shape *m, weight_unit u) {
            m->out_proj * size_linear(u, m->H * m->W, m->D, m->out_bias);
 }
 static inline int64_t size_feed_forward(const model_shape *m, weight_unit u, int64_t F) {
-    return size_linear(u, m->D, F, m->linear1_bias) + size_linear(u, F, m->D, m->linear2_bias);
+    return size_linear(u, m->D, F, m->linear1_bias) +
+           m->gate * size_linear(u, m->D, F, m->gate_bias) +
+           size_linear(u, F, m->D, m->linear2_bias);
 }
 static inline int64_t size_encoder(const model_shape *m, weight_unit u) {
     int64_t layer = size_attention(m, u) + size_feed_forward(m, u, m->F_encoder) +
                     2 * m->norm * u.vector * m->D;
-    return m->N_encoder * layer + m->encoder_norm * u.vector * m->D;
+    return m->N_encoder * layer + u.vector * (m->encoder_norm * m->D + m->encoder_relative);
 }
 static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
     int64_t ssru = size_linear(u, m->D, m->D, m->ssru_bias) +
@@ -137,7 +163,7 @@ static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
     int64_t layer = 2 * size_attention(m, u) + size_feed_forward(m, u, m->F_decoder) +
                     3 * m->norm * u.vector * m->D;
     return m->N_decoder * layer + m->N_ssru * (ssru - size_attention(m, u)) +
-           m->decoder_norm * u.vector * m->D;
+           u.vector * (m->decoder_norm * m->D + m->decoder_relative);
 }
 
 static inline int64_t params_attention(const model_shape *m) {
@@ -178,7 +204,7 @@ static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64
            2 * pairs * m->H * (m->K + m->W) + m->out_proj * ops_linear(queries, m->H * m->W, m->D);
 }
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
-    return ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
+    return (1 + m->gate) * ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
 }
 /* The encoder, and the keys and values of its output for every decoder layer. rows: BS of them. */
 static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {

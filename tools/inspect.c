@@ -105,11 +105,11 @@ static void print_decoding(const tfm_model *model) {
 
 static void print_config(const tfm_config *c) {
     static const char *const norms[] = {"post", "pre"};
-    static const char *const layer_norms[] = {"variance", "deviation"};
+    static const char *const layer_norms[] = {"variance", "deviation", "rms"};
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
-    static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece"};
+    static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece", "bytes"};
     int32_t i;
     printf("config\n");
     print_size("n_heads", c->n_heads);
@@ -127,6 +127,7 @@ static void print_config(const tfm_config *c) {
     print_word("layer_norm", layer_norms[c->layer_norm]);
     print_number("layer_norm_eps", c->layer_norm_eps);
     print_word("activation", activations[c->activation]);
+    if (c->has_gate) print_word("feed-forward", "gated");
     print_word("positions", positions[c->positions]);
     print_size("position_offset", c->position_offset);
     if (c->positions == TFM_POSITIONS_LEARNED) {
@@ -135,6 +136,10 @@ static void print_config(const tfm_config *c) {
         print_number("position_base", c->position_base);
         print_word("position_divisor", c->position_divisor_half ? "d/2-1" : "d");
         print_word("position_precision", c->position_double ? "double" : "float");
+    }
+    if (c->relative_buckets) {
+        print_size("relative_buckets", c->relative_buckets);
+        print_size("relative_max_distance", c->relative_max_distance);
     }
     print_word("pad_position", c->pad_position_zero ? "zero" : "plain");
     print_number("embedding_scale", c->embedding_scale);
@@ -162,6 +167,8 @@ static void print_config(const tfm_config *c) {
     printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
     print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
+    if (c->src_text == TFM_TEXT_BYTES || c->tgt_text == TFM_TEXT_BYTES)
+        print_size("byte_offset", c->byte_offset);
     if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);
 }
 
