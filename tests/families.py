@@ -1,6 +1,7 @@
 """Small random models of the Hugging Face families, for test_peers.py and make_families.py."""
 
 import math
+import re
 
 import torch
 import transformers
@@ -81,6 +82,36 @@ def make(family, seed=0, **options):
     return model
 
 
+# tied; v1.1 (ByT5, MADLAD-400 and FLAN-T5 are that); with a table a layer; gated by silu
+T5_KINDS = {"t5": {}, "mt5": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+            "umt5": dict(feed_forward_proj="gated-silu", tie_word_embeddings=False)}
+
+
+def make_t5(family, seed=0, **options):
+    """The same of T5, mT5 and UMT5: heads of a width of their own, and few buckets, so that short
+    sentences have all of them. Of transformers 4: 5 ties what config.json does not."""
+    sizes = dict(vocab_size=40, d_model=24, num_layers=2, num_decoder_layers=2, num_heads=3, d_kv=5,
+                 d_ff=32, relative_attention_num_buckets=8, relative_attention_max_distance=9,
+                 dropout_rate=0.0, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
+    stem = {"t5": "T5", "mt5": "MT5", "umt5": "UMT5"}[family]
+    config = getattr(transformers, f"{stem}Config")(**{**sizes, **T5_KINDS[family], **options})
+    torch.manual_seed(seed)
+    model = getattr(transformers, f"{stem}ForConditionalGeneration")(config).eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "relative_attention_bias" in name:
+                p.copy_(torch.randn_like(p))
+            elif p.dim() == 1:
+                p.copy_(1 + 0.3 * torch.randn_like(p))
+            elif re.search(r"Attention\.[qk]\.", name):
+                p.copy_(torch.randn_like(p) * 1.2 / math.sqrt(p.shape[1]) / config.d_kv ** 0.25)
+            else:
+                p.copy_(torch.randn_like(p) * (0.8 if "shared" in name or "embed" in name else
+                                               2 / math.sqrt(p.shape[1])))
+        model.lm_head.weight[config.eos_token_id] *= 2  # an end now and then
+    return model
+
+
 def sentences(model, rows=5, width=9, seed=3):
     """Source ids [rows, width] with the end token and pads behind it, their lengths, and targets."""
     config = model.config
@@ -113,6 +144,8 @@ def generate(model, src, limits, **options):
     of one length go together, so that there are no pads."""
     lengths = (src != model.config.pad_token_id).sum(1).tolist()
     end = model.generation_config.eos_token_id
+    if model.config.model_type in T5_KINDS:  # 4.57 sizes its cache by the encoder's layers
+        options = {"use_cache": False, **options}
     rows = [[]] * len(lengths)
     for key in set(zip(lengths, limits)):
         at = [row for row, one in enumerate(zip(lengths, limits)) if one == key]

@@ -18,6 +18,7 @@ differ in what no tensor shows:
     blenderbot         norms before and at the end; learned positions from row 0 on
     blenderbot-small   as bart, learned from row 0 on; its decoder's norm is of the embedding alone,
               before positions are added, and goes into the target's table
+    t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+import checkpoints_t5
 import decoding
 import tokenizer_files
 from checkpoints_torch import read_pickle
@@ -68,6 +70,7 @@ FAMILIES = {
     "led": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
     "blenderbot": Family("pre", LEARNED_FROM_0, final_norms=True),
     "blenderbot-small": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
+    **dict.fromkeys(checkpoints_t5.FAMILIES, Family("pre", {})),
 }
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
@@ -106,6 +109,7 @@ KINDS = {
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
                      "forced_bos_token_id"), "integer|list of integers"),
     **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "use_prompt"), "truth value"),
+    **checkpoints_t5.KINDS,
     "attention_window": "integer|list of integers",
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
 }
@@ -113,10 +117,10 @@ KINDS = {
 # What other families have that transformer.h has not.
 ALONE = "an encoder or a decoder alone, and transformer.h runs models of both"
 REASONS = {
-    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano"),
-                    "relative position biases and norms by the root mean square"),
+    "longt5": "an encoder whose attention is local or to summaries of blocks",
+    "switch_transformers": "a mixture of experts",
     **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
-    **dict.fromkeys(("whisper", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
+    **dict.fromkeys(("whisper", "pop2piano", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
                      "speech-encoder-decoder"), "its encoder reads audio, not text"),
     **dict.fromkeys(("vision-encoder-decoder", "trocr", "donut-swin", "pix2struct", "florence2"),
                     "its encoder reads images, not text"),
@@ -289,6 +293,8 @@ def read_configs(folder: Path) -> dict[str, Any]:
     if hf.get("use_prompt"):
         raise ConvertError(f"{folder}: an MVP with prompts (use_prompt) in its attention, which "
                            f"transformer.h does not compute")
+    if hf["model_type"] in checkpoints_t5.FAMILIES:
+        hf = checkpoints_t5.read(hf, folder / "config.json")
     return {**FAMILIES[hf["model_type"]].defaults, **hf, "decoding": said}
 
 
@@ -303,6 +309,8 @@ def one_id(hf: dict[str, Any], key: str) -> int | None:
 
 
 def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
+    if hf["model_type"] in checkpoints_t5.FAMILIES:
+        return checkpoints_t5.facts(hf, ACTIVATIONS)
     family = FAMILIES[hf["model_type"]]
     heads = {16 if hf.get(key) is None else hf[key]
              for key in ("encoder_attention_heads", "decoder_attention_heads")}
@@ -370,8 +378,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         model.facts.update(layer_facts(hf, chosen))
         model.facts.update(decoding_facts(hf, stated, model))
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
-        rest = place(chosen, hf, stated, model)
-        check_norms(hf, model)
+        if hf["model_type"] in checkpoints_t5.FAMILIES:
+            rest = checkpoints_t5.place(chosen, hf, model)
+        else:
+            rest = place(chosen, hf, stated, model)
+            check_norms(hf, model)
         if hf["model_type"] == "blenderbot-small":
             fold_norm(model, bool(hf.get("scale_embedding")))
         sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in BOTH
@@ -390,6 +401,10 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
         import transformers
     except ImportError as error:
         raise NoComparison(f"the package {error.name} is not installed") from None
+    if (hf["model_type"] in checkpoints_t5.FAMILIES and hf["tie_word_embeddings"] is False
+            and int(transformers.__version__.split(".")[0]) > 4):
+        raise NoComparison(f"transformers {transformers.__version__} ties every {hf['model_type']}, "
+                           f"and config.json says that this one is not; transformers 4 obeys it")
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32).eval()

@@ -135,7 +135,7 @@ import hub
 import marian_bin
 from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, build_config,
-                       check_config, check_values, describe, is_floating, measure, missing_tensors,
+                       check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
                        omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
                        to_type, write_model, write_safetensors)
 from tokenizer_files import FORM_ERRORS
@@ -319,7 +319,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     learned = [len(one) for name, one in model.tensors.items()
-               if name.endswith("_positions.weight")]
+               if is_position_table(name)]
     said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
                            min(learned) - stated.get("position_offset", model.facts.get(
                                "position_offset", 0)) if learned else None, model)

@@ -155,7 +155,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "shortlist_first": integer(0),
     **{key: integer(1) for key in SIZES},
     "norm": one_of("post", "pre"),
-    "layer_norm": one_of("variance", "deviation"),
+    "layer_norm": one_of("variance", "deviation", "rms"),
     "layer_norm_eps": number,
     "activation": one_of("relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
@@ -174,8 +174,11 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "src_language": one_of("none", "source", "target"),
     "tgt_language": one_of("none", "forced"),
     "start_embedding": one_of("token", "zero"),
-    "src_text": one_of("words", "characters", "sentencepiece"),
-    "tgt_text": one_of("words", "characters", "pieces", "sentencepiece"),
+    "src_text": one_of("words", "characters", "sentencepiece", "bytes"),
+    "tgt_text": one_of("words", "characters", "pieces", "sentencepiece", "bytes"),
+    "relative_buckets": integer(2),
+    "relative_max_distance": integer(1),
+    "byte_offset": integer(0),
 }
 # The keys of "decoding", which are fields of tfm_decode_options.
 DECODING_KEYS: dict[str, Callable[[str], Any]] = {
@@ -225,7 +228,7 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
 
 
 # ------------------------------------------------------------------- the names of the model file
-# Every name with its shape. D model width, F and Fd feed-forward widths of encoder and decoder, HK and HV the key and value
+# Every name with its shape. D model width, F and Fd feed-forward widths of encoder and decoder, R buckets of relative positions, H heads, HK and HV the key and value
 # widths of all heads together, Vs and Vt the vocabularies, * any length.
 
 
@@ -241,13 +244,16 @@ def attention_shapes(name: str) -> dict[str, str]:
 ENCODER_LAYER = {
     **attention_shapes("self_attn"),
     r"linear1\.weight": "F D", r"linear1\.bias": "F",
+    r"linear1_gate\.weight": "F D", r"linear1_gate\.bias": "F",
     r"linear2\.weight": "D F", r"linear2\.bias": "D",
+    r"self_attn\.relative_positions\.weight": "R H",
     r"norm[12]\.(weight|bias)": "D",
 }
 DECODER_LAYER = {
     **ENCODER_LAYER,
     **attention_shapes("multihead_attn"),
     r"linear1\.weight": "Fd D", r"linear1\.bias": "Fd", r"linear2\.weight": "D Fd",
+    r"linear1_gate\.weight": "Fd D", r"linear1_gate\.bias": "Fd",
     r"norm3\.(weight|bias)": "D",
     r"ssru(_gate)?\.weight": "D D", r"ssru_gate\.bias": "D",
 }
@@ -255,6 +261,7 @@ SHAPES = {
     **{rf"encoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in ENCODER_LAYER.items()},
     **{rf"decoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in DECODER_LAYER.items()},
     r"(encoder|decoder)\.norm\.(weight|bias)": "D",
+    r"(encoder|decoder)\.relative_positions\.weight": "R H",
     r"src_embedding\.weight": "Vs D",
     r"tgt_embedding\.weight": "Vt D",
     r"(src|tgt)_embedding_norm\.(weight|bias)": "D",
@@ -266,6 +273,10 @@ SHAPES = {
 
 def shape_of(name: str) -> str | None:
     return next((shape for rule, shape in SHAPES.items() if re.fullmatch(rule, name)), None)
+
+
+def is_position_table(name: str) -> bool:
+    return name in ("src_positions.weight", "tgt_positions.weight")
 
 
 # -------------------------------------------------------------------------------------- positions
@@ -487,10 +498,12 @@ def measure(model: Model, heads: int) -> Config:
     if not model.problems and (sizes["HK"] % heads or sizes["HV"] % heads):
         model.problems.append(f"n_heads {heads} does not divide the width of all heads, "
                               f"{sizes['HK']} (values: {sizes['HV']})")
+    if sizes.get("H", heads) != heads:
+        model.problems.append(f"{source['H']} has columns of {sizes['H']} heads; n_heads is {heads}")
     layers = {tuple(name.split(".")[:3]) for name in model.tensors if ".layers." in name}
     counts = [sum(layer[0] == side for layer in layers) for side in ("encoder", "decoder")]
     measured = {"d_model": sizes.get("D"), "d_ff": sizes.get("F"), "d_ff_decoder": sizes.get("Fd"),
-                "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
+                "relative_buckets": sizes.get("R"), "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
                 "n_encoder_layers": counts[0], "n_decoder_layers": counts[1],
                 "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt")}
     return {key: value for key, value in measured.items() if value}
@@ -551,7 +564,7 @@ def check_values(config: Config) -> None:
 def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Config]:
     """The config, and the part of it that is an assumption."""
     assumptions = ASSUMED_IN_STACK if core else {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK}
-    for name in [name for name in model.tensors if name.endswith("_positions.weight")]:
+    for name in [name for name in model.tensors if is_position_table(name)]:
         model.facts["positions"] = "learned"
         if stated.get("positions", "learned") != "learned":
             model.problems.append(f"positions={stated['positions']} does not give the table "
@@ -569,7 +582,7 @@ def settle_bytes(model: Model, wanted: np.dtype | None) -> None:
     for name in [name for name, tensor in model.tensors.items() if tensor.dtype == I8]:
         tensor, old = model.tensors[name], model.origin[name]
         scale = F32.type(model.scales[old])
-        if wanted is None and tensor.ndim == 2 and not name.endswith("_positions.weight"):
+        if wanted is None and tensor.ndim == 2 and not is_position_table(name):
             model.put(f"{name}_scale", old, np.full(len(tensor), scale))
         else:
             model.tensors[name] = tensor.astype(F32) * scale
