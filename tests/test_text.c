@@ -500,7 +500,7 @@ static void bytes(void) {
     }
     s = tiny_session(m, 1, 20, 20);
     source.data = text, source.size = 3;
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 40, &n, &err));
+    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
     CHECK(n == 4 && spans[1].begin == 1 && spans[1].end == 2 && spans[3].begin == 3, "spans");
     CHECK(tfm_translate(s, text, out, sizeof out, &err) == TFM_OK, "%s", err.text);
     tfm_session_free(s), tfm_model_free(m);
