@@ -5,6 +5,7 @@ import re
 
 import torch
 import transformers
+import transformers.models.fsmt.modeling_fsmt as fsmt
 
 PAD, START, END = 1, 0, 2
 SMALL_IDS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
@@ -12,6 +13,7 @@ STEMS = {"marian": "Marian", "bart": "Bart", "mbart": "MBart", "m2m_100": "M2M10
          "pegasus": "Pegasus", "fsmt": "FSMT", "plbart": "PLBart", "mvp": "Mvp", "led": "LED",
          "blenderbot": "Blenderbot", "blenderbot-small": "BlenderbotSmall"}
 LIKE_ROBERTA = ("bart", "mvp", "led")  # whose sources begin with a token
+fsmt.fill_with_neg_inf = lambda t: t.fill_(torch.finfo(t.dtype).min)  # its own is for floats alone
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
 

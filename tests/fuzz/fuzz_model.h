@@ -1,5 +1,5 @@
-/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads and which
-   decoder, the last how to search; between them three bytes are a change: what, where, how. */
+/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, which
+   decoder, and whether there is a lexicon; the last how to search; between them three bytes are a change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -55,6 +55,10 @@ static const char fuzz_unigram[] = "\x0a\x09\x0a\x05<unk>\x18\x02"
                                    "\x0a\x06\x0a\x04\xe2\x96\x81"
                                    "a\x12\x02\x18\x02";
 enum { FUZZ_BPE = sizeof fuzz_unigram - 1, FUZZ_UNIGRAM = FUZZ_BPE - 4 };
+
+/* A lexicon for 11 tokens on either side: lists of no ids up to four, one id twice. */
+static const uint32_t fuzz_offsets[] = {0, 0, 0, 1, 2, 4, 8, 8, 11, 12, 13, 14};
+static const uint32_t fuzz_lists[] = {2, 3, 4, 9, 5, 6, 5, 10, 7, 8, 2, 1, 4, 10};
 
 /* The entry of that name, or NULL. */
 static st_entry TEST_UNUSED *fuzz_entry(st_writer *w, const char *name) {
@@ -116,6 +120,10 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
     static const int heads[] = {2, 2, 2, 1, 2, 4, 3, 0};
     static char words[2][sizeof FUZZ_WORDS];
+    static union {
+        uint32_t numbers[2][14];
+        unsigned char bytes[2 * 14 * 4];
+    } lexicon;
     static st_writer bases[2]; /* with self-attention, with an SSRU */
     st_writer w, *base = &bases[size && data[0] & 128];
     char config[2048];
@@ -137,6 +145,13 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     st_init(&w);
     for (i = 0; i < base->n_entries; i++)
         st_add(&w, base->entries[i].name, base->entries[i].tensor);
+    if (size && data[0] & 32) {
+        memcpy(lexicon.numbers[0], fuzz_offsets, sizeof fuzz_offsets);
+        memcpy(lexicon.numbers[1], fuzz_lists, sizeof fuzz_lists);
+        st_add(&w, "shortlist.offsets", tfm_tensor_1d(lexicon.numbers[0], TFM_U32, 12));
+        st_add(&w, "shortlist.ids", tfm_tensor_1d(lexicon.numbers[1], TFM_U32, 14));
+        used += snprintf(config + used, 100, ", \"shortlist_first\": %d", data[0] >> 3 & 3);
+    }
     for (at = 1; at + 3 < size && at < 40; at += 3) {
         int value = data[at + 2], kind = data[at] % 16;
         st_entry *e = w.n_entries ? &w.entries[data[at + 1] % w.n_entries] : NULL;
@@ -182,7 +197,10 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
             break;
         case 13: fuzz_retype_all(&w, value); break;
         case 14: cut = 32 | value % 16; break;
-        default: words[value & 1][data[at + 1] % (sizeof words[0] - 1)] ^= (char)(1 << value % 7);
+        default:
+            if (data[0] & 32 && value & 64)
+                lexicon.bytes[data[at + 1] % sizeof lexicon] ^= (unsigned char)(1 << value % 7);
+            words[value & 1][data[at + 1] % (sizeof words[0] - 1)] ^= (char)(1 << value % 7);
         }
     }
     for (k = 0; k < FUZZ_COUNT(fuzz_defaults); k++)

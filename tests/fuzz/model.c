@@ -18,7 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&so, 0, sizeof so), memset(&mo, 0, sizeof mo);
     so.max_source = 8, so.max_beam = 4, so.attention = 1, mo.allocator = fuzz_counting();
     if (tfm_model_load(&model, bytes, n, &mo, &err) != TFM_OK) fuzz_refused(n, model);
-    else if (tfm_session_create(&s, model, &so, &err) == TFM_OK) {
+    else {
+        o.lexical_shortlist = tfm_model_config(model)->has_shortlist;
+        so.max_shortlist = o.lexical_shortlist ? tfm_model_config(model)->tgt_vocab_size - 1 : 0;
+    }
+    if (model && tfm_session_create(&s, model, &so, &err) == TFM_OK) {
         if (tfm_languages_set(s, "deu", "fra", &err) != TFM_OK)
             (void)tfm_languages_set(s, "fra", "fra", &err);
         if (tfm_translate(s, "hello a  world \xe5\xad\xa6", out, sizeof out, &err) == TFM_OK)
