@@ -135,15 +135,18 @@ valgrind:
 analyze: build/model.inc build/transformer.o
 	sh tests/analyze.sh
 
-# The C tests alone. gcov knows the branches of gcc's code.
+# The C tests alone, counted by gcovr. gcov knows the branches of gcc's code.
+GCOVR = $(CACHE)/gcovr/bin/gcovr
 COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-coverage: | build
+coverage: $(GCOVR) | build
 	rm -rf build/coverage && mkdir -p build/coverage
 	set -e; for t in $(COVERED); do \
 	gcc $(WARN) -O0 --coverage -DTRANSFORMER_IMPLEMENTATION= -I. -Itools -Itests tests/$$t.c -o build/coverage/$$t $(LDLIBS); \
-	build/coverage/$$t > build/coverage/$$t.txt || tail -n 1 build/coverage/$$t.txt; \
-	gcov -t -b -c build/coverage/$$t.gcda > build/coverage/$$t.gcov 2> /dev/null; done
-	awk -f tests/coverage.awk transformer.h build/coverage/*.gcov
+	build/coverage/$$t > build/coverage/$$t.txt || tail -n 1 build/coverage/$$t.txt; done
+	$(GCOVR) -r . -f transformer.h --json build/coverage/all.json build/coverage
+	python3 tests/coverage.py transformer.h build/coverage/all.json
+$(GCOVR):
+	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q 'gcovr>=8'
 
 stage: lib build/translate
 	rm -rf build/stage && RUN="$(RUN)" sh tools/packaging/stage.sh build/stage "$(PREFIX)" $(VERSION)
