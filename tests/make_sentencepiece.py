@@ -15,6 +15,7 @@ import tempfile
 import numpy
 import sentencepiece
 from safetensors.numpy import save_file
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 OUT = pathlib.Path(__file__).parent / "data" / "sentencepiece.safetensors"
 
@@ -62,41 +63,13 @@ def tsv(folder, name, rules):
     return str(path)
 
 
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + bytes([n])
-
-
-def read_varint(data, at):
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        shift, at = shift + 7, at + 1
-        if data[at - 1] < 128:
-            return value, at
-
-
 def make_unused(model, every):
-    """Gives every n-th piece without a type the type UNUSED, by editing the bytes: a piece is field 1."""
-    out, at, n = bytearray(), 0, 0
-    while at < len(model):
-        begin = at
-        tag, at = read_varint(model, at)
-        assert tag & 7 == 2
-        size, at = read_varint(model, at)
-        body = model[at:at + size]
-        at += size
-        if tag >> 3 == 1 and b"\x18" not in body[-2:-1]:
-            n += 1
-            if n % every == 0:
-                body += b"\x18\x05"
-                out += b"\x0a" + varint(len(body)) + body
-                continue
-        out += model[begin:at]
-    return bytes(out)
+    """Gives every n-th normal piece the type UNUSED."""
+    proto = ModelProto.FromString(model)
+    normal = [piece for piece in proto.pieces if piece.type == proto.SentencePiece.NORMAL]
+    for piece in normal[every - 1::every]:
+        piece.type = proto.SentencePiece.UNUSED
+    return proto.SerializeToString()
 
 
 def train(**options):

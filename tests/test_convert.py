@@ -1184,13 +1184,9 @@ class TokenizerFiles(TokenizerCase):
         """A tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
         from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
         files = convert.checkpoints_huggingface.tokenizer_files
-        scored, table = [], b""
-        for field, value in files.fields(data, "data"):
-            if field == 1:
-                piece = dict(files.fields(value, "data"))
-                scored.append((piece[1].decode(), struct.unpack("<f", piece[2])[0]))
-            elif field == 3:
-                table = dict(files.fields(value, "data")).get(2, b"")
+        read = files.parse_model(data, "data")
+        scored = [(piece.piece, piece.score) for piece in read.pieces]
+        table = read.normalizer_spec.precompiled_charsmap
         if merges is None:
             unk = [piece for piece, _ in scored].index("<unk>")
             tokenizer = Tokenizer(models.Unigram(scored, unk, False))

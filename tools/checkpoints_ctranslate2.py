@@ -228,6 +228,8 @@ def side_values(binary: Binary, name: str, default: Any) -> list[Any]:
 
 def alignment_heads(binary: Binary, heads: int) -> list[list[int]]:
     """Which heads' attention the engine returns: the first few of a layer, or all of it."""
+    if heads < 1:
+        return []  # what checks the config refuses it
     layers = {int(match[1]) for name in binary.arrays
               if (match := re.match(r"decoder/layer_(\d+)/", name))}
     layer = int(binary.attribute("decoder/alignment_layer", -1))

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import base64
 import re
-import struct
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from modelfile import Config, ConvertError, Model, vocabulary_text
 from untrusted import (brief, check_gaps, check_kinds, check_utf8, has_file, read_bytes,
@@ -31,71 +30,29 @@ LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
 
 
 # ------------------------------------------------------------------ SentencePiece's file, a protobuf
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out + bytes([value]))
-
-
-def number_field(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def bytes_field(field: int, value: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def float_field(field: int, value: float) -> bytes:
-    return varint(field << 3 | 5) + struct.pack("<f", value)
-
-
-def fields(data: bytes, what: str) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a message: an int, or bytes."""
-    at = 0
-
-    def read_varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-            if shift > 70:  # ten bytes hold 64 bits
-                raise IndexError
-            if byte < 128:
-                return value
-
+def parse_model(data: bytes, what: str) -> Any:
+    """The ModelProto of the package sentencepiece."""
     try:
-        while at < len(data):
-            key = read_varint()
-            kind = key & 7
-            if kind == 0:
-                value: Any = read_varint()
-            elif kind in (1, 2, 5):
-                size = {1: 8, 5: 4}[kind] if kind != 2 else read_varint()
-                value = data[at:at + size]
-                at += size
-            else:
-                raise IndexError
-            if at > len(data):
-                raise IndexError
-            yield key >> 3, value
-    except IndexError:
-        raise ConvertError(f"{what}: not a SentencePiece model: byte {at} of {len(data)}") from None
+        from google.protobuf.message import DecodeError
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+    except ImportError as error:
+        raise ConvertError(f"{what}: SentencePiece's files need the packages sentencepiece and "
+                           f"protobuf: {error}") from None
+    try:
+        return ModelProto.FromString(data)
+    except DecodeError:
+        raise ConvertError(f"{what}: not a SentencePiece model") from None
 
 
 def read_pieces(data: bytes, what: str) -> list[str]:
     """The pieces by SentencePiece's id."""
     pieces = []
-    for field, value in fields(data, what):
-        if field == 1 and isinstance(value, bytes):
-            text = next((text for at, text in fields(value, what) if at == 1), b"")
-            if not isinstance(text, bytes) or not text:
-                raise ConvertError(f"{what}: not a SentencePiece model: piece {len(pieces)} has no "
-                                   f"text")
-            pieces.append(text.decode("utf-8", "replace"))
+    for piece in parse_model(data, what).pieces:
+        text = piece.piece
+        if not text:
+            raise ConvertError(f"{what}: not a SentencePiece model: piece {len(pieces)} has no text")
+        # protobuf gives what is not UTF-8 as bytes
+        pieces.append(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
     if not pieces:
         raise ConvertError(f"{what}: not a SentencePiece model")
     return pieces
@@ -103,18 +60,19 @@ def read_pieces(data: bytes, what: str) -> list[str]:
 
 def write_pieces(pieces: list[tuple[str, float, int]], kind: int, unk: int, charsmap: bytes,
                  dummy_prefix: bool, squeeze: bool, byte_fallback: bool) -> bytes:
-    out = b"".join(bytes_field(1, bytes_field(1, piece.encode()) + float_field(2, score)
-                               + number_field(3, piece_kind))
-                   for piece, score, piece_kind in pieces)
-    trainer = (number_field(3, kind) + number_field(4, len(pieces))
-               + number_field(35, int(byte_fallback)) + number_field(40, unk)
-               # no id for <s>, </s>, <pad>: -1, which a varint writes in ten bytes
-               + b"".join(varint(field << 3) + varint(2 ** 64 - 1) for field in (41, 42, 43))
-               + bytes_field(45, pieces[unk][0].encode()))
-    normalizer = (bytes_field(1, b"precompiled" if charsmap else b"identity")
-                  + bytes_field(2, charsmap) + number_field(3, int(dummy_prefix))
-                  + number_field(4, int(squeeze)) + number_field(5, 1))
-    return out + bytes_field(2, trainer) + bytes_field(3, normalizer)
+    model = parse_model(b"", "tokenizer.json")
+    for piece, score, piece_kind in pieces:
+        model.pieces.add(piece=piece, score=score, type=piece_kind)
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    trainer.model_type, trainer.vocab_size = kind, len(pieces)
+    trainer.byte_fallback = byte_fallback
+    trainer.unk_id, trainer.unk_piece = unk, pieces[unk][0]
+    trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
+    normalizer.name = "precompiled" if charsmap else "identity"
+    normalizer.precompiled_charsmap = charsmap
+    normalizer.add_dummy_prefix, normalizer.remove_extra_whitespaces = dummy_prefix, squeeze
+    normalizer.escape_whitespaces = True
+    return bytes(model.SerializeToString())
 
 
 # -------------------------------------------------------------------------------- tokenizer.json
@@ -136,8 +94,7 @@ def rule_charsmap(name: str) -> bytes:
         raise NotPieces(f"the normalizer {name}, whose table the package sentencepiece "
                         f"has") from None
     model = SentencePieceNormalizer(rule_name=name).serialized_model_proto()
-    normalizer = next(value for field, value in fields(model, name) if field == 3)
-    return next(value for field, value in fields(normalizer, name) if field == 2)
+    return bytes(parse_model(model, name).normalizer_spec.precompiled_charsmap)
 
 
 def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
