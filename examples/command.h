@@ -33,7 +33,7 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache, truncate;
+    int greedy, verbose, keep_going, f16_cache, truncate, protect;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
@@ -78,7 +78,8 @@ enum {
     NOT_COLUMN = 64,
     OF_TOKENS = 128,
     NOT_SECOND = 256,
-    OF_SECOND = 512
+    OF_SECOND = 512,
+    NOT_PROTECT = 1024
 };
 
 static option table[] = {
@@ -98,9 +99,13 @@ static option table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "lines are paragraphs: each is split into sentences, by rules for\n"
      "many languages; they are translated one by one and joined again"},
-    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT | NOT_SECOND,
+    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT,
      "lines are tokens of the vocabularies between spaces, in and out; in\n"
      "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
+    {"--protect", NULL, OPTION_FLAG, &opt.protect, 0, 0, 0,
+     "copy addresses, numbers with units, emoji and code: they are taken\n"
+     "out of the source, and put back where the alignment says; a line in\n"
+     "capitals is translated in small letters, and comes out in capitals"},
     {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
      "lines are rows of a table, with tabs between: translate column N\n"
      "(from 1) and keep the others"},
@@ -169,7 +174,8 @@ static option table[] = {
     {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
      "line n is drawn with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SECOND,
+    {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0,
+     NOT_DOCUMENT | NOT_COLUMN | NOT_SECOND | NOT_PROTECT,
      "do not translate: line n of FILE is the translation of line n, and\n"
      "the output its sum of log-probabilities"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
@@ -189,10 +195,11 @@ static option table[] = {
      "(0 where there is none), and a tab"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN,
      "the N best, a line each: number of the input line, tab, text"},
-    {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_SECOND,
+    {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0,
+     NOT_SCORE | NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT,
      "after each translation a tab and pairs source-target of token\n"
      "positions from 0: what each target token attends to most"},
-    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE | NOT_SECOND,
+    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE | NOT_SECOND | NOT_PROTECT,
      "draw the attention of the first sentence that is not blank: SVG,\n"
      "last layer, mean over heads"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
@@ -212,6 +219,7 @@ static void check_together(void) {
                  {NOT_DOCUMENT, 0, opt.document, "--document"},
                  {NOT_COLUMN, 0, opt.column != 0, "--column"},
                  {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
+                 {NOT_PROTECT, 0, opt.protect, "--protect"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;

@@ -12,6 +12,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
+#include "protect.h"
 #include "reader.h"
 #include "sentences.h"
 
@@ -33,11 +34,13 @@ typedef struct line {
     int32_t columns;      /* that it has, where it has too few; else 0 */
     buffer out;           /* without the last newline */
     buffer between;       /* what the first of two models made of it */
+    protect_text safe;    /* what is not to be translated */
     buffer said;          /* messages */
     int cut;              /* too long to be kept */
     int faulty;           /* it cannot be translated */
     int failed;           /* counts for the exit status */
     int done;             /* out is what is to be written */
+    int copied;           /* it has nothing to translate, and is its own translation */
 } line;
 
 /* Lines that are sorted together. */
@@ -82,7 +85,7 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     buffer_clear(&l->out, INPUT_OUT);
     buffer_clear(&l->between, INPUT_OUT);
     buffer_clear(&l->said, INPUT_OUT);
-    l->cut = l->faulty = l->failed = l->done = 0;
+    l->cut = l->faulty = l->failed = l->done = l->copied = 0;
     l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
     return l;
 }
@@ -204,6 +207,7 @@ static void window_free(window *w) {
     for (i = 0; i < w->room; i++) {
         buffer_free(&w->lines[i].out);
         buffer_free(&w->lines[i].between);
+        protect_free(&w->lines[i].safe);
         buffer_free(&w->lines[i].said);
     }
     for (i = 0; i < SIDES; i++) buffer_free(&w->text[i]);

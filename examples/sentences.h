@@ -123,6 +123,8 @@ static int sentence_case(uint32_t c) {
     if (c >= 0x386 && c <= 0x3AB && c != 0x390) return 1;
     if (c >= 0x390 && c <= 0x3CE) return -1;
     if (c >= 0x400 && c <= 0x45F) return c < 0x430 ? 1 : -1;
+    if (c >= 0x482 && c <= 0x489) return 0;
+    if (c >= 0x4C0 && c <= 0x4CF) return c == 0x4C0 || (c != 0x4CF && c & 1) ? 1 : -1;
     if (c >= 0x460 && c <= 0x52F) return c & 1 ? -1 : 1;
     if (c >= 0x531 && c <= 0x556) return 1;
     if (c >= 0x561 && c <= 0x587) return -1;

@@ -196,12 +196,34 @@ static void check_target(worker *me, line *l) {
                (int)(n + (me->of->config->forced >= 0)), (int)most);
 }
 
+static void append_columns(line *l, double score, const double *each, int32_t n);
+
+/* Takes out of a line what is not to be translated; 0: that is all. */
+static int take_protected(const worker *me, line *l) {
+    const tfm_text text = l->text[SOURCE];
+    int left = protect_take(&l->safe, text.data, text.size);
+    if (l->safe.clean.broken) report(me, l, 1, "too little memory");
+    if (left || !l->safe.n || l->faulty) {
+        l->text[SOURCE].data = l->safe.clean.data, l->text[SOURCE].size = l->safe.clean.size;
+        return 1;
+    }
+    if (me->of->is_last) append_columns(l, 0, NULL, 0);
+    buffer_append(&l->out, text.data, text.size);
+    if (!l->out.broken)
+        l->out.size -= text.size - buffer_flatten(l->out.data + l->out.size - text.size, text.size,
+                                                  opt.column || opt.numbered || opt.scores);
+    l->copied = l->done = 1;
+    return 0;
+}
+
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(worker *me, line *l) {
     int32_t left_out = 0;
-    tfm_status status = l->cut || l->columns
-                            ? no_memory(me, "too long for --max-source, or for memory")
-                            : tokenize_source(me, l, NULL, &left_out);
+    tfm_status status;
+    l->n[SOURCE] = l->copied = 0;
+    if (opt.protect && !l->cut && !l->columns && !take_protected(me, l)) return;
+    status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
+                                  : tokenize_source(me, l, NULL, &left_out);
     if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
     else if (status == TFM_E_STATE)
         report(me, l, 1, "the model knows several languages: --from%s and --to choose",
@@ -250,6 +272,39 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
     return status;
 }
 
+/* Puts back into a hypothesis, the last size bytes of the line's output, what the source had. */
+static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
+    tfm_result r;
+    buffer plain;
+    int32_t i, n, left_out, *sources;
+    size_t *at, end, ids = l->ids[SOURCE], n_ids = me->ids.size;
+    tfm_span *spans;
+    tfm_status status = tfm_result_get(me->session, row, rank, &r, &me->err);
+    if (status != TFM_OK) return status;
+    memset(&plain, 0, sizeof plain);
+    buffer_append(&plain, l->out.data + l->out.size - size, size);
+    spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
+    sources = (int32_t *)malloc(((size_t)r.length + 1) * sizeof *sources);
+    at = (size_t *)malloc((2 * (size_t)r.length + 1) * sizeof *at);
+    n = l->n[SOURCE];
+    status = no_memory(me, "too little memory");
+    if (spans && sources && at && !plain.broken)
+        status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
+    if (status == TFM_OK) status = tokenize_source(me, l, spans, &left_out);
+    l->ids[SOURCE] = ids, me->ids.size = n_ids;
+    for (i = 0; status == TFM_OK && i < r.length; i++) {
+        status = tfm_detokenize(me->of->model, r.ids, i + 1, opt.form, NULL, 0, &end, &me->err);
+        at[i] = end < size ? end : size;
+        at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
+    }
+    if (status == TFM_OK) {
+        l->out.size -= size;
+        protect_put(&l->safe, plain.data, size, (size_t)r.length, at, at + r.length, &l->out);
+    }
+    buffer_free(&plain), free(spans), free(sources), free(at);
+    return status;
+}
+
 /* One hypothesis of a row, as a line. */
 static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
@@ -278,6 +333,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     if (opt.form == TFM_FORM_TEXT)
         size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
+    if (opt.protect && (l->safe.n || l->safe.capitals)) return restore(me, l, row, rank, size);
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
 
@@ -480,7 +536,7 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
         translate_batch(me, next++, 1);
         close_picture();
     }
-    me->keep_attention = opt.align;
+    me->keep_attention = opt.align || opt.protect;
     while (next < end) {
         int32_t n = 1, longest = next[0]->n[SOURCE];
         for (; next + n < end; n++) {
@@ -535,7 +591,7 @@ static void write_line(line *l, size_t n) {
     buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++, l++) {
         if (l->out.broken || l->said.broken) report(NULL, l, 1, "too little memory");
-        if (l->faulty || !l->n[SOURCE]) {
+        if (l->faulty || (!l->n[SOURCE] && !l->copied)) {
             l->out.size = 0;
             append_columns(l, 0, NULL, 0);
         }

@@ -60,7 +60,8 @@ static void discipline(void) {
                  {"--tokens --sample --temperature 3", 0, 0, 0},
                  {"--tokens --sample --n-best 2 --scores --align", 2, 1, 1},
                  {"b.safetensors --scores=tokens", 2, 0, 0},
-                 {"b.safetensors --beam 3 --n-best 2", 1, 0, 1}};
+                 {"b.safetensors --beam 3 --n-best 2", 1, 0, 1},
+                 {"--protect --sample --n-best 2 --scores", 2, 0, 1}};
     static const char in[] = "a\na\n\nab b\r\n \xE2\x80\xA8 \n\xff\nb a\xC2\x85 b. b\na";
     size_t c, n = lines_count(in, sizeof in - 1);
     int status;

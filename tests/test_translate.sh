@@ -203,6 +203,12 @@ check "a second model: what is wrong with it" "2 translate: nowhere.safetensors:
 check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: the token before byte 1 is not in src_vocabulary, and the model has no src_unk" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
 check "  behind a file" "2 translate: $toy: a second model comes right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
 check "  with --tokens" "2 translate: --tokens and a second model do not go together" "$(run $toy $toy --tokens < $dir/in) $(cat $dir/err)"
+printf '我是学生 https://a.org/?b=c\nx@y.org\n 5 kg, 😀.\n\n我喜欢学习3,5 kg\n\377 a@b.org\n' > $dir/in
+check "--protect: addresses and numbers are copied, alone too" "1 I am a student https://a.org/?b=c|x@y.org| 5 kg, 😀.||I like learning 3,5 kg||" "$(run $toy --protect < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "  and not UTF-8 is said" "translate: line 6: text is not UTF-8 at byte 0" "$(cat $dir/err)"
+check "  in each hypothesis, behind its columns" "1 1:2|2:1|3:1|4:0|5:2|6:0|" "$(run $toy --protect --n-best 2 --scores < $dir/in) $(awk -F'\t' '{ n[$1] += $3 ~ /https:..a.org|x@y|5 kg/ && NF == 3 } END { for (i = 1; i < 7; i++) printf "%d:%d|", i, n[i] }' $dir/out)"
+check "  with --tokens" "2 translate: --tokens and --protect do not go together" "$(run $toy --protect --tokens < $dir/in) $(cat $dir/err)"
+printf '我是男生\n\n我喜欢学习\n' > $dir/in
 check "a directory" "2 translate: tests: Is a directory" "$(run $toy tests < /dev/null) $(cat $dir/err)"
 check "--output" "0 0 I am a boy||I like learning|" "$(run $toy --output $dir/o $dir/in) $(wc -c < $dir/out | tr -d ' ') $(tr '\n' '|' < $dir/o)"
 check "  without standard output" "0" "$("$translate" $toy --output=$dir/o $dir/in >&-; echo $?)"
@@ -309,6 +315,13 @@ if [ -f $de ]; then
     run $de < examples/demo-de.txt > /dev/null; cp $dir/out $dir/expected
     check "  and scores its own translations as it did" "0 0" "$(run $de --scores < examples/demo-de.txt) $(cut -f 1 $dir/out > $dir/one
         "$translate" $de --score $dir/expected < examples/demo-de.txt | paste $dir/one - | awk -F'\t' '$1 - $2 > .01 || $2 - $1 > .01' | wc -l | tr -d ' ')"
+    awk 'NR % 3 == 0 { print NR == 3 ? toupper($0) : $0; next } { sub(/ /, NR % 2 ? " 3,5 kg " : " anna@example.org, "); print $0 " 😀" }' examples/demo-de.txt > $dir/in
+    for options in "--batch 1" "--threads 2 --batch 3"; do
+        check "  --protect $options: all of them are there" "0 12 capitals" "$(run $de --protect $options < $dir/in) $(grep -o -e '3,5 kg' -e 'anna@example.org' -e '😀' $dir/out | wc -l | tr -d ' ') $(sed -n '3{/[a-z]/!s/.*/capitals/p;}' $dir/out)"
+    done
+    check "  with a model behind: the bytes of a pipe" "0 " "$("$translate" $de --protect < $dir/in | "$translate" $de --protect > $dir/two; run $de $de --protect < $dir/in) $(cmp $dir/two $dir/out 2>&1)"
+    run $de < examples/demo-de.txt > /dev/null; cp $dir/out $dir/expected
+    check "  changes nothing where there is none" "" "$(run $de --protect < examples/demo-de.txt | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     if [ -f $zh ]; then
         { cat examples/demo.txt; printf '\377\n\n  \n'; } > $dir/in
         awk '{ print NR % 3 == 1 ? "He is" : "" }' examples/demo.txt > $dir/prefixes; printf '\n\n\n' >> $dir/prefixes
@@ -321,5 +334,5 @@ if [ -f $de ]; then
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 12 "no $de"; fi
+else skip 16 "no $de"; fi
 counts test_translate

@@ -10,7 +10,7 @@
 static const struct {
     const char *options;
     int fields, more, numbered, tokens;
-} cases[] = {{"--sample --temperature 3", 0, 0, 0, 0},
+} cases[] = {{"--protect --sample --temperature 3", 0, 0, 0, 0},
              {"--scores --batch 2", 1, 0, 0, 0},
              {"--beam 3 --n-best 2 --align", 1, 1, 1, 0},
              {"--sample --n-best 3 --scores", 2, 0, 1, 0},

@@ -1,0 +1,396 @@
+/* protect.h: what no model should translate is taken out of a text, and put back into its
+   translation: URLs, e-mail addresses, numbers with units, emoji, code; and capitals, where all
+   letters are.
+
+       protect_text p = {0};
+       if (protect_take(&p, text, size)) ... translate p.clean
+       protect_put(&p, translation, n_bytes, n_tokens, ends, sources, &out);
+       protect_free(&p);
+
+   A translation has its spans where they cross fewest alignments: what is aligned to words before a
+   span stays before it. So the model sees a whole sentence, and nothing it does not know. */
+#ifndef PROTECT_H
+#define PROTECT_H
+
+#include "buffer.h"
+#include "sentences.h"
+
+typedef struct protect_span {
+    size_t at;          /* in the clean text: where it was */
+    size_t begin, size; /* in the original */
+    size_t to;          /* in the translation at hand */
+} protect_span;
+
+typedef struct protect_text {
+    const char *text; /* the caller's */
+    buffer clean;     /* what is left of it */
+    protect_span *spans;
+    size_t n, room;
+    int capitals; /* all letters were */
+} protect_text;
+
+static void protect_free(protect_text *p) {
+    buffer_free(&p->clean);
+    free(p->spans);
+    memset(p, 0, sizeof *p);
+}
+
+/* ---- capitals: Latin, Greek, Cyrillic -------------------------------------------------------- */
+
+static uint32_t protect_upper(uint32_t c) {
+    if (sentence_case(c) >= 0 || c == 0xDF || c == 0x138 || c == 0x149 || c == 0x17F || c == 0x390)
+        return c;
+    if (c == 0xFF) return 0x178;
+    if (c == 0x131) return 'I';
+    if (c == 0x3AC) return 0x386;
+    if (c == 0x4CF) return 0x4C0;
+    if (c == 0x3C2) return 0x3A3;
+    if (c >= 0x3AD && c <= 0x3AF) return c - 37;
+    if (c == 0x3CC || c == 0x3B0) return c == 0x3CC ? 0x38C : c;
+    if (c == 0x3CD || c == 0x3CE) return c - 63;
+    if (c < 0x80 || (c >= 0xE0 && c < 0xFF) || (c >= 0x3B1 && c <= 0x3CB) ||
+        (c >= 0x430 && c <= 0x44F))
+        return c - 32;
+    if (c >= 0x450 && c <= 0x45F) return c - 80;
+    if (c >= 0x561 && c <= 0x587) return c <= 0x586 ? c - 48 : c;
+    if (c >= 0x1E96 && c <= 0x1E9F) return c;
+    return c >= 0x100 ? c - 1 : c;
+}
+static uint32_t protect_lower(uint32_t c) {
+    static const uint32_t away[] = {1, 32, 80, 48, 38, 37, 64, 63, 15};
+    size_t i;
+    if (sentence_case(c) <= 0) return c;
+    if (c == 0x178 || c == 0x1E9E) return c == 0x178 ? 0xFF : 0xDF;
+    for (i = 0; i < sizeof away / sizeof *away; i++)
+        if (c + away[i] != c && protect_upper(c + away[i]) == c && c + away[i] != 0x131)
+            return c + away[i];
+    return c;
+}
+
+static void protect_append_char(buffer *b, uint32_t c) {
+    char bytes[4];
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
+    for (i = n; i-- > 1; c >>= 6) bytes[i] = (char)(0x80 | (c & 0x3F));
+    bytes[0] = (char)(n == 1 ? c : (0xF00u >> n & 0xFF) | c);
+    buffer_append(b, bytes, n);
+}
+
+/* Appends text, in capitals or as it is. */
+static void protect_append(buffer *b, const char *text, size_t size, int capitals) {
+    size_t i, n;
+    uint32_t c;
+    if (!capitals) buffer_append(b, text, size);
+    for (i = 0; capitals && i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if (c == 0xDF) buffer_append(b, "SS", 2);
+        else if (!sentence_case(c)) buffer_append(b, text + i, n);
+        else protect_append_char(b, protect_upper(c));
+    }
+}
+
+/* Whether all letters are capitals, four at least, and none of a script that has no capitals. */
+static int protect_is_capitals(const char *text, size_t size) {
+    size_t i, letters = 0;
+    uint32_t c;
+    for (i = 0; i < size;) {
+        i += sentence_char(text + i, size - i, &c);
+        if (sentence_case(c) < 0 || (c >= 0x590 && c < 0x1E00) || sentence_is_wide(c)) return 0;
+        letters += sentence_case(c) > 0;
+    }
+    return letters >= 4;
+}
+
+/* ---- spans ----------------------------------------------------------------------------------- */
+
+/* Of ASCII. */
+static int protect_is_letter(uint32_t c) { return c < 0x80 && sentence_case(c) != 0; }
+static int protect_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
+static int protect_is_word(uint32_t c) { return protect_is_letter(c) || protect_is_digit(c); }
+static int protect_in(const char *set, uint32_t c) {
+    return c && c < 0x80 && strchr(set, (int)c) != NULL;
+}
+static int protect_starts(const char *text, size_t size, const char *with) {
+    return strlen(with) <= size && memcmp(text, with, strlen(with)) == 0;
+}
+
+/* How many bytes at text are emoji, with what joins and colours them. */
+static size_t protect_emoji(const char *text, size_t size) {
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t i = 0, n, end = 0;
+    uint32_t c;
+    for (; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if ((c >= 0x1F000 && c <= 0x1FAFF) || (c >= 0x2600 && c <= 0x27BF) ||
+            (c >= 0x2B00 && c <= 0x2BFF) || (c >= 0x2190 && c <= 0x21FF) || c == 0x231A ||
+            (end && (c == 0xFE0F || c == 0x20E3 || (c >= 0xE0020 && c <= 0xE007F))))
+            end = i + n;
+        else if (!(end && c == 0x200D)) break;
+    }
+    if (!end && size > 1 && protect_in(":;", byte[0])) { /* :-) */
+        i = 1 + (byte[1] == '-');
+        if (i < size && protect_in(")(DPp|*", byte[i]) &&
+            (i + 1 == size || !protect_is_word(byte[i + 1])))
+            end = i + 1;
+    }
+    return end;
+}
+
+/* A number with a unit or parts: 3,5 kg, $1,299.99, 15:30, +49 30 901820; or a long one. */
+static size_t protect_number(const char *text, size_t size) {
+    enum { CURRENCY = 5, UNITS = 11, MOST = 64 };
+    static const char *const units[] = {
+        "%",   "‰",   "°C",  "°F",  "°",   "€",  "$",  "£",  "¥",   "₹",   "₽", "EUR", "USD",
+        "GBP", "CHF", "kg",  "mg",  "km",  "cm", "mm", "nm", "µm",  "kWh", "MWh", "kW",  "MW",
+        "mA",  "Hz",  "kHz", "MHz", "GHz", "kB", "KB", "MB", "GB",  "TB",  "KiB", "MiB", "GiB",
+        "m",   "g",   "t",   "l",   "ml",  "h",  "s",  "ms", "min", "W",   "V",   "A",   "B"};
+    const unsigned char *byte = (const unsigned char *)text;
+    const char *inner;
+    size_t i = 0, end, from, k, digits = 0;
+    uint32_t c = ' ';
+    int parts = 0;
+    for (k = CURRENCY; k < UNITS; k++)
+        if (protect_starts(text, size, units[k])) i = strlen(units[k]), parts = 1;
+    inner = size && *text == '+' ? ".,:/-'x ()" : ".,:/-'x";
+    if (!parts && size && protect_in("+-", byte[0])) i++;
+    for (end = i; i < size && i < MOST && (digits || protect_is_digit(byte[i])); i++) {
+        if (protect_is_digit(byte[i])) digits++, end = i + 1;
+        else if (protect_in(inner, byte[i]) && i + 1 < size && protect_is_digit(byte[i + 1]))
+            parts = 1;
+        else break;
+    }
+    if (!digits) return 0;
+    for (k = 0; k < sizeof units / sizeof *units; k++) {
+        from = end + (end < size && text[end] == ' ');
+        if (protect_starts(text + end, size - end, "\xC2\xA0")) from = end + 2;
+        if (!protect_starts(text + from, size - from, units[k])) continue;
+        from += strlen(units[k]);
+        for (i = 0; i < 2; i++)
+            if (protect_starts(text + from, size - from, i ? "/s" : "/h")) from += 2;
+        for (i = 0; i < 2; i++)
+            if (protect_starts(text + from, size - from, i ? "²" : "³")) from += 2;
+        if (from < size) (void)sentence_char(text + from, size - from, &c);
+        if (from == size || k < UNITS || (!sentence_case(c) && !protect_is_digit(c))) return from;
+    }
+    if (end < size) (void)sentence_char(text + end, size - end, &c);
+    return !sentence_case(c) && (parts || digits >= 5) ? end : 0;
+}
+
+/* Code: <b>, {name}, {{name}}, %s, &amp;, `x`. */
+static size_t protect_code(const char *text, size_t size) {
+    static const char open[] = "<{`&", closing[] = ">}`;";
+    const unsigned char *byte = (const unsigned char *)text;
+    const char *kind = *text ? strchr(open, *text) : NULL, *end;
+    size_t i = 1;
+    if (!kind) {
+        while (*text == '%' && i < size && i < 8 && protect_in("0123456789$.", byte[i])) i++;
+        if (*text != '%' || i >= size || !protect_in("sdifux@", byte[i])) return 0;
+        return i + 1 < size && protect_is_word(byte[i + 1]) ? 0 : i + 1;
+    }
+    while (i < size && i < 4 && text[i] == *text) i++;
+    if (i < size && *text == '<' && text[i] == '/') i++;
+    if (i >= size || (*text != '`' && !protect_is_letter(byte[i]) && text[i] != '#')) return 0;
+    end = (const char *)memchr(text + i, closing[kind - open], size - i < 100 ? size - i : 100);
+    for (; *text == '&' && end && text + i < end; i++)
+        if (!protect_is_word(byte[i]) && text[i] != '#') return 0;
+    if (!end || (protect_in("&{", byte[0]) && memchr(text, ' ', (size_t)(end - text)))) return 0;
+    for (i = (size_t)(end - text); i < size && text[i] == *end;) i++;
+    return i;
+}
+
+/* A word that no dictionary has: an address, a path, a name with digits or underscores. */
+static size_t protect_word(const char *text, size_t size) {
+    static const char domains[] = ".com .org .net .edu .gov .io .info .eu .de .uk .fr .cn ";
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t i = 0, n, at = 0, dots = 0, slashes = 0, odd = 0, digits = 0, letters = 0, host = 0;
+    uint32_t c;
+    int url, odd_brackets;
+    for (n = 0; n < size && n < 16 && protect_is_letter(byte[n]);) n++;
+    url = protect_starts(text, size, "www.") || protect_starts(text, size, "mailto:") ||
+          (n > 1 && protect_starts(text + n, size - n, "://"));
+    for (; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if (c <= ' ' || protect_in("\"<>`|^", c) || sentence_is_space(c) || sentence_is_wide(c))
+            break;
+        if (!url && (c >= 0x80 || protect_in("()[]{},;!?*='", c))) break;
+        if (c == '@') at = at ? size : i;
+        if (c == '/' && !slashes++) host = i;
+        dots += c == '.', odd += c == '\\' || c == '_';
+        digits += protect_is_digit(c) != 0, letters += protect_is_letter(c) != 0;
+    }
+    if (i < size && !url && sentence_char(text + i, size - i, &c) && sentence_case(c)) return 0;
+    for (; i > 0 && protect_in(".,:;!?'-", byte[i - 1]); i--) dots -= text[i - 1] == '.';
+    for (n = 0, odd_brackets = 0; n < i; n++) odd_brackets += (text[n] == ')') - (text[n] == '(');
+    if (i > 0 && text[i - 1] == ')' && odd_brackets > 0) i--; /* (see www.a.b) */
+    if (protect_starts(text + i, size - i, "()") && protect_is_letter(byte[0])) return i + 2;
+    if (i < 2 || at >= i) return 0;
+    if (url) return i > 5 ? i : 0;
+    if (at) return dots && protect_is_word(byte[0]) ? i : 0;
+    if (protect_in("@#/", byte[0])) return protect_is_word(byte[1]) && letters ? i : 0;
+    if (odd) return i;
+    if (!slashes) host = i;
+    for (n = host; n > 0 && text[n - 1] != '.' && host - n < 5;) n--;
+    if (dots && n > 1 && host > n) { /* example.org/a */
+        char domain[8] = ".";
+        memcpy(domain + 1, text + n, host - n), domain[host - n + 1] = ' ';
+        if (strstr(domains, domain)) return i;
+    }
+    return protect_is_letter(byte[0]) && (digits || slashes > 1) ? i : 0; /* v2.3.1, a/b/c */
+}
+
+/* The character that ends before at; a space at the beginning. */
+static uint32_t protect_before(const char *text, size_t at) {
+    size_t n;
+    uint32_t c = ' ';
+    for (n = 1; n < 4 && n < at && ((unsigned char)text[at - n] & 0xC0) == 0x80;) n++;
+    if (at) (void)sentence_char(text + at - n, n, &c);
+    return c;
+}
+
+/* Whether it is UTF-8 without control characters, so that it breaks no line and no field. */
+static int protect_is_plain(const char *text, size_t size) {
+    static const uint32_t least[] = {0, ' ', 0x80, 0x800, 0x10000};
+    size_t i, n;
+    uint32_t c;
+    for (i = 0; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if (c < least[n] || (n == 1 && c == 0xFFFD) || c > 0x10FFFF || (c >= 0x7F && c < 0xA0) ||
+            (c >= 0xD800 && c < 0xE000) || c == 0x2028 || c == 0x2029)
+            return 0;
+    }
+    return 1;
+}
+
+/* Bytes of the span that begins there, or 0. */
+static size_t protect_span_at(const char *text, size_t size, size_t at) {
+    uint32_t c = protect_before(text, at);
+    size_t n = protect_emoji(text + at, size - at);
+    int is_inside = c < 0x80 ? !protect_in("\"<>`|()[]{},;!?*='", c) : sentence_case(c) != 0;
+    if (n && (unsigned char)text[at] >= 0x80) return n;
+    if (c > ' ' && is_inside) return 0; /* none begins inside a word */
+    if (!n) n = protect_code(text + at, size - at);
+    if (!n) n = protect_word(text + at, size - at);
+    if (!n) n = protect_number(text + at, size - at);
+    return protect_is_plain(text + at, n) ? n : 0;
+}
+
+static int protect_add(protect_text *p, size_t begin, size_t size) {
+    if (p->n == p->room) {
+        size_t room = 2 * p->room + 4;
+        protect_span *grown = (protect_span *)realloc(p->spans, room * sizeof *grown);
+        if (!grown) return 0;
+        p->spans = grown, p->room = room;
+    }
+    p->spans[p->n].at = p->clean.size;
+    p->spans[p->n].begin = begin, p->spans[p->n++].size = size;
+    return 1;
+}
+
+/* Small letters but the first; a letter may have other bytes then, and spans move. */
+static void protect_lower_all(protect_text *p) {
+    buffer whole;
+    size_t i, n, k = 0;
+    uint32_t c;
+    int first = 1;
+    memset(&whole, 0, sizeof whole);
+    for (i = 0; i <= p->clean.size; i += n) {
+        for (; k < p->n && p->spans[k].at == i; k++) p->spans[k].at = whole.size;
+        if (i == p->clean.size) break;
+        n = sentence_char(p->clean.data + i, p->clean.size - i, &c);
+        if (first || !sentence_case(c)) buffer_append(&whole, p->clean.data + i, n);
+        else protect_append_char(&whole, protect_lower(c));
+        first = first && !sentence_case(c);
+    }
+    buffer_free(&p->clean);
+    p->clean = whole;
+}
+
+/* Takes the spans out of a text, which stays where it is; 0: nothing is left to translate. Where
+   clean is broken, there was no memory. */
+static int protect_take(protect_text *p, const char *text, size_t size) {
+    size_t i, k, n, span, from = 0;
+    uint32_t c = 0;
+    int left = 0;
+    if (p->room > 256) protect_free(p);
+    p->text = text, p->n = 0;
+    buffer_clear(&p->clean, 1 << 12);
+    for (i = 0; i < size; i += n) {
+        span = protect_span_at(text, size, i);
+        n = span ? span : sentence_char(text + i, size - i, &c);
+        if (!span) left |= c < 0x80 ? protect_is_word(c) : !sentence_is_space(c);
+        if (!span) continue;
+        buffer_append(&p->clean, text + from, i - from);
+        from = i + n;
+        if (!p->clean.size && from < size && text[from] == ' ') from++, n++;
+        if (p->clean.size && p->clean.data[p->clean.size - 1] == ' ' && /* not two of them */
+            (from == size || protect_in(" ,.;:!?)]}", (unsigned char)text[from])))
+            p->clean.data[--p->clean.size] = 0;
+        for (k = p->n; k > 0 && p->spans[k - 1].at > p->clean.size; k--)
+            p->spans[k - 1].at = p->clean.size;
+        if (!protect_add(p, i, span)) p->clean.broken = 1;
+    }
+    buffer_append(&p->clean, text + from, size - from);
+    p->capitals = !p->clean.broken && protect_is_capitals(p->clean.data, p->clean.size);
+    if (p->capitals) protect_lower_all(p);
+    return left;
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+/* Whether a span may stand there: beside a space or a stop, or between letters that need none. */
+static int protect_is_gap(const char *text, size_t size, size_t at) {
+    uint32_t before = protect_before(text, at), after;
+    if (at >= size) return 1;
+    if (((unsigned char)text[at] & 0xC0) == 0x80) return 0;
+    (void)sentence_char(text + at, size - at, &after);
+    return sentence_is_space(before) || sentence_is_space(after) || sentence_is_wide(before) ||
+           sentence_is_wide(after) || protect_in(",;:!?)]", after) ||
+           (after == '.' && (at + 1 == size || text[at + 1] == ' '));
+}
+
+/* Where in the translation a span belongs: of the tokens that end at ends [n], those before come
+   from bytes of the clean text before the span, by sources [n], and those behind from behind, with
+   as few exceptions as can be; of several such places the one where it was, by its share of bytes. */
+static size_t protect_place(const protect_text *p, size_t at, const char *text, size_t size,
+                            size_t n, const size_t *ends, const size_t *sources) {
+    size_t i, best = 0, crossed = 0, least = (size_t)-1, place;
+    double share = p->clean.size ? (double)at / (double)p->clean.size : 0, off, nearest = 2;
+    for (i = 0; i < n; i++) crossed += sources[i] < at;
+    for (i = 0; i <= n; i++) {
+        place = i == n ? size : i ? ends[i - 1] : 0;
+        if (i) crossed += sources[i - 1] < at ? (size_t)-1 : 1;
+        off = (size ? (double)place / (double)size : 0) - share;
+        if (off < 0) off = -off;
+        if (crossed > least || (crossed == least && off >= nearest)) continue;
+        if (!protect_is_gap(text, size, place)) continue;
+        least = crossed, nearest = off, best = place;
+    }
+    return best;
+}
+
+/* Appends the translation, text [size], with the spans back in their order, and in capitals where
+   the text was. */
+static void protect_put(protect_text *p, const char *text, size_t size, size_t n,
+                        const size_t *ends, const size_t *sources, buffer *out) {
+    size_t i, k, from = 0, to, begin = out->size;
+    uint32_t c;
+    for (i = 0; i < p->n; i++) {
+        to = protect_place(p, p->spans[i].at, text, size, n, ends, sources);
+        if (to && to < size && text[to - 1] == ' ') to--;
+        for (k = i; k > 0 && p->spans[k - 1].to > to; k--) p->spans[k].to = p->spans[k - 1].to;
+        p->spans[k].to = to;
+    }
+    for (i = 0; i <= p->n; i++, from = to) {
+        to = i < p->n ? p->spans[i].to : size;
+        if (i && to > from && sentence_char(text + from, size - from, &c) &&
+            !sentence_is_space(c) && !sentence_is_wide(c) && !protect_in(",.;:!?)]}", c))
+            buffer_append(out, " ", 1);
+        protect_append(out, text + from, to - from, p->capitals);
+        if (i == p->n) break;
+        if (out->size > begin && !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
+            sentence_space_after(out->data + begin, out->size - begin))
+            buffer_append(out, " ", 1);
+        buffer_append(out, p->text + p->spans[i].begin, p->spans[i].size);
+    }
+}
+
+#endif
