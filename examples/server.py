@@ -2,26 +2,29 @@
 """A translation server with LibreTranslate's API, so that its clients work.
 
     pip install ./tools/python -r tools/requirements-server.txt
-    python examples/server.py de:en=examples/models/de-en.safetensors zh:en=examples/models/zh-en.safetensors
+    python examples/server.py de:en=examples/models/de-en.safetensors
     curl http://127.0.0.1:5000/translate -d q='Guten Tag.' -d source=de -d target=en
 
-A model is SOURCE:TARGET=FILE; SOURCE=FILE where only the target's language is told to it (Marian); FILE
-where both are (NLLB, M2M100), with the codes that it has. --help lists the options. No environment
-variable is read, but uvicorn's FORWARDED_ALLOW_IPS: proxies whose X-Forwarded-For is believed.
+A model is SOURCE:TARGET=FILE; SOURCE=FILE where only the target's language is told to it (Marian);
+FILE where both are (NLLB, M2M100), with the codes that it has. Several may be given; --help lists
+the options. No environment variable is read, but uvicorn's FORWARDED_ALLOW_IPS: proxies whose
+X-Forwarded-For is believed.
 
 POST /translate     q (a text, or a list), source (or "auto", where only one can be meant), target,
-                    alternatives, format ("text"; "html" is status 400: tags would not survive), api_key
-POST /detect        the language, where only one can be meant; confidence 0, since nothing is measured
+                    alternatives, format ("text"; "html" is status 400: tags would not survive),
+                    api_key
+POST /detect        the language, where only one can be meant; confidence 0: nothing is measured
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 
-Bodies are JSON or urlencoded forms. A line of a text is a paragraph, which is translated by sentences:
-what comes back is what `translate --document` prints, byte for byte, whatever else is translated at the
-time. Alternative n is made of each sentence's n-th best.
+Bodies are JSON or urlencoded forms. A line of a text is a paragraph, which is translated by
+sentences: what comes back is what `translate --document` prints, byte for byte, whatever else is
+translated at the time. Alternative n is made of each sentence's n-th best.
 
-Workers translate what waits together, in batches of like length, across requests; a large request takes
-turns with the others. Status 400: not a text, or too long; 403: keys; 408, 413: slow and large bodies;
-429: one client's rate; 503: a full queue, or a timeout; 429 and 503 say Retry-After. SIGTERM and Ctrl-C
-end the server when what it accepted is answered. For the open Internet put a proxy with TLS before it.
+Workers translate what waits together, in batches of like length, across requests; a large request
+takes turns with the others. Status 400: not a text, or too long; 403: keys; 408, 413: slow and
+large bodies; 429: one client's rate; 503: a full queue, or a timeout; 429 and 503 say Retry-After.
+SIGTERM and Ctrl-C end the server when what it accepted is answered. For the open Internet put a
+proxy with TLS before it.
 """
 
 import argparse
@@ -55,12 +58,13 @@ WINDOW = 8  # batches' sentences that are sorted by length together
 HEAD = 65536  # bytes of a request line and its headers
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
-    "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish "
-    "fr=French ga=Irish gl=Galician he=Hebrew hi=Hindi hr=Croatian hu=Hungarian id=Indonesian "
-    "is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean lt=Lithuanian lv=Latvian "
-    "mg=Malagasy mk=Macedonian ms=Malay nb=Norwegian nl=Dutch pl=Polish pt=Portuguese ro=Romanian "
-    "ru=Russian sk=Slovak sl=Slovenian sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil th=Thai "
-    "tl=Tagalog tr=Turkish uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese zh=Chinese").split())
+    "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
+    "fi=Finnish fr=French ga=Irish gl=Galician he=Hebrew hi=Hindi hr=Croatian hu=Hungarian "
+    "id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean "
+    "lt=Lithuanian lv=Latvian mg=Malagasy mk=Macedonian ms=Malay nb=Norwegian nl=Dutch pl=Polish "
+    "pt=Portuguese ro=Romanian ru=Russian sk=Slovak sl=Slovenian sq=Albanian sr=Serbian "
+    "sv=Swedish sw=Swahili ta=Tamil th=Thai tl=Tagalog tr=Turkish uk=Ukrainian ur=Urdu uz=Uzbek "
+    "vi=Vietnamese zh=Chinese").split())
 
 
 class Refused(Exception):
@@ -71,7 +75,7 @@ class Refused(Exception):
         self.status, self.message, self.retry_after = status, message, retry_after
 
 
-# ---- models and languages -------------------------------------------------------------------------
+# ---- models and languages ------------------------------------------------------------------------
 
 
 class Translator:
@@ -84,13 +88,15 @@ class Translator:
         config = self.model.config
         self.told_source = config["src_language"] == "source"
         self.told_target = config["src_language"] == "target" or bool(config["tgt_language_forced"])
-        for side, code, told in (("source", source, self.told_source), ("target", target, self.told_target)):
+        for side, code, told in (("source", source, self.told_source),
+                                 ("target", target, self.told_target)):
             if bool(code) == told:
                 raise ValueError(f"{path}: its {side} language is " + (
-                    f"the request's to say, not {code}" if told else f"to be stated, as in de:en={path}"))
+                    f"the request's to say, not {code}" if told else
+                    f"to be stated, as in de:en={path}"))
         self.sources = list(config["languages"]) if self.told_source else [source]
         self.targets = list(config["languages"]) if self.told_target else [target]
-        self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # or it has no tokenizer
+        self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # it has a tokenizer
 
     def told(self, source, target):
         return {"source_language": source if self.told_source else None,
@@ -105,8 +111,11 @@ class Languages:
         for one in translators:
             for source in one.sources:
                 pairs = self.into.setdefault(source, {})
-                pairs.update((code, one) for code in one.targets if code != source and code not in pairs)
-        self.codes = dict.fromkeys([*self.into, *(code for pairs in self.into.values() for code in pairs)])
+                for code in one.targets:
+                    if code != source:
+                        pairs.setdefault(code, one)
+        self.codes = dict.fromkeys(self.into)
+        self.codes.update((code, None) for pairs in self.into.values() for code in pairs)
 
     def list(self):
         return [{"code": code, "name": name(code), "targets": list(self.into.get(code, ()))}
@@ -118,7 +127,7 @@ class Languages:
             raise Refused(400, f"{cut(target)} is not supported")
         sources = [code for code, pairs in self.into.items() if target is None or target in pairs]
         if len(sources) != 1:
-            raise Refused(400, "languages are not detected: the source is one of " + " ".join(sources))
+            raise Refused(400, f"languages are not detected: source is one of {' '.join(sources)}")
         return sources[0]
 
     def find(self, source, target):
@@ -127,8 +136,8 @@ class Languages:
                 raise Refused(400, f"{cut(code)} is not supported")
         found = self.into.get(source, {}).get(target)
         if not found:
-            raise Refused(400, f"{name(target)} ({target}) is not available as a target language from "
-                               f"{name(source)} ({source})")
+            raise Refused(400, f"{name(target)} ({target}) is not available as a target language "
+                               f"from {name(source)} ({source})")
         return found
 
 
@@ -140,7 +149,7 @@ def cut(text):
     return text if len(text) <= 32 else text[:32] + "..."
 
 
-# ---- what waits, and who translates it ------------------------------------------------------------
+# ---- what waits, and who translates it -----------------------------------------------------------
 
 
 class Work:
@@ -150,7 +159,8 @@ class Work:
         self.key, self.sentences = key, sentences
         self.results = [None] * len(sentences)
         self.taken, self.left = 0, len(sentences)
-        self.done = asyncio.get_running_loop().create_future()  # results, or a Refused or (index, Error)
+        # results, or a Refused or (index, Error)
+        self.done = asyncio.get_running_loop().create_future()
 
 
 class Queue:
@@ -166,7 +176,8 @@ class Queue:
         self.n = self.idle = 0  # sentences that are not translated; threads without work
         self.rate = 100.0  # sentences a second, of late
         self.closed = False
-        self.threads = [threading.Thread(target=self.run, daemon=True) for _ in range(options.threads)]
+        self.threads = [threading.Thread(target=self.run, daemon=True)
+                        for _ in range(options.threads)]
         for thread in self.threads:
             thread.start()
 
@@ -190,7 +201,7 @@ class Queue:
             self.changed.notify()
 
     def make_batches(self):
-        """Of a window of what waits, no more than a batch of a work at a time; for all who are idle."""
+        """Of a window of what waits, at most a batch of a work at a time; for all who are idle."""
         groups, n = {}, 0
         while self.works and n < WINDOW * self.options.batch:
             work = self.works.popleft()
@@ -203,7 +214,7 @@ class Queue:
             if end < len(work.sentences):
                 self.works.append(work)
         for group in groups.values():
-            group.sort(key=lambda one: len(one[0].sentences[one[1]]))  # the short ones need not wait
+            group.sort(key=lambda one: len(one[0].sentences[one[1]]))  # short ones need not wait
             size = min(self.options.batch, max(-(-len(group) // (1 + self.idle)), 4))
             self.batches.extend(group[i:i + size] for i in range(0, len(group), size))
         self.changed.notify(len(self.batches))
@@ -260,7 +271,7 @@ class Queue:
                 work.done.set_result(work.results)
 
 
-# ---- requests -------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 class Server:
@@ -278,24 +289,29 @@ class Server:
 
     def app(self):
         source, pairs = next(iter(self.languages.into.items()))
-        facts = {"/health": {"status": "ok"}, "/languages": self.languages.list(), "/frontend/settings": {
+        settings = {
             "apiKeys": self.keys is not None, "keyRequired": self.keys is not None,
             "charLimit": self.options.char_limit, "frontendTimeout": 500, "suggestions": False,
             "supportedFilesFormat": [], "filesTranslation": False,
             "language": {side: {"code": code, "name": name(code)}
-                         for side, code in (("source", source), ("target", next(iter(pairs))))}}}
+                         for side, code in (("source", source), ("target", next(iter(pairs))))}}
+        facts = {"/languages": self.languages.list(), "/frontend/settings": settings,
+                 "/health": {"status": "ok"}}
 
         async def fact(request):
             return answer(facts[request.url.path])
 
         handlers = (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
                     ("/metrics", "GET", self.report), *((path, "GET", fact) for path in facts))
-        cors = Middleware(CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST"],
-                          allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
+        cors = Middleware(
+            CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST"],
+            allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
         return Starlette(
-            routes=[Route(path, self.answered(run), methods=[method]) for path, method, run in handlers],
+            routes=[Route(path, self.answered(run), methods=[method])
+                    for path, method, run in handlers],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
-            exception_handlers={HTTPException: lambda _, e: answer({"error": e.detail}, e.status_code)})
+            exception_handlers={
+                HTTPException: lambda _, e: answer({"error": e.detail}, e.status_code)})
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _):
@@ -315,7 +331,8 @@ class Server:
                 response = answer({"error": "the client has left"}, 499)
             finally:
                 self.metrics.active -= 1
-            self.metrics.request(request.url.path, response.status_code, time.perf_counter() - began)
+            spent = time.perf_counter() - began
+            self.metrics.request(request.url.path, response.status_code, spent)
             return response
         return run
 
@@ -341,8 +358,9 @@ class Server:
             raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
         except (ValueError, RecursionError) as e:
             raise Refused(400, f"the body cannot be read: {e}") from None
-        if body and kind not in ("application/json", "application/x-www-form-urlencoded"):
-            raise Refused(415, "the body is neither application/json nor application/x-www-form-urlencoded")
+        kinds = "application/json", "application/x-www-form-urlencoded"
+        if body and kind not in kinds:
+            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]}")
         if not isinstance(more, dict):
             raise Refused(400, "the body is no JSON object")
         given.update(more)
@@ -364,14 +382,16 @@ class Server:
             if len(self.allowances) > 10000:  # forgets who has not asked for the longest time
                 del self.allowances[next(iter(self.allowances))]
             if left < 1:
-                raise Refused(429, f"Slowdown: {most} per 1 minute", int((1 - left) * 60 / most) + 1)
+                seconds = int((1 - left) * 60 / most) + 1
+                raise Refused(429, f"Slowdown: {most} per 1 minute", seconds)
 
     async def translate(self, request):
         given = await self.parameters(request)
         texts, one = self.texts(given)
-        source, target, kind = (word(given, *key) for key in (("source",), ("target",), ("format", "text")))
+        source, target, kind = (word(given, "source"), word(given, "target"),
+                                word(given, "format", "text"))
         if kind != "text":
-            raise Refused(400, f"{cut(kind)} format is not supported: this server translates plain text")
+            raise Refused(400, f"{cut(kind)} format is not supported: only text is translated")
         alternatives = self.alternatives(given)
         detected = source == "auto"
         if detected:
@@ -410,15 +430,16 @@ class Server:
         return answer(content)
 
     async def done(self, request, work):
-        """The results, unless the client leaves or it takes too long; then what waits is left out."""
+        """The results, unless the client leaves or it takes too long: what waits is left out."""
         self.queue.add(work)
         gone = asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait({work.done, gone}, timeout=self.options.timeout,
                                return_when=asyncio.FIRST_COMPLETED)
             if not work.done.done():
+                late = f"not translated in {self.options.timeout:g} seconds"
                 raise ClientDisconnect if gone.done() else Refused(
-                    503, f"not translated in {self.options.timeout:g} seconds", self.queue.retry_after())
+                    503, late, self.queue.retry_after())
             if isinstance(work.done.result(), Refused):
                 raise work.done.result()
             return work.done.result()
@@ -506,21 +527,22 @@ class Metrics:
             lines.extend(f"{metric}{labels} {value}" for labels, value in samples)
 
         prefix, totals = "transformer", list(accumulate(self.latencies))
-        show(f"{prefix}_info", "gauge", "The library's version.", (f'{{version="{__version__}"}}', 1))
+        show(f"{prefix}_info", "gauge", "Versions.", (f'{{version="{__version__}"}}', 1))
         show(f"{prefix}_requests_total", "counter", "Requests that were answered.", *(
-            (f'{{path="{path}",status="{status}"}}', n) for (path, status), n in sorted(self.requests.items())))
+            (f'{{path="{path}",status="{status}"}}', n)
+            for (path, status), n in sorted(self.requests.items())))
         show(f"{prefix}_translate_seconds", "histogram", "Time of /translate with status 200.", *(
             (f'_bucket{{le="{le}"}}', n) for le, n in zip((*self.BUCKETS, "+Inf"), totals)),
             ("_sum", self.latency), ("_count", totals[-1]))
         for metric, kind, what, value in (
                 ("requests_active", "gauge", "Requests in work.", self.active),
-                ("sentences_waiting", "gauge", "Sentences that are not translated yet.", waiting),
+                ("sentences_waiting", "gauge", "Sentences that are not translated.", waiting),
                 ("sentences_total", "counter", "Sentences translated.", self.sentences),
                 ("characters_total", "counter", "Characters of texts translated.", self.characters),
                 ("batches_total", "counter", "Batches translated.", self.batches),
                 ("busy_seconds_total", "counter", "Time of all workers in batches.", self.busy)):
             show(f"{prefix}_{metric}", kind, what, ("", value))
-        show("process_cpu_seconds_total", "counter", "User and system time.", ("", time.process_time()))
+        show("process_cpu_seconds_total", "counter", "User, system.", ("", time.process_time()))
         return "\n".join(lines) + "\n"
 
 
@@ -571,8 +593,10 @@ def arguments():
     option("--threads", os.cpu_count() or 1, "workers (%(default)s, the cores)")
     option("--batch", 64, "sentences translated together, at most (%(default)s)")
     option("--beam", None, "hypotheses at each step (the model's default)")
-    parser.add_argument("--weights", choices=("f32", "f16", "bf16", "i8"), help="instead of what files have")
-    parser.add_argument("--map", action="store_true", help="map packed files, which nobody may change")
+    parser.add_argument("--weights", choices=("f32", "f16", "bf16", "i8"),
+                        help="instead of what files have")
+    parser.add_argument("--map", action="store_true",
+                        help="map packed files, which nobody may change")
     option("--queue", 4096, "sentences that wait, at most; then status 503 (%(default)s)")
     option("--timeout", 30.0, "seconds for a translation (%(default)s)", float)
     option("--read-timeout", 10.0, "seconds for a head, and for a body (%(default)s)", float)
@@ -584,7 +608,8 @@ def arguments():
     option("--req-limit", None, "requests a minute of one key or address; then status 429 (any)")
     option("--connections", 1000, "at a time; then status 503 (%(default)s)")
     option("--api-keys", None, "file of keys, a line each, one of which a request has to have", str)
-    parser.add_argument("--cors", action="append", metavar="ORIGIN", help="whose pages may ask: https://x.org, or *")
+    parser.add_argument("--cors", action="append", metavar="ORIGIN",
+                        help="whose pages may ask: https://x.org, or *")
     return parser.parse_args()
 
 
@@ -592,10 +617,11 @@ def main():
     options = arguments()
     app = Server(options).app()
     Protocol.patience = options.read_timeout
-    for each in (signal.SIGINT, signal.SIGTERM):  # which uvicorn raises again behind its graceful end
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again at its end
         signal.signal(each, lambda *_: None)
-    uvicorn.run(app, host=options.host, port=options.port, http=Protocol, ws="none", log_level="warning",
-                access_log=False, server_header=False, limit_concurrency=options.connections,
+    uvicorn.run(app, host=options.host, port=options.port, http=Protocol, ws="none",
+                log_level="warning", access_log=False, server_header=False,
+                limit_concurrency=options.connections,
                 timeout_graceful_shutdown=int(options.timeout + options.read_timeout) + 1)
 
 
