@@ -81,6 +81,11 @@ demo: build/translate
 	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 test-built: $(TESTS)
+# no object, no program: what a compiler says of each source
+SOURCES = $(filter-out tests/spm_ids.c,$(wildcard examples/*.c tools/*.c tests/*.c tests/units/*.c tools/packaging/*.c))
+syntax: $(SOURCES:=.syntax)
+%.c.syntax: %.c build/model.inc
+	$(COMPILE) -Ibuild -Iexamples -fsyntax-only $<
 test-c: $(TESTS)
 	RUN="$(RUN)" sh tests/run.sh $(TESTS)
 test: $(PROGRAMS) $(TESTS)
@@ -108,7 +113,11 @@ test-torch: all build/decode python-package $(PYTHON)
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 SECONDS = 30
+# The kernels take clang minutes under these checks: what parses goes without kernels, the others without some checks,
+# all of which make test by gcc's sanitizers has.
 FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ_LESS = -DTRANSFORMER_NO_SIMD
+build/fuzz_model build/fuzz_tools build/fuzz_translate: FUZZ_LESS = -fno-sanitize=alignment,null,pointer-overflow
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 fuzz: $(FUZZ:%=build/fuzz_%)
 	set -e; for t in $(FUZZ); do echo "$$t"; mkdir -p build/corpus/$$t; \
@@ -117,7 +126,7 @@ fuzz: $(FUZZ:%=build/fuzz_%)
 	-print_final_stats=1 build/corpus/$$t $$seeds > build/fuzz_$$t.log 2>&1 || \
 	{ tail -n 40 build/fuzz_$$t.log; exit 1; }; grep -E 'executed_units|DONE' build/fuzz_$$t.log; done
 build/fuzz_%: tests/fuzz/%.c transformer.h $(wildcard tests/fuzz/*.h tests/*.h tools/*.h tools/*.c) | build
-	$(FUZZ_CC) -I. -Itools -Itests $< -o $@ $(LDLIBS)
+	$(FUZZ_CC) $(FUZZ_LESS) -I. -Itools -Itests $< -o $@ $(LDLIBS)
 
 SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian ssru) $(MODEL):examples/demo.txt $(GERMAN):examples/demo-de.txt
 soak: build/soak
@@ -185,5 +194,5 @@ test-install: stage
 clean:
 	rm -rf build
 
-.PHONY: all demo test test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
+.PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
 	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite clean
