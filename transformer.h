@@ -3193,15 +3193,19 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
 #define TFM__INT8_TARGET TFM__AVX2
-#define TFM__INT8_TILES(X) X(2, 1) X(1, 2)
-#define TFM__INT8_SPLIT 2
+/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits, of
+   the size of w and x with w's sign. x is from -127 to 127, so a pair has at most 2 * 128 * 127. */
+#define TFM__INT8_TILES(X) X(4, 1) X(2, 1) X(1, 2)
+#define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
-#define TFM__I_LOAD(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TFM__I_X(four) _mm256_cvtepi8_epi16(_mm_set1_epi32(four))
-#define TFM__I_DOT(sum, x, w) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, w))
-#define TFM__I_FLOATS(a, b, sums)                                                                  \
-    _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xD8))
+#define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TFM__I_X(four) _mm256_set1_epi32(four)
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    sum = _mm256_add_epi32(                                                                        \
+        sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)),   \
+                               _mm256_set1_epi16(1)))
+#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
 TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
     return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__mask_avx2(n));
