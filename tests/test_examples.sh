@@ -21,4 +21,24 @@ check "scoring: the right translation, one word wrong, another sentence" "She fo
     "$(sort -rn $dir/scoring | sed 's/.*token  //' | tr '\n' ' ' | sed 's/ $//')"
 check "  the mean of what the command line says" "$(echo '她忘了關窗戶。' > $dir/in; echo 'She forgot to close the window.' > $dir/target
     translate --score $dir/target --per-token < $dir/in | awk -F'\t' '{ printf "%.2f", $1 / split($2, tokens, " ") }')" "$(awk 'NR == 1 { print $1 }' $dir/scoring)"
+# The recipes for a large file, as the README shows them, give what one run gives.
+recipes=$dir/recipes root=$PWD
+rm -rf $recipes && mkdir -p $recipes && ln -s "$root/build" $recipes/build
+awk '/^## / { here = /large file in pieces/ } here && /^    / { if (!code) n++; print substr($0, 5) > "'$recipes/'" n ".sh" } { code = /^    / }' examples/README.md
+awk 'BEGIN { for (i = 1; i <= 2345; i++) print i % 97 == 5 ? "" : i % 555 == 7 ? "X" : i % 2 ? "我是学生" : "我喜欢学习" }' > $recipes/book.txt
+model="$root/tests/data/models/toy.safetensors --sample --temperature 2 --n-best 2 --seed 7 --max-length 9"
+export model
+(cd $recipes && build/translate $model --keep-going < book.txt > expected 2> told)
+recipe() { # name, script: what it wrote, and what was said of lines
+    check "$1: what one run gives" "" "$(cmp $recipes/expected $recipes/out.txt 2>&1)"
+    check "  and what it says of lines" "$(grep ' line ' $recipes/told | sort)" "$(grep ' line ' $recipes/said | sort)"
+    rm -f $recipes/out*
+}
+set -- $recipes/*.sh
+check "three recipes" 3 $#
+if command -v parallel > /dev/null; then
+    (cd $recipes && sh "$root/$1" 2> said); recipe "parallel"
+else skip 2 "no GNU parallel"; fi
+(cd $recipes && sh "$root/$2" 2> said); recipe "split and xargs"
+(cd $recipes && for i in 0 1 2; do SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_PER_TASK=2 sh "$root/$3"; done 2> said; cat out.* > out.txt); recipe "array"
 counts test_examples
