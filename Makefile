@@ -110,6 +110,7 @@ test-torch: all build/decode python-package $(PYTHON)
 	cd tests && $(abspath $(PYTHON)) -W ignore -m unittest discover
 	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
 	$(PYTHON) tests/compare_sentencepiece.py --passes 0
+	$(PYTHON) tests/compare_byte_bpe.py --passes 0
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 SECONDS = 30

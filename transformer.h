@@ -67,7 +67,8 @@
        >>search        25. decoding: beam search, sampling, alternatives, scoring
        >>vocabulary    26. vocabularies
        >>sentencepiece 27. SentencePiece
-       >>text          28. text in, text out
+       >>bytebpe       28. byte-level BPE
+       >>text          29. text in, text out
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -113,13 +114,16 @@
    longer texts.
 
    The model file says how text becomes tokens: words between whitespace, characters, the bytes of
-   UTF-8 (of targets, what is no UTF-8 is left out), or SentencePiece (unigram and BPE, with its
-   rules of normalization, its bytes for unknown characters and its user-defined pieces). For SentencePiece, ids and texts are those of the package of that
+   UTF-8 (of targets, what is no UTF-8 is left out), GPT-2's byte-level BPE, whose ids and texts are
+   those of the package tokenizers 0.23 (letters and numbers as of Unicode 16.0; whitespace is text
+   there, so that only the empty text is blank), or SentencePiece (unigram and BPE, with its rules of
+   normalization, its bytes for unknown characters and its user-defined pieces). For SentencePiece,
+   ids and texts are those of the package of that
    name, 0.2.3, one by one. Its work needs memory as long as the text: tfm_tokenize takes it from
    your arena, a session has it for texts of 64 bytes a token of max_source, counted after
    normalization; what is longer is TFM_E_TOO_LONG. The time grows as the text, at worst times the
-   longest piece. tfm_session_tokenize gives the ids that tfm_translate would use and the bytes of
-   the text that each comes from.
+   longest piece or added token, and by BPE as n log n. tfm_session_tokenize gives the ids that
+   tfm_translate would use and the bytes of the text that each comes from.
 
    Batches. tfm_translate_batch fails where one text is at fault, unless options.faults has room for
    a status of each. A buffer that is too small costs no second translation: tfm_translation_size
@@ -255,6 +259,11 @@
                                            spellings that read as the same id; absent tgt: shared
        src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
                                            is; absent tgt: shared
+       src_merges, tgt_merges [n, 3]       U32, of byte_bpe: two tokens and the one that they become,
+                                           by rank; absent tgt: all shared
+       src_added, tgt_added [n, 2]         U32, of byte_bpe: tokens that a text may have as they are
+                                           spelled, and a sum: 1 whitespace before goes along, 2
+                                           behind, 4 it gives no text
        shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: a lexicon. Source token t
                                            may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
 
@@ -289,9 +298,10 @@
        languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
        src_language        "none" | "source" | "target": whose token stands before the source
        tgt_language        "none" | "forced": whether the target begins with its own
-       src_text            "words" | "characters" | "sentencepiece" | "bytes"
-       tgt_text            "words" | "characters" | "pieces" | "sentencepiece" | "bytes"
+       src_text            "words" | "characters" | "sentencepiece" | "bytes" | "byte_bpe"
+       tgt_text            "words" | "characters" | "pieces" | "sentencepiece" | "bytes" | "byte_bpe"
        byte_offset         0: with "bytes", the id of byte 0
+       prefix_space        "none" | "add": before a text of byte_bpe, and behind an added token
        packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
        decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
                            beam length_penalty patience max_length min_length no_repeat_ngram
@@ -1017,7 +1027,8 @@ typedef enum tfm_text_kind {
     TFM_TEXT_CHARACTERS, /* a token for each Unicode character; whitespace is U+2581 */
     TFM_TEXT_PIECES,     /* targets only: tokens are joined as they are; U+2581 becomes a space */
     TFM_TEXT_SENTENCEPIECE, /* as the SentencePiece model in the file does it */
-    TFM_TEXT_BYTES          /* the bytes of UTF-8, without a vocabulary, in every form: ByT5 */
+    TFM_TEXT_BYTES,         /* the bytes of UTF-8, without a vocabulary, in every form: ByT5 */
+    TFM_TEXT_BYTE_BPE       /* GPT-2's byte-level BPE, by the file's merges */
 } tfm_text_kind;
 
 /* A language that the model knows: its code, as in the file, and the token that says it. */
@@ -1067,8 +1078,9 @@ typedef struct tfm_config {
     const int32_t *alignment_heads; /* [n, 2]: layer and head, from 0; the model's */
     int32_t relative_buckets;       /* of relative positions; 0: none */
     int32_t relative_max_distance;
-    int32_t has_gate;    /* feed-forwards are gated */
-    int32_t byte_offset; /* of TFM_TEXT_BYTES: the id of byte 0 */
+    int32_t has_gate;     /* feed-forwards are gated */
+    int32_t byte_offset;  /* of TFM_TEXT_BYTES: the id of byte 0 */
+    int32_t prefix_space; /* byte_bpe: 1: before a text that begins without one */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -1422,8 +1434,8 @@ typedef enum tfm_text_form {
 } tfm_text_form;
 
 /* Text of size bytes to source ids, start and end id included where the config names them; at most
-   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. SentencePiece
-   needs scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
+   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. Pieces
+   need scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
    with a measuring arena before; for words and characters scratch may be NULL.
    No language token is added, but that of ">>code<<" before a text (tfm_languages_set).
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
@@ -7386,10 +7398,10 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
     X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes")                                  \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes") X(packed, 1, "")                 \
+    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe")                                  \
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")                 \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
-    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")
+    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "") X(prefix_space, 4, "none|add")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7712,6 +7724,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     if (v[tfm__field_relative_max_distance].seen)
         c->relative_max_distance = TFM__INT(relative_max_distance);
     c->byte_offset = TFM__INT(byte_offset);
+    c->prefix_space = TFM__INT(prefix_space);
     return TFM_OK;
 #undef TFM__INT
 #undef TFM__NUMBER
@@ -7780,6 +7793,7 @@ typedef struct tfm__vocabulary {
 } tfm__vocabulary;
 
 typedef struct tfm__sentencepiece tfm__sentencepiece;
+typedef struct tfm__byte_bpe tfm__byte_bpe;
 
 /* What the source and the target of a model have each. */
 typedef struct tfm__side {
@@ -7798,6 +7812,7 @@ typedef struct tfm__side {
     tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
     int32_t *ids;               /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;            /* target: [V], the piece of an id, or TFM__ID_ */
+    tfm__byte_bpe *bpe;         /* NULL: another kind of text */
 } tfm__side;
 
 /* Layers, and the norm after the last, if it has data. */
@@ -10796,6 +10811,63 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
+/* Unicode's White_Space. */
+static int tfm__is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+/* Bytes from text's byte at on that are whitespace, or that are none. */
+static size_t tfm__run(const tfm_text *text, size_t at, int space) {
+    uint32_t c = 0;
+    size_t i = at;
+    int n;
+    for (; i < text->size; i += (size_t)n) {
+        n = tfm__utf8_next(text->data + i, text->size - i, &c);
+        if (tfm__is_space(c) != space) break;
+    }
+    TFM_COUNT_TEXT(i - at + 1);
+    return i - at;
+}
+
+/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
+   there. */
+static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, size_t at,
+                                   int c) {
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        const tfm__spelling *s = tfm__sorted(v, middle);
+        if ((size_t)s->size <= at || (unsigned char)s->text[at] < c) low = middle + 1;
+        else high = middle;
+        TFM_COUNT_TEXT(1);
+    }
+    return low;
+}
+
+/* The longest spelling that text begins with, and its bytes; -1: none. Those of the side's special
+   tokens do not count. The sorted spellings that begin so are narrowed byte by byte. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side, const char *text,
+                                  size_t size, size_t *bytes) {
+    int64_t low = 0, high = v->n_spellings;
+    int32_t id = -1;
+    size_t n;
+    for (n = 0; n < size; n++) {
+        const tfm__spelling *first;
+        low = tfm__first_spelling(v, low, high, n, (unsigned char)text[n]);
+        high = tfm__first_spelling(v, low, high, n, (unsigned char)text[n] + 1);
+        if (low == high) break;
+        first = tfm__sorted(v, low);
+        if ((size_t)first->size == n + 1 &&
+            !(side && (first->id == side->pad || first->id == side->unk ||
+                       first->id == side->start || first->id == side->end))) {
+            id = first->id;
+            *bytes = n + 1;
+        }
+    }
+    return id;
+}
+
 /* >>sentencepiece =================================================================================
    27. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
@@ -11663,22 +11735,6 @@ static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text,
     return o->n;
 }
 
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
-   comes from; and that of cell n. */
-static void tfm__spm_origins(const tfm__sentencepiece *p, const char *text, int64_t size,
-                             tfm__cell *cells, int64_t n) {
-    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, body = n, i;
-    tfm__normal o;
-    memset(&o, 0, sizeof o);
-    o.cells = cells;
-    o.n_cells = n + 1;
-    if (p->dummy_prefix && p->suffix) body -= space_size;
-    cells[body].prev = -1;
-    if (tfm__spm_normalize(p, text, size, &o) == n) cells[body].prev = (int32_t)size;
-    /* else a space stood there, and was taken away */
-    for (i = body + 1; i <= n; i++) cells[i].prev = cells[body].prev;
-}
-
 /* ---- normalized text to pieces ---- */
 
 /* A way to end whose last piece begins at start. Cells up to the frontier have been reached or
@@ -11743,6 +11799,7 @@ typedef struct tfm__pair {
 /* Scratch for n bytes of normalized text. */
 typedef struct tfm__spm_work {
     const tfm__sentencepiece *p;
+    const tfm__byte_bpe *bpe; /* or this, of >>bytebpe: symbols are ids of tokens, not units */
     char *text;
     tfm__cell *cells; /* [n + 1] */
     tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
@@ -11762,21 +11819,33 @@ static int32_t tfm__float_rank(float score) {
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
+/* What a token and the one behind it become, by the file's merges. */
+typedef struct tfm__merge {
+    int32_t right, rank, becomes;
+} tfm__merge;
+static const tfm__merge *tfm__find_merge(const tfm__byte_bpe *p, int32_t left, int32_t right);
+
 /* Puts the symbol at left and its right neighbour into the heap if they make a piece. */
 static void tfm__bpe_pair(tfm__spm_work *b, int32_t left) {
-    const tfm__trie *t = &b->p->trie;
-    const tfm__unit *u;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     int32_t right = left + l->next, i;
     tfm__pair pair;
     if (right == b->end || l->id < 0 || r->id < -1) return;
-    u = tfm__trie_walk(t, t->units[l->id].link >> 9, b->text + right, r->next);
-    if (!u || u->id < 0) return;
-    if (b->p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
-    pair.rank = tfm__float_rank(b->p->scores[u->id]);
+    if (b->bpe) {
+        const tfm__merge *merge = tfm__find_merge(b->bpe, l->id, r->id);
+        if (!merge) return;
+        pair.rank = -merge->rank;
+        pair.unit = merge->becomes;
+    } else {
+        const tfm__trie *t = &b->p->trie;
+        const tfm__unit *u = tfm__trie_walk(t, t->units[l->id].link >> 9, b->text + right, r->next);
+        if (!u || u->id < 0) return;
+        if (b->p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
+        pair.rank = tfm__float_rank(b->p->scores[u->id]);
+        pair.unit = (int32_t)(u - t->units);
+    }
     pair.left = left;
     pair.size = l->next + r->next;
-    pair.unit = (int32_t)(u - t->units);
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         b->heap[i] = b->heap[(i - 1) / 2];
         TFM_COUNT_TEXT(1);
@@ -11808,6 +11877,7 @@ static void tfm__bpe_merge(tfm__spm_work *b) {
         if (l->next == 0 || right >= b->end) continue;
         r = &b->cells[right];
         if (l->next + r->next != top.size) continue;
+        if (b->bpe && !tfm__find_merge(b->bpe, l->id, r->id)) continue; /* cut otherwise since */
         l->next = top.size;
         l->id = top.unit;
         r->next = 0;
@@ -11877,28 +11947,393 @@ static void tfm__bpe_encode(tfm__spm_work *b) {
     }
 }
 
-static tfm_status tfm__spm_take(const tfm__sentencepiece *p, int64_t n, tfm_arena *scratch,
+/* >>bytebpe =======================================================================================
+   28. BYTE-LEVEL BPE
+   GPT-2's (Radford et al. 2019): a text falls into words by a regular expression; the bytes of a
+   word are tokens, and always the pair of the first merge in the file, leftmost first, becomes one.
+   Gives the ids that the package tokenizers gives (0.23; tests/compare_byte_bpe.py). Merges go on in
+   SentencePiece's heap, so a word of n bytes takes O(n log n) steps, each at most one look-up among
+   the merges of its left token.
+   Legend: V tokens of the vocabulary; a letter is the character that stands for a byte in there.
+   ============================================================================================== */
+
+/* Whether a character is a letter or a number: runs of one class, by tools/unicode_classes.py,
+   which tells the encoding, from Unicode 16.0.0. */
+enum { TFM__N_CLASS_RUNS = 1592 };
+static const char tfm__class_runs[] =
+    "%yrk$oi$o%w_kb__c``_d_$i_$y_=}euygk___*qg_aae__i__c___$c_'{_+cm,w_%ea_i%k'c$qee%s%o$erea_(y_"
+    "_{akarda_}__$w$u(es_yr$~oae_g$ge_o_c_$i$mksg$k_i$]%m&k&cc_$__kqer_}emaaa$g_k__cec_}_wa_cerba"
+    "ja_mieaa$g_k_a_a_a$ye__krac}o_c_$g_k_a_gc_$__{aero_smaaa$g_k_a_gc_$wa_cer__js__icc_eca___aca"
+    "cccu$g_$ex$_m_c_$i_}c_$oca_aaerml__em_c_$i_q_gc_$ya_aer_a$]o_c_%ka_}_gc_lde$b_ig$_c$k_o__ak$"
+    "yr$]%y_aukor%ga___g_$k___q_ao_ag__orae${_$y$dum_%a$qg)w%o$c_riieec_cakcewu__ri%e__g_a%o_6q_e"
+    "ak___ea%k_ea$}_eak___ea{_&i_ea&}y$dc}}(_aic$+ma$]_$og'kcdnk$_w$ay$_yw_c{&_%__e_crir$gri(ekga"
+    "%]__g'aq$y%gr$xags%qe$oit%c$io&a%orirw_(m%w$]mcr%k$wwar%r$o%a$srccr%basg%oac%ke_i_ac_g.g&w3i"
+    "aia%eaiam_______$ya&a_k__cc_kceaiewgc_k)w``ajg_riw(}_e_aq__cgi______e_saegge__&^bh$1u&p'q$h$"
+    ",_$x%-q0miecao`a%e__g_a&gk_}$iok_k_k_k_k_k_k_k'u_>qa`$mpkgadbe(_ic_(g_eg%o_(ocfq${%y}${r$wn_"
+    "|${r%g|5y0:w&w$52i&}%ua2yc}rb$c%w}$ya'ar%goa)_a&}aa___m$e}_c_e_$iwjq&_y%}$sr$kic__a_r$tq$i$m"
+    "$uk%w$s_rig_qrh_%k$ic_meri$ic_c%}__caaga___$kcaskcuiaiaiok_k_%o_yi)wwri:0cu$ie%{48c8oa)e%eku"
+    "gg__q_w_g___a_a_)i$}8i$_&wa&c%iu)yg_*}$ark$oi$os(eciaiaiac%_u_$o_$a_a_{ay%]*eu%tu&j$]b1i$uc%"
+    "{}$re${fo$c`n`g%eq$wa%aem_h%m,gari%ae%ae%im&_us_{_k_a_s_{_k_ac&_u5go$gqm$ki_%m_o'_ia__%q_ac_"
+    "a$ian$jal$zmp%y$a_agh$hje$o'a&gebb~a%v`{e_c_$uqp$i$ub_$ud${m_$sih}&cq$gan$bgn$`$il'u'g&e&]w&"
+    "]kj%burir$to$i/y$z_%mia}c&m$ur`m$gsf$q$_%u$el$c$iu&a$o$x_aa_w%s${$mkro%a{re_a_m%_c_u%yyesr`_"
+    "_e$ds$__$m$aa&uk___e_{_qk%w$]rsmaaa$g_k_a_gc_$__ug$wq__a__%e__$m___%q&a$_egrgc$w%y$ca__mr,w%"
+    "w%ke%a%y$c_sr%e%ow_kri$d$s$q$evek-{%q)y&w$buma_am_a_$k{___yr'ama%g}___$s_q%ik_$e_s%u$a_$_'g."
+    "u$}{rio_%c$]_{$vg$w)qk_a_%e$e_orii_a_${y_kr5e$a{__w_%]$sr(__{$f%o$=e)])p$].o(2_(u{%*_$]i$m+."
+    "]g$)g1-k$w$_r&5]$(mk$y_ri's_ri$w$_%y}eur_l_$eg$a<k%scr.s&w$j)c'kg_&{w&wa__$s/;}m%3y%kq58qe_k"
+    "_a_4a{_$uca_yem:g':w)ggwcokq+9]r&%}$du$d)i$n*}(]_'c_aa_aaae_u___k_&y_eam_k_$s_e_g__ck_7]a$m_"
+    "$m_$y_$m_$y_$m_$y_$m_$y_$m_ma%~&8k$yii2i&s+q%sqkare_5{$w$_%qer>s$ser/q$wa_r$#ok_e_a_{_.qap%y"
+    "']k_er$5o&n_d_f'm%t_|.ke_$q_a__a__q_e____i_e______c_a__a__________a__ae_k_e_e___q_$]gc_g_$]$"
+    ")ax(:}r%'q&(7}${+7ii0_a/%}y26q{$+q((_$&{&'q--og+9q%/',k";
+enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_SPACE };
+enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
+
+/* How an added token is found in a text, and whether it gives some. */
+enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED = 8 };
+
+struct tfm__byte_bpe {
+    tfm__merge *merges;             /* [n], by left token, then by right */
+    int32_t *ends;                  /* [V]: behind the last merge of a left token */
+    unsigned char *flags;           /* [V]: TFM__ADDED ... of added tokens */
+    const unsigned char *added_ids; /* the file's, [n_added, 2] */
+    tfm__vocabulary added;          /* only .sorted and .n_spellings */
+    unsigned char begins[256];      /* an added token begins with that byte */
+    int32_t bytes[256];             /* tokens of single bytes, -1: none */
+    int32_t prefix_space;
+    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 2 | class */
+    unsigned char low[TFM__LOW_CHARACTERS];
+};
+
+/* The character that stands for a byte, and the byte, or -1, that a character stands for. */
+static uint32_t tfm__letter_of_byte(uint32_t b) {
+    if (b <= 0x20) return 0x100 + b;
+    if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
+    return b == 0xAD ? 0x143 : b;
+}
+static int tfm__byte_of_letter(uint32_t c) {
+    if (c < 0x100) return tfm__letter_of_byte(c) == c ? (int)c : -1;
+    return c <= 0x120   ? (int)c - 0x100
+           : c <= 0x142 ? (int)c - 0x121 + 0x7F
+           : c == 0x143 ? 0xAD
+                        : -1;
+}
+
+static const tfm__merge *tfm__find_merge(const tfm__byte_bpe *p, int32_t left, int32_t right) {
+    int32_t low = left ? p->ends[left - 1] : 0, end = p->ends[left], high = end;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (p->merges[middle].right < right) low = middle + 1;
+        else high = middle;
+        TFM_COUNT_TEXT(1);
+    }
+    return low < end && p->merges[low].right == right ? &p->merges[low] : NULL;
+}
+
+/* ---- the model file ---- */
+
+enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
+
+static int tfm__is_line_end(char c) { return c == '\n' || c == '\t'; }
+
+/* Whether left and right together are spelled as whole; all are lines. */
+static int tfm__is_join(const char *left, const char *right, const char *whole) {
+    const char *end = whole + TFM__MOST_MERGED;
+    for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
+    if (!tfm__is_line_end(*left)) return 0;
+    for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
+    TFM_COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
+    return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
+}
+
+/* The two tokens of a row of merges. */
+static uint64_t tfm__merge_pair(const void *row) {
+    const unsigned char *m = (const unsigned char *)row;
+    return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
+}
+static int tfm__compare_merges(const void *a, const void *b) {
+    uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
+    TFM_COUNT_TEXT(1);
+    return x < y ? -1 : x > y;
+}
+
+/* Checks merges and added tokens against the side's vocabulary, and sorts the merges. */
+static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges,
+                                   const tfm_tensor *added) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    unsigned char *m = (unsigned char *)merges->data;
+    tfm__byte_bpe *p = side->bpe;
+    int64_t n = merges->dims[0], i, k = 0, id, flags;
+    int32_t *lines;
+    void **rows;
+    if (n > INT32_MAX || merges->dims[1] != 3 || (added->rank && added->dims[1] != 2))
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "%s_merges is %t, %s_added %t: expected [n, 3], [n, 2]", side->name,
+                         merges, side->name, added);
+    TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->flags, l->err));
+    TFM__TRY(TFM__NEW(l->temporary, v->n, &lines, l->err));
+    TFM__TRY(TFM__NEW(l->temporary, n, &rows, l->err));
+    memset(p->flags, 0, (size_t)v->n);
+    for (i = 0; i < v->size; i++)
+        if (i == 0 || v->text[i - 1] == '\n') lines[k++] = (int32_t)i;
+    for (i = 0; i < n; i++) {
+        const char *line[3];
+        rows[i] = m + 12 * i;
+        for (k = 0; k < 3; k++) {
+            id = (int64_t)tfm__little_endian(m + 12 * i + 4 * k, 4);
+            if (id >= v->n)
+                return tfm__fail(l->err, TFM_E_TENSOR,
+                                 "%s_merges, row %i: token %i, the vocabulary has %d", side->name,
+                                 i, id, v->n);
+            line[k] = v->text + lines[id];
+        }
+        if (!tfm__is_join(line[0], line[1], line[2]))
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "%s_merges, row %i: the third token is not spelled as the other two, "
+                             "in at most %d bytes",
+                             side->name, i, (int32_t)TFM__MOST_MERGED);
+    }
+    tfm__sort(rows, n, tfm__compare_merges);
+    for (i = id = 0; i < n; i++) {
+        const unsigned char *row = (const unsigned char *)rows[i];
+        tfm__merge *merge = &p->merges[i];
+        if (i && tfm__compare_merges(rows[i - 1], row) == 0)
+            return tfm__fail(l->err, TFM_E_TENSOR, "%s_merges: rows %i and %i merge the same",
+                             side->name, tfm__min(merge[-1].rank, (row - m) / 12),
+                             tfm__max(merge[-1].rank, (row - m) / 12));
+        while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
+        merge->right = (int32_t)tfm__little_endian(row + 4, 4);
+        merge->becomes = (int32_t)tfm__little_endian(row + 8, 4);
+        merge->rank = (int32_t)((row - m) / 12);
+    }
+    while (id < v->n) p->ends[id++] = (int32_t)n;
+    p->added_ids = (const unsigned char *)added->data;
+    p->added.n_spellings = added->dims[0];
+    for (i = 0; i < added->dims[0]; i++) {
+        id = (int64_t)tfm__little_endian(p->added_ids + 8 * i, 4);
+        flags = (int64_t)tfm__little_endian(p->added_ids + 8 * i + 4, 4);
+        if (id >= v->n || flags >= TFM__ADDED || p->flags[id])
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "%s_added, row %i is %i, %i: expected another token of %d, and 0 to 7",
+                             side->name, i, id, flags, v->n);
+        p->flags[id] = (unsigned char)(TFM__ADDED | flags);
+    }
+    return TFM_OK;
+}
+
+/* By bisection. */
+static int tfm__find_class(const tfm__byte_bpe *p, uint32_t c) {
+    int low = 0, high = TFM__N_CLASS_RUNS;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (p->runs[middle] >> 2 <= c) low = middle;
+        else high = middle;
+    }
+    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(p->runs[low] & 3);
+}
+
+/* The tables of merges that are checked, when the vocabulary has its own. */
+static tfm_status tfm__build_merges(tfm__loader *l, tfm__side *side) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__byte_bpe *p = side->bpe;
+    const char *digit = tfm__class_runs;
+    uint32_t at = 0, c, kind = TFM__CLASS_LETTER;
+    char letter[4];
+    int64_t i;
+    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
+        uint32_t number = 0;
+        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
+        number = 34 * number + (uint32_t)(*digit++ - ']');
+        /* of the classes that the run before had not, the first or the second */
+        kind = number & 1 ? 2u - (kind == 2) : (uint32_t)(kind == 0);
+        p->runs[i] = at << 2 | kind;
+        at += number >> 1;
+    }
+    for (c = 0; c < TFM__LOW_CHARACTERS; c++) p->low[c] = (unsigned char)tfm__find_class(p, c);
+    for (i = 0; i < 256; i++) {
+        char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
+        p->bytes[i] = tfm__find_token(v, letter, end - letter);
+    }
+    TFM__TRY(TFM__NEW(&l->model->pool, p->added.n_spellings, &p->added.sorted, l->err));
+    for (i = 0; i < p->added.n_spellings; i++) {
+        tfm__spelling *s = &v->spellings[v->tokens[tfm__little_endian(p->added_ids + 8 * i, 4)]];
+        p->added.sorted[i] = s;
+        p->begins[(unsigned char)*s->text] = 1;
+    }
+    tfm__sort(p->added.sorted, p->added.n_spellings, tfm__compare_spellings);
+    return TFM_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* Whether a character of valid UTF-8 begins before that byte and ends behind it. */
+static int tfm__is_inside(const char *text, size_t size, size_t at) {
+    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
+}
+
+/* An added token with the whitespace that goes along; id -1: none up to the end, where it is. */
+typedef struct tfm__added {
+    size_t begin, end;
+    int32_t id;
+} tfm__added;
+
+/* The first one from byte from on, and there the longest. */
+static tfm__added tfm__next_added(const tfm__byte_bpe *p, const char *text, size_t size,
+                                  size_t from) {
+    tfm__added a;
+    tfm_text whole;
+    size_t n = 0, at = from;
+    uint32_t c = 0;
+    a.id = -1;
+    a.begin = a.end = size;
+    if (!p->added.n_spellings) return a;
+    for (; at < size; at++) {
+        if (!p->begins[(unsigned char)text[at]]) continue;
+        a.id = tfm__longest_token(&p->added, NULL, text + at, size - at, &n);
+        if (a.id >= 0) break;
+    }
+    TFM_COUNT_TEXT(at - from + 1);
+    if (a.id < 0) return a;
+    a.begin = at;
+    a.end = at + n;
+    while (p->flags[a.id] & TFM__ADDED_LEFT && a.begin > from) {
+        at = a.begin - 1;
+        while (tfm__is_inside(text, size, at)) at--;
+        (void)tfm__utf8_next(text + at, size - at, &c);
+        if (!tfm__is_space(c)) break;
+        a.begin = at;
+    }
+    whole.data = text;
+    whole.size = size;
+    if (p->flags[a.id] & TFM__ADDED_RIGHT) a.end += tfm__run(&whole, a.end, 1);
+    return a;
+}
+
+/* The text as it is; before its parts between added tokens, where a space belongs there, a NUL: no
+   added token has one or takes it along. */
+static int64_t tfm__bytes_normalize(const tfm__byte_bpe *p, const char *text, int64_t size,
+                                    tfm__normal *o) {
+    int64_t at = 0, k;
+    while (at < size) {
+        tfm__added a = tfm__next_added(p, text, (size_t)size, (size_t)at);
+        if (p->prefix_space && (int64_t)a.begin > at && text[at] != ' ')
+            tfm__normal_put(o, "", 1, at);
+        if (!o->n_cells) tfm__normal_put(o, text + at, (int64_t)a.end - at, at);
+        for (k = at; k < (int64_t)a.end && o->n_cells; k++) tfm__normal_put(o, text + k, 1, k);
+        at = (int64_t)a.end;
+    }
+    return o->n;
+}
+
+/* The class of the character at byte at, and its bytes. */
+static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
+    uint32_t c = (unsigned char)text[at];
+    *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
+    return c < TFM__LOW_CHARACTERS ? p->low[c] : tfm__find_class(p, c);
+}
+
+/* Where the word that begins at byte at ends, by GPT-2's expression:
+   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
+    static const char contractions[] = "s t revem lld ";
+    size_t i, last = at;
+    int n, kind, k;
+    for (k = 0; text[at] == '\'' && k < 14; k += 2) {
+        n = contractions[k + 1] == ' ' ? 1 : 2;
+        if (size - at > (size_t)n && memcmp(text + at + 1, contractions + k, (size_t)n) == 0)
+            return at + 1 + (size_t)n;
+    }
+    kind = tfm__class_at(p, text, size, at, &n);
+    i = at + (size_t)n;
+    if (text[at] == ' ' && i < size) {
+        int next = tfm__class_at(p, text, size, i, &n);
+        if (next != TFM__CLASS_SPACE) kind = next;
+    }
+    for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
+    TFM_COUNT_TEXT(i - at + 1);
+    /* of whitespace before a word its last character is left, for that word if it is a space */
+    return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
+}
+
+static void tfm__bytes_encode(tfm__spm_work *b) {
+    const tfm__byte_bpe *p = b->bpe;
+    size_t at = 0, end, n = (size_t)b->n;
+    int32_t i, size;
+    while (at < n) {
+        tfm__added a = tfm__next_added(p, b->text, n, at);
+        if (p->prefix_space && at < a.begin) b->text[at] = ' ';
+        for (; at < a.begin; at = end) {
+            end = tfm__word_end(p, b->text, a.begin, at);
+            for (i = (int32_t)at; i < (int32_t)end; i++) {
+                b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
+                b->cells[i].next = 1;
+                b->cells[i].prev = i == (int32_t)at ? -1 : i - 1;
+                b->end = i + 1;
+                if (i > (int32_t)at) tfm__bpe_pair(b, i - 1);
+            }
+            tfm__bpe_merge(b);
+            for (i = (int32_t)at; i < (int32_t)end; i += size) {
+                size = b->cells[i].next;
+                b->cells[i].next = i + size;
+            }
+        }
+        if (a.id < 0) continue;
+        b->cells[at].id = a.id;
+        b->cells[at].next = (int32_t)a.end;
+        at = a.end;
+    }
+}
+
+/* ---- either way to cut: a text to cells ---- */
+
+static int64_t tfm__normal_text(const tfm__side *side, const char *text, int64_t size,
+                                tfm__normal *o) {
+    return side->bpe ? tfm__bytes_normalize(side->bpe, text, size, o)
+                     : tfm__spm_normalize(side->spm, text, size, o);
+}
+
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
+   comes from; and that of cell n. */
+static void tfm__spm_origins(const tfm__side *side, const char *text, int64_t size,
+                             tfm__cell *cells, int64_t n) {
+    const tfm__sentencepiece *p = side->spm;
+    int64_t body = n, i;
+    tfm__normal o;
+    memset(&o, 0, sizeof o);
+    o.cells = cells;
+    o.n_cells = n + 1;
+    if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
+    cells[body].prev = -1;
+    if (tfm__normal_text(side, text, size, &o) == n) cells[body].prev = (int32_t)size;
+    /* else a space stood there, and was taken away */
+    for (i = body + 1; i <= n; i++) cells[i].prev = cells[body].prev;
+}
+
+static tfm_status tfm__spm_take(const tfm__side *side, int64_t n, tfm_arena *scratch,
                                 tfm__spm_work *work, tfm_error *err) {
+    const tfm__sentencepiece *p = side->spm;
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
     memset(work, 0, sizeof *work);
     work->p = p;
+    work->bpe = side->bpe;
     work->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &work->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &work->cells, err));
-    if (!p->bpe) return TFM_OK;
+    if (p && !p->bpe) return TFM_OK;
     TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &work->heap, err));
-    if (!p->has_unused) return TFM_OK;
+    if (!p || !p->has_unused) return TFM_OK;
     TFM__TRY(TFM__TAKE(scratch, p->vocabulary.n, 1, &work->splits, err));
     return TFM_OK;
 }
 
 /* Normalizes text and cuts it into pieces: work->cells, from cell 0 by next to cell n. A measuring
    arena gets no further than to the size. */
-static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, int64_t size,
+static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t size,
                                tfm_arena *scratch, tfm__spm_work *work, tfm_error *err) {
-    size_t each = 1 + sizeof(tfm__cell) + (p->bpe ? 2 * sizeof(tfm__pair) : 0);
+    int has_heap = !side->spm || side->spm->bpe;
+    size_t each = 1 + sizeof(tfm__cell) + (has_heap ? 2 * sizeof(tfm__pair) : 0);
     int64_t room = 0, n;
     char *out = NULL;
     tfm_arena all;
@@ -11911,18 +12346,19 @@ static tfm_status tfm__spm_cut(const tfm__sentencepiece *p, const char *text, in
     }
     o.text = out;
     o.capacity = room;
-    n = tfm__spm_normalize(p, text, size, &o);
+    n = tfm__normal_text(side, text, size, &o);
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(tfm__spm_take(p, n, &all, work, err));
+    TFM__TRY(tfm__spm_take(side, n, &all, work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the scratch did not do */
-    if (p->bpe) tfm__bpe_encode(work);
-    else tfm__unigram(p, work->text, work->n, work->cells);
+    if (side->bpe) tfm__bytes_encode(work);
+    else if (side->spm->bpe) tfm__bpe_encode(work);
+    else tfm__unigram(side->spm, work->text, work->n, work->cells);
     return TFM_OK;
 }
 
 /* >>text ==========================================================================================
-   28. TEXT IN, TEXT OUT
+   29. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
    Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
    program could make.
@@ -11942,14 +12378,12 @@ static tfm_status tfm__load_bytes(tfm__loader *l, const char *name, tfm_tensor *
     return TFM_OK;
 }
 
-/* NAME_TABLE of a packed file, with dims[0] elements or pairs of 32 bits; absent leaves t->data
-   NULL. */
+/* NAME_TABLE, with dims[0] elements or rows of 32 bits; absent leaves t->data NULL and rank 0. */
 static tfm_status tfm__load_table(tfm__loader *l, const char *name, const char *table,
                                   tfm_dtype dtype, int rank, tfm_tensor *t) {
     char whole[TFM__NAME];
     int64_t i;
     memset(t, 0, sizeof *t);
-    if (!l->packed) return TFM_OK;
     tfm__format(whole, sizeof whole, "%s_%s", name, table);
     i = tfm__claim(l, whole);
     if (i < 0) return TFM_OK;
@@ -11958,6 +12392,30 @@ static tfm_status tfm__load_table(tfm__loader *l, const char *name, const char *
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %i",
                          whole, tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), (int64_t)rank);
     return TFM_OK;
+}
+
+/* A side's merges and added tokens, once its vocabulary is there; a target without a vocabulary of
+   its own may share the source's. */
+static tfm_status tfm__load_merges(tfm__loader *l, tfm__side *side, tfm__byte_bpe *shared) {
+    int is_wanted = side->text == TFM_TEXT_BYTE_BPE, has_vocabulary = side->vocabulary.text != NULL;
+    tfm_tensor merges, added;
+    TFM__TRY(tfm__load_table(l, side->name, "merges", TFM_U32, 2, &merges));
+    TFM__TRY(tfm__load_table(l, side->name, "added", TFM_U32, 2, &added));
+    if ((merges.rank || added.rank) && !is_wanted)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: '%s_text' is not byte_bpe, but tensor '%s_%s' is "
+                         "there",
+                         side->name, side->name, merges.rank ? "merges" : "added");
+    if (!is_wanted) return TFM_OK;
+    side->bpe = shared;
+    if (!has_vocabulary && !merges.rank && !added.rank && shared) return TFM_OK;
+    if (!has_vocabulary || !merges.rank)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s_%s' is missing", side->name,
+                         has_vocabulary ? "merges" : "vocabulary");
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
+    memset(side->bpe, 0, sizeof *side->bpe);
+    side->bpe->prefix_space = l->model->config.prefix_space;
+    return tfm__read_merges(l, side, &merges, &added);
 }
 
 /* A side's SentencePiece model, which is there if and only if its text is cut by one, and its
@@ -11993,14 +12451,14 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
     if (t.data) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->spm, l->err));
         memset(side->spm, 0, sizeof *side->spm);
-        TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
-        TFM__TRY(tfm__load_table(l, name, "trie", TFM_U32, 2, &r.trie));
+        if (l->packed) TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
+        if (l->packed) TFM__TRY(tfm__load_table(l, name, "trie", TFM_U32, 2, &r.trie));
         TFM__TRY(tfm__spm_read(&r, side->spm, (const unsigned char *)t.data, t.dims[0]));
     }
     tfm__format(name, sizeof name, "%s_vocabulary", side->name);
     TFM__TRY(tfm__load_bytes(l, name, &t));
     if (!t.data) return TFM_OK;
-    TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
+    if (l->packed) TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
     return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0], rows);
 }
 
@@ -12040,7 +12498,8 @@ static tfm_status tfm__map_target(tfm__loader *l) {
     for (i = 0; i < c->tgt_vocab_size; i++) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         m->target.pieces[i] = TFM__ID_DROPPED;
-        if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced)
+        if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced &&
+            !(m->target.bpe && m->target.bpe->flags[i] & TFM__ADDED_SILENT))
             m->target.pieces[i] =
                 are_pieces      ? i
                 : m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
@@ -12069,7 +12528,9 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     m->target.start = c->start;
     m->target.end = c->end;
     TFM__TRY(tfm__load_side(l, &m->source, c->src_vocab_size, NULL));
+    TFM__TRY(tfm__load_merges(l, &m->source, NULL));
     TFM__TRY(tfm__load_side(l, &m->target, c->tgt_vocab_size, m->source.spm));
+    TFM__TRY(tfm__load_merges(l, &m->target, m->source.bpe));
     /* a vocabulary of words does not serve pieces */
     if (!m->target.vocabulary.n && m->source.vocabulary.n && !bytes_out &&
         (m->source.spm || !m->target.spm)) {
@@ -12104,43 +12565,25 @@ static tfm_status tfm__build_text(tfm__loader *l) {
     if (m->target.vocabulary.text && is_shared) m->target.vocabulary = m->source.vocabulary;
     else if (m->target.vocabulary.text)
         TFM__TRY(tfm__build_vocabulary(&m->target.vocabulary, &m->pool, l->err));
+    if (m->source.bpe) TFM__TRY(tfm__build_merges(l, &m->source));
+    if (m->target.bpe && m->target.bpe != m->source.bpe) TFM__TRY(tfm__build_merges(l, &m->target));
     if (m->source.spm && m->source.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->source));
     if (m->target.spm && m->target.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->target));
     return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
 }
 
-/* What the text calls need: nothing for words and characters, scratch for SentencePiece. */
+/* What the text calls need: nothing for words and characters, scratch for what cuts. */
 static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (s->model->source.spm) {
+    if (s->model->source.spm || s->model->source.bpe) {
         tfm_arena need = tfm_arena_measuring();
         tfm__spm_work work;
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        TFM__TRY(tfm__spm_take(s->model->source.spm, bytes, &need, &work, err));
+        TFM__TRY(tfm__spm_take(&s->model->source, bytes, &need, &work, err));
         s->text_scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
     }
     TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text_tokens, err));
     return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
-}
-
-/* Unicode's White_Space. */
-static int tfm__is_space(uint32_t c) {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-           c == 0x205F || c == 0x3000;
-}
-
-/* Bytes from text's byte at on that are whitespace, or that are none. */
-static size_t tfm__run(const tfm_text *text, size_t at, int space) {
-    uint32_t c = 0;
-    size_t i = at;
-    int n;
-    for (; i < text->size; i += (size_t)n) {
-        n = tfm__utf8_next(text->data + i, text->size - i, &c);
-        if (tfm__is_space(c) != space) break;
-    }
-    TFM_COUNT_TEXT(i - at + 1);
-    return i - at;
 }
 
 /* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
@@ -12299,7 +12742,7 @@ typedef struct tfm__cut {
     tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
     size_t at;          /* of the next token */
     size_t first, last; /* the character whose bytes are the next tokens */
-    tfm__cell *cells;   /* by SentencePiece */
+    tfm__cell *cells;   /* by SentencePiece and byte-level BPE */
 } tfm__cut;
 
 typedef struct tfm__token {
@@ -12345,44 +12788,6 @@ static size_t tfm__mark_words(const tfm_text *text, char *out) {
     }
 }
 
-/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
-   there. */
-static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, size_t at,
-                                   int c) {
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        const tfm__spelling *s = tfm__sorted(v, middle);
-        if ((size_t)s->size <= at || (unsigned char)s->text[at] < c) low = middle + 1;
-        else high = middle;
-        TFM_COUNT_TEXT(1);
-    }
-    return low;
-}
-
-/* The longest spelling of text that text begins with, and its bytes; without one -1 and the bytes
-   of a character. The sorted spellings that begin so are narrowed byte by byte. */
-static int32_t tfm__longest_token(const tfm__side *side, const char *text, size_t size,
-                                  size_t *bytes) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    int64_t low = 0, high = v->n_spellings;
-    int32_t id = -1;
-    size_t n;
-    *bytes = (size_t)tfm__utf8_size((unsigned char)*text);
-    for (n = 0; n < size; n++) {
-        const tfm__spelling *first;
-        low = tfm__first_spelling(v, low, high, n, (unsigned char)text[n]);
-        high = tfm__first_spelling(v, low, high, n, (unsigned char)text[n] + 1);
-        if (low == high) break;
-        first = tfm__sorted(v, low);
-        if ((size_t)first->size == n + 1 && first->id != side->pad && first->id != side->unk &&
-            first->id != side->start && first->id != side->end) {
-            id = first->id;
-            *bytes = n + 1;
-        }
-    }
-    return id;
-}
-
 /* Pieces without SentencePiece. A run of unknown characters is one token. */
 static int tfm__next_match(tfm__cut *c, tfm__token *token) {
     const char *text = c->text.data;
@@ -12390,7 +12795,10 @@ static int tfm__next_match(tfm__cut *c, tfm__token *token) {
     token->begin = c->at;
     token->id = -1;
     while (c->at < c->text.size) {
-        int32_t id = tfm__longest_token(c->side, text + c->at, c->text.size - c->at, &n);
+        int32_t id;
+        n = (size_t)tfm__utf8_size((unsigned char)text[c->at]);
+        id = tfm__longest_token(&c->side->vocabulary, c->side, text + c->at, c->text.size - c->at,
+                                &n);
         if (id >= 0 && c->at > token->begin) break; /* behind unknown ones */
         c->at += n;
         token->id = id;
@@ -12438,6 +12846,31 @@ static int tfm__next_piece(tfm__cut *c, tfm__token *token) {
     return 1;
 }
 
+/* Byte-level BPE. A token's span is without spaces at its ends, as trim_offsets of the package
+   has it, and of a character in several tokens each has all of it. */
+static int tfm__next_byte_token(tfm__cut *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t begin = c->at, end;
+    if (begin >= c->text.size) return 0;
+    token->id = c->cells[begin].id;
+    c->at = end = (size_t)c->cells[begin].next;
+    token->text = tfm__text(text + begin, end - begin);
+    if (token->id >= 0 && c->side->bpe->flags[token->id]) { /* whitespace goes along */
+        const tfm__vocabulary *v = &c->side->vocabulary;
+        begin += tfm__run(&token->text, 0, 1);
+        end = begin + (size_t)v->spellings[v->tokens[token->id]].size;
+        if (end > c->at) begin = end = c->at; /* the token itself begins with some */
+    }
+    while (begin < end && text[begin] == ' ') begin++;
+    while (begin < end && text[end - 1] == ' ') end--;
+    while (tfm__is_inside(text, c->text.size, begin)) begin--;
+    while (tfm__is_inside(text, c->text.size, end)) end++;
+    token->begin = begin;
+    token->end = end;
+    TFM_COUNT_TEXT(c->at - begin + 1);
+    return 1;
+}
+
 /* The next token: 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
     if (c->kind == TFM_TEXT_BYTES) {
@@ -12449,6 +12882,7 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
         TFM_COUNT_TEXT(1);
         return 1;
     }
+    if (c->kind == TFM_TEXT_BYTE_BPE) return tfm__next_byte_token(c, token);
     if (c->kind == TFM_TEXT_SENTENCEPIECE) return tfm__next_piece(c, token);
     if (c->kind == TFM_TEXT_PIECES) return tfm__next_match(c, token);
     return tfm__next_word(c, token);
@@ -12470,8 +12904,8 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_fo
         return TFM_OK;
     if (!scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
-    if (c->kind == TFM_TEXT_SENTENCEPIECE) {
-        TFM__TRY(tfm__spm_cut(side->spm, text->data, (int64_t)text->size, scratch, &work, err));
+    if (c->kind == TFM_TEXT_SENTENCEPIECE || c->kind == TFM_TEXT_BYTE_BPE) {
+        TFM__TRY(tfm__spm_cut(side, text->data, (int64_t)text->size, scratch, &work, err));
         c->cells = work.cells;
         c->text = tfm__text(work.text, (size_t)work.n);
         return TFM_OK;
@@ -12574,8 +13008,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
     if (out->spans && cut.cells)
-        tfm__spm_origins(side->spm, text.data, (int64_t)text.size, cut.cells,
-                         (int64_t)cut.text.size);
+        tfm__spm_origins(side, text.data, (int64_t)text.size, cut.cells, (int64_t)cut.text.size);
     n = 0;
     if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, offset, offset);
     if (out->language >= 0) tfm__put_id(out, n++, out->language, offset, offset);
@@ -12617,7 +13050,7 @@ static tfm_status tfm__scratch_fault(const tfm_session *s, const tfm_text *text,
     return tfm__fail(err, TFM_E_TOO_LONG,
                      "text has %i bytes after normalization, the session takes %i (%i for each of "
                      "max_source tokens)",
-                     tfm__spm_normalize(s->model->source.spm, text->data, (int64_t)text->size, &o),
+                     tfm__normal_text(&s->model->source, text->data, (int64_t)text->size, &o),
                      (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
 }
 
@@ -12656,6 +13089,10 @@ typedef struct tfm__joined {
     const tfm__charsmap *rules; /* of denormalization; NULL: none */
     int64_t n_held;             /* bytes that they have still to see */
     char held[2 * TFM__LONGEST_RULE];
+    char bytes[4]; /* that may begin a character */
+    int n_bytes;
+    int broken; /* bytes that are in no character: U+FFFD for 1 each, 0 as many as could begin one
+                   together, as Unicode advises; -1 they are left out */
 } tfm__joined;
 
 static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
@@ -12735,55 +13172,57 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* 1: these bytes are a character; -1: they may begin one; 0: neither. */
-static int tfm__utf8_begun(const char *bytes, int n) {
-    char more[4];
-    uint32_t character;
-    int fill;
-    if (tfm__utf8_next(bytes, (size_t)n, &character)) return 1;
-    for (fill = 0x80; fill <= 0xBF; fill += 0x3F) {
-        memset(more, fill, sizeof more);
-        memcpy(more, bytes, (size_t)n);
-        if (tfm__utf8_next(more, sizeof more, &character)) return -1;
+/* Whether n bytes, up to four, are a character or begin one: the least or the greatest bytes behind
+   them would complete it. */
+static int tfm__utf8_begins(const char *bytes, int n) {
+    static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
+    char whole[8];
+    uint32_t c;
+    int i, found = 0;
+    for (i = 0; i < 2 && !found; i++) {
+        memcpy(whole, bytes, (size_t)n);
+        memcpy(whole + n, rest[i], 4);
+        found = tfm__utf8_next(whole, 4, &c) >= n;
     }
-    return 0;
+    return found;
 }
 
-/* Ids of bytes to text. What is no UTF-8 is left out, as much of it at a time as a character could
-   begin with (Python's errors="ignore"). */
-static void tfm__join_bytes_of(tfm__joined *j, int32_t first, const int32_t *ids, int64_t n) {
-    char bytes[4] = {0};
-    int64_t i;
-    int k = 0, begun;
-    for (i = 0; i < n; i++) {
-        if (ids[i] < first || ids[i] - first > 255) continue;
-        bytes[k & 3] = (char)(unsigned char)(ids[i] - first);
-        for (k++; k && (begun = tfm__utf8_begun(bytes, k)) >= 0;) {
-            if (begun) tfm__join_bytes(j, bytes, k);
-            else bytes[0] = bytes[k - 1]; /* it may begin another */
-            k = !begun && k > 1;
-        }
-    }
+/* The bytes that are held make no character. */
+static void tfm__join_broken(tfm__joined *j) {
+    int n = j->broken > 0 ? j->n_bytes : j->broken == 0 && j->n_bytes > 0;
+    j->n_bytes = 0;
+    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
 }
 
-/* The character that pieces of bytes make, up to four of n ids, or U+FFFD for one that makes none.
-   Returns how many ids it took. */
-static int64_t tfm__join_byte_pieces(tfm__joined *j, const tfm__side *side, const int32_t *ids,
-                                     int64_t n) {
-    const tfm__sentencepiece *p = side->spm;
-    char bytes[4];
+/* A byte of a character, whose other bytes are in other tokens perhaps. */
+static void tfm__join_byte(tfm__joined *j, int byte) {
     uint32_t character;
+    int n;
+    for (;;) {
+        j->bytes[j->n_bytes] = (char)byte;
+        n = j->n_bytes + 1;
+        if (tfm__utf8_begins(j->bytes, n)) break;
+        if (!j->n_bytes) j->n_bytes = 1, n = 0;
+        tfm__join_broken(j);
+        if (!n) return; /* no character begins with it */
+    }
+    j->n_bytes = n;
+    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
+    j->n_bytes = 0;
+    tfm__join_bytes(j, j->bytes, n);
+}
+
+/* A token of byte-level BPE: the bytes that its characters stand for; one with another character
+   is its own text. */
+static void tfm__join_byte_token(tfm__joined *j, const char *token, int64_t size) {
+    uint32_t c = 0;
     int64_t k;
-    int taken;
-    for (k = 0; k < 4 && k < n; k++) {
-        int32_t piece = side->pieces[ids[k]];
-        if (piece < 0 || p->types[piece] != TFM__PIECE_BYTE) break;
-        bytes[k] = (char)tfm__byte_of_piece(p->vocabulary.spellings[piece].text, 6);
-    }
-    taken = tfm__utf8_next(bytes, (size_t)k, &character);
-    if (taken) tfm__join_bytes(j, bytes, taken);
-    else tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
-    return taken ? taken : 1;
+    int plain = 0;
+    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
+        k += tfm__utf8_next(token + k, (size_t)(size - k), &c);
+    for (k = 0; k < size;
+         tfm__join_byte(j, plain ? (unsigned char)token[k - 1] : tfm__byte_of_letter(c)))
+        k += plain ? 1 : tfm__utf8_next(token + k, (size_t)(size - k), &c);
 }
 
 /* What stands for unknown tokens: the source's, by alignment. */
@@ -12814,10 +13253,14 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
     memset(&j, 0, sizeof j);
     j.out = out;
     j.words = form != TFM_FORM_TEXT || side->text == TFM_TEXT_WORDS;
-    j.drop = p ? p->dummy_prefix || p->trim : j.words ? 0 : INT32_MAX;
+    j.drop = p ? p->dummy_prefix || p->trim : j.words || side->bpe ? 0 : INT32_MAX;
+    j.broken = side->text == TFM_TEXT_BYTES ? -1 : p != NULL;
     j.drop_once = p && !p->trim;
     j.rules = p && p->unmap.units ? &p->unmap : NULL;
-    if (side->text == TFM_TEXT_BYTES) tfm__join_bytes_of(&j, side->first_byte, ids, n), n = 0;
+    for (i = 0; i < n && side->text == TFM_TEXT_BYTES; i++)
+        if (ids[i] >= side->first_byte && ids[i] - side->first_byte < 256)
+            tfm__join_byte(&j, ids[i] - side->first_byte);
+    if (side->text == TFM_TEXT_BYTES) n = 0;
     for (i = 0; i < n; i++) {
         int32_t id = ids[i], type;
         /* (an embedding may have more rows than there are pieces) */
@@ -12828,15 +13271,17 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
         TFM_COUNT_TEXT(1);
         type = p && piece >= 0 ? p->types[piece] : 0;
         if (type == TFM__PIECE_BYTE) {
-            i += tfm__join_byte_pieces(&j, side, ids + i, n - i) - 1;
+            tfm__join_byte(&j, tfm__byte_of_piece(p->vocabulary.spellings[piece].text, 6));
             continue;
         }
+        if (p) tfm__join_broken(&j);
         word = unknowns ? tfm__find_unknown(unknowns, i) : NULL;
         if (type == TFM__PIECE_CONTROL || (piece == TFM__ID_DROPPED && (p || !word))) continue;
         /* pieces say where spaces are, a word of the source does not */
         if (j.started && (j.words || (word && side->text == TFM_TEXT_PIECES)))
             tfm__join_bytes(&j, " ", 1);
         if (word) { /* not escaped again */
+            tfm__join_broken(&j);
             tfm__join_token(&j, word->data, (int64_t)word->size);
         } else if (p && piece == p->unk) {
             tfm__join_bytes(&j, p->unk_surface, p->unk_surface_size);
@@ -12844,9 +13289,11 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
             const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
                                                 : &v->spellings[v->tokens[id]];
             if (form == TFM_FORM_ESCAPED) tfm__join_escaped(&j, s->text, s->size);
+            else if (!j.words && side->bpe) tfm__join_byte_token(&j, s->text, s->size);
             else tfm__join_token(&j, s->text, s->size);
         }
     }
+    tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
     return j.size;
 }
@@ -13048,6 +13495,8 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     (void)tfm__claim(l, "tgt_vocabulary");
     (void)tfm__claim(l, "src_sentencepiece");
     (void)tfm__claim(l, "tgt_sentencepiece");
+    (void)tfm__claim(l, "src_merges"), (void)tfm__claim(l, "tgt_merges");
+    (void)tfm__claim(l, "src_added"), (void)tfm__claim(l, "tgt_added");
     return TFM_OK;
 }
 
@@ -13100,6 +13549,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             Decoding defaults in a model file: config key decoding, which 0.3.0
                             refuses; tfm_decode_defaults; repetition, no_source_ngram and force_end
                             of tfm_decode_options.
+                            Byte-level BPE: byte_bpe, of vocabulary, src_merges and src_added.
                             convert.py reads FSMT, PLBart, MVP, LED, Blenderbot, packages of Argos
                             Translate and names of the hub; of a bare PyTorch checkpoint, norm,
                             activation, scale and positions have to be stated, as heads have.

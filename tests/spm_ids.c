@@ -1,5 +1,5 @@
 /* spm_ids MODEL [PASSES] < TEXTS > RESULTS: what SentencePiece gives here, for
-   compare_sentencepiece.py. A text is its size (4 bytes) and its bytes; a result is the number of
+   compare_sentencepiece.py, or the tokenizer of a model file, for compare_byte_bpe.py. A text is its size (4 bytes) and its bytes; a result is the number of
    ids, the ids, begin and end of each one's span, the size of the text that they decode to, and that
    text. With PASSES it says on
    standard error how many seconds each pass over the texts took for tokenizing alone. */
@@ -32,6 +32,12 @@ static tfm_model *load(const char *path) {
     int pass;
     tiny t = tiny_default();
     if (!stream) fprintf(stderr, "%s: cannot be opened\n", path), exit(2);
+    if (strstr(path, ".safetensors")) { /* a model already */
+        fclose(stream);
+        if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK)
+            fprintf(stderr, "%s: %s\n", path, err.text), exit(3);
+        return model;
+    }
     data = slurp(stream, &size);
     fclose(stream);
     t.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\"";
@@ -75,6 +81,24 @@ static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_
     free(ids), free(spans);
 }
 
+/* IDS instead of PASSES: texts are ids, results sizes and texts. */
+static int write_texts(const tfm_model *model, const char *in, size_t size) {
+    static char out[1 << 20];
+    static int32_t ids[1 << 12];
+    size_t at, n_out;
+    uint32_t n;
+    for (at = 0; at + 4 <= size; at += 4 + n) {
+        memcpy(&n, in + at, 4);
+        if (n > sizeof ids) exit(2);
+        memcpy(ids, in + at + 4, n);
+        must(tfm_detokenize(model, ids, (int32_t)(n / 4), TFM_FORM_TEXT, out, sizeof out, &n_out,
+                            &err));
+        n = (uint32_t)n_out, put(&n, 4), put(out, n);
+        memcpy(&n, in + at, 4);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     tfm_model *model;
     char *in, *out = NULL;
@@ -85,6 +109,7 @@ int main(int argc, char **argv) {
     if (argc < 2) return 2;
     model = load(argv[1]);
     in = slurp(stdin, &size);
+    if (argc > 2 && !strcmp(argv[2], "IDS")) return write_texts(model, in, size);
     for (pass = 0; pass <= passes; pass++) {
         double begin = seconds();
         for (at = 0; at + 4 <= size;) {

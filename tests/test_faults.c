@@ -107,6 +107,8 @@ static const kind kinds[] = {
      0},
     {"BPE with unused pieces", IDS SPM, NULL, NULL, "bpe_unused.model", "the end", "a b", 260, 260,
      TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
+    {"byte-level BPE", IDS ", \"src_text\": \"byte_bpe\", \"tgt_text\": \"byte_bpe\"", WORDS "ab\n",
+     NULL, NULL, "ab hello caba", "ab", 12, 12, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
     {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 1, TFM_WEIGHTS_I8,
      0},
     {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,
@@ -130,6 +132,14 @@ static void *bytes_of(const kind *k, size_t *size) {
         tfm_safetensors *file = test_open("sentencepiece.safetensors");
         st_add(&w, "src_sentencepiece", test_get(file, k->spm));
         tfm_safetensors_free(file);
+    }
+    if (strstr(k->config, "byte_bpe")) {
+        static const unsigned char merges[] = {6, 0, 0, 0, 7, 0, 0, 0, 11},
+                                   added[] = {4, 0, 0, 0, 3};
+        static unsigned char table[12], tokens[8];
+        memcpy(table, merges, sizeof merges), memcpy(tokens, added, sizeof added);
+        st_add(&w, "src_merges", tfm_tensor_2d(table, TFM_U32, 1, 3));
+        st_add(&w, "src_added", tfm_tensor_2d(tokens, TFM_U32, 1, 2));
     }
     bytes = (char *)tiny_bytes(&w, size);
     if (k->odd) {

@@ -22,7 +22,7 @@
    T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
    T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
    T4    test_sentencepiece wire                  P1    packed_files() here
-   L1    lexicons() here */
+   L1    lexicons() here                          T8    byte_bpe() here; test_byte_bpe refused */
 #define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -1550,6 +1550,60 @@ static void vocabularies(void) {
     }
 }
 
+/* Byte-level BPE: merges and added tokens by the hundred thousand, each list wrong in its way, and
+   one that is right, with tokens so long that their comparison would cost the square. */
+static void byte_bpe(void) {
+    static const char *const says[] = {"merge the same",
+                                       "token 4294967295",
+                                       "is not spelled as the other two",
+                                       "src_added, row 1 is 4",
+                                       "expected [n, 3]",
+                                       "is not spelled as the other two",
+                                       ""};
+    static const unsigned char rows[][12] = {{4, 0, 0, 0, 4, 0, 0, 0, 5},
+                                             {255, 255, 255, 255},
+                                             {4, 0, 0, 0, 4, 0, 0, 0, 4},
+                                             {4, 0, 0, 0, 0, 0, 0, 0}};
+    const int64_t n = 100000;
+    unsigned char *table = (unsigned char *)calloc((size_t)n, 12);
+    int64_t i;
+    int k;
+    SECTION("T8: merges and added tokens");
+    if (!table) exit(2);
+    for (k = 0; k < 7; k++) {
+        int64_t merges = k == 3 ? 1 : k >= 5 ? 127 : n;
+        tiny t = tiny_default();
+        st_writer w;
+        n_big = 0;
+        put("<pad>\n<s>\n</s>\n<unk>\na\naa\n");
+        for (i = 0; i < merges; i++) memcpy(table + 12 * i, rows[k == 4 ? 0 : k > 4 ? 2 : k], 12);
+        for (i = 0; k >= 5 && i < 127; i++) { /* a and 4096 more, then more of it each time */
+            size_t begin = n_big;
+            put_many("aaaaaaaaaaaaaaaa", k == 5 ? 512 : 256), put_many("a", (int)i), put("\n");
+            if (k == 5 && i) n_big = begin, put("z"), put_many("z", (int)i), put("\n");
+            table[12 * i] = (unsigned char)(6 + i), table[12 * i + 8] = (unsigned char)(7 + i);
+        }
+        if (k >= 5) put_many("aaaaaaaaaaaaaaaa", k == 5 ? 512 : 256), put_many("a", 127), put("\n");
+        t.config = IDS ", \"src_text\": \"byte_bpe\", \"tgt_text\": \"byte_bpe\"";
+        t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vs = t.vt = k >= 5 ? 134 : 6;
+        tiny_write(&w, t);
+        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
+        st_add(&w, "src_merges",
+               tfm_tensor_2d(table, TFM_U32, k == 4 ? 2 * n : merges, k == 4 ? 1 : 3));
+        if (k == 3) {
+            for (i = 0; i < n; i++) memcpy(table + 8 * i + 12, rows[3], 8);
+            memcpy(table, rows[0], 12);
+            st_add(&w, "src_added", tfm_tensor_2d(table + 12, TFM_U32, n, 2));
+        }
+        if (k < 6) CHECK_FAILS(load(&w), TFM_E_TENSOR, says[k]);
+        else CHECK(load(&w) == TFM_OK, "127 merges to tokens of 4,223 bytes");
+        CHECK(memory.largest <=
+                  4 * (n_big + 12 * (size_t)merges + 8 * (size_t)n * (k == 3)) + 16384,
+              "a block of %d kB", (int)(memory.largest >> 10));
+    }
+    free(table);
+}
+
 /* SentencePiece files that are many small pieces, each wrong in its way. */
 static void pieces(void) {
     static const struct {
@@ -1706,6 +1760,7 @@ int main(int argc, char **argv) {
     texts();
     large_texts();
     vocabularies();
+    byte_bpe();
     pieces();
     refused_late();
     changed();

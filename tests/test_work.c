@@ -323,10 +323,63 @@ static void loading(void) {
     }
 }
 
+/* A model of byte-level BPE: these lines, and powers of a up to 128 letters that merges make of all
+   their halves; sum of flags for the token <x>, which is line 4. */
+static void byte_bpe_file(st_writer *w, const char *lines, uint32_t flags) {
+    static char vocabulary[16384];
+    static unsigned char merges[12 * 9000], added[8] = {4};
+    tiny t = tiny_default();
+    size_t n = (size_t)sprintf(vocabulary, IDS "<x>\n%s", lines);
+    uint32_t first = 0, i, k, rows = 0;
+    for (i = 0; i < n; i++) first += vocabulary[i] == '\n';
+    for (i = 1; i <= 128; i++, vocabulary[n++] = '\n') memset(vocabulary + n, 'a', i), n += i;
+    for (i = 1; i < 128; i++)
+        for (k = 1; i + k <= 128; k++, rows++) {
+            merges[12 * rows] = (unsigned char)(first + i - 1); /* little-endian */
+            merges[12 * rows + 4] = (unsigned char)(first + k - 1);
+            merges[12 * rows + 8] = (unsigned char)(first + i + k - 1);
+        }
+    added[4] = (unsigned char)flags;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3, \"src_text\": "
+               "\"byte_bpe\", \"tgt_text\": \"byte_bpe\", \"prefix_space\": \"add\"";
+    t.vs = t.vt = first + 128, t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = t.decoder = 1;
+    tiny_write(w, t);
+    st_add(w, "src_vocabulary", tfm_tensor_1d(vocabulary, TFM_U8, (int64_t)n));
+    st_add(w, "src_merges", tfm_tensor_2d(merges, TFM_U32, rows, 3));
+    st_add(w, "src_added", tfm_tensor_2d(added, TFM_U32, 1, 2));
+}
+
+static void byte_bpe(void) {
+    static const char *const texts[] = {"a",    "ab",   " ",   "'",     "a ",      "\xc3\xa9",
+                                        "'s'l", " a1!", "<x>", "  <x>", " \t<x> ", "<<x"};
+    tfm_model *m;
+    st_writer w;
+    size_t i, size;
+    void *data;
+    double small;
+    SECTION("byte-level BPE");
+    for (i = 0; i < 2 * (sizeof texts / sizeof *texts); i++) {
+        byte_bpe_file(&w, "b\n", i & 1 ? 3 : 0);
+        data = tiny_bytes(&w, &size);
+        counted = 0;
+        must(tfm_model_load(&m, data, size, NULL, &err));
+        if (!i)
+            CHECK(counted < 40. * (double)size, "8128 merges: %.1f steps a byte of the file",
+                  (double)counted / (double)size);
+        fill(texts[i / 2]);
+        cuts(texts[i / 2], m, 0, 100);
+        (void)cut(m, 0, TFM_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_FORM_TEXT);
+        (void)cut(m, 0, TFM_FORM_TEXT, LARGE);
+        grows("  and back", small, written(m, n_ids, TFM_FORM_TEXT), 60);
+        tfm_model_free(m);
+    }
+}
+
 int main(void) {
     words();
     pieces();
     sentencepiece();
+    byte_bpe();
     writing();
     unknown();
     loading();

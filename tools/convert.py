@@ -50,8 +50,8 @@ run code is refused, and a file that is not what it should be ends in a message 
 checkpoint.pt and pytorch_model.bin need PyTorch; all others need NumPy alone.
 
 A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
-pieces as one, beside it a vocabulary where ids are not the pieces' own; else tokens with spaces
-between them. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
+pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
+(BART, MVP, LED, Blenderbot), whose variants are refused; else tokens with spaces between them. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
 source= and revision= say them. What the family does not compute as transformer.h does is refused by
 name. Where the engine of the checkpoint is installed and build/forward is there, some random
 sentences go through both and the largest difference is printed; --no-check leaves that out.
@@ -425,6 +425,8 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
                 raise ConvertError(f"{origin}: {name} has {lines} lines, but {key} is "
                                    f"{sizes.get(key)}")
         model.put(name, origin, np.frombuffer(text, np.uint8))
+    for name, table in model.tables.items():
+        model.put(name, origin, table)
 
 
 def add_shortlist(model: Model, sizes: Config, path: Path) -> Config:

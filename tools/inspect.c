@@ -109,7 +109,8 @@ static void print_config(const tfm_config *c) {
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
-    static const char *const texts[] = {"words", "characters", "pieces", "sentencepiece", "bytes"};
+    static const char *const texts[] = {"words",         "characters", "pieces",
+                                        "sentencepiece", "bytes",      "byte_bpe"};
     int32_t i;
     printf("config\n");
     print_size("n_heads", c->n_heads);
@@ -239,6 +240,7 @@ static int part_of(const char *name) {
     if (strncmp(name, "decoder.", 8) == 0) return DECODER;
     if (strncmp(name, "generator.", 10) == 0) return GENERATOR;
     if (strncmp(name, "shortlist.", 10) == 0) return N_PARTS;
+    if (strstr(name, "_merges") || strstr(name, "_added")) return N_PARTS;
     return strstr(name, "_vocabulary") || strstr(name, "_sentencepiece") ? N_PARTS : EMBEDDINGS;
 }
 

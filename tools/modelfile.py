@@ -174,10 +174,11 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "src_language": one_of("none", "source", "target"),
     "tgt_language": one_of("none", "forced"),
     "start_embedding": one_of("token", "zero"),
-    "src_text": one_of("words", "characters", "sentencepiece", "bytes"),
-    "tgt_text": one_of("words", "characters", "pieces", "sentencepiece", "bytes"),
+    "src_text": one_of("words", "characters", "sentencepiece", "bytes", "byte_bpe"),
+    "tgt_text": one_of("words", "characters", "pieces", "sentencepiece", "bytes", "byte_bpe"),
     "relative_buckets": integer(2),
     "relative_max_distance": integer(1),
+    "prefix_space": one_of("none", "add"),
     "byte_offset": integer(0),
 }
 # The keys of "decoding", which are fields of tfm_decode_options.
@@ -371,6 +372,7 @@ class Model:
     scales: dict[str, float] = field(default_factory=dict)  # of int8, by name in the checkpoint
     facts: Config = field(default_factory=dict)  # what layout and tensors tell of the config
     texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
+    tables: Tensors = field(default_factory=dict)  # src_merges ...: U32 tensors to be
     about: dict[str, str] = field(default_factory=dict)  # licence, source: free text
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it

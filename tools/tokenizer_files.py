@@ -1,8 +1,9 @@
 """tokenizer_files.py: the tokenizer files of a Hugging Face directory as texts of a model file.
 
 A SentencePiece model (source.spm and target.spm, sentencepiece.bpe.model, spiece.model ...) is
-taken as it is; a tokenizer.json with a Unigram or BPE model and a Metaspace is written as one. Where
-ids are not the model's own, a vocabulary beside it has the spelling of every id. The ids come from,
+taken as it is; a tokenizer.json with a Unigram or BPE model and a Metaspace is written as one; one
+with GPT-2's byte-level BPE, or vocab.json and merges.txt, becomes vocabulary, merges and added
+tokens. Where ids are not the model's own, a vocabulary beside it has the spelling of every id. The ids come from,
 in this order: tokenizer.json; vocab.json; the family's rule (fairseq's ids are one more than
 SentencePiece's from the fourth on, PEGASUS's 103 more), with added_tokens_decoder and
 additional_special_tokens of the settings.
@@ -15,6 +16,8 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from modelfile import Config, ConvertError, Model, vocabulary_text
 from untrusted import (brief, check_gaps, check_kinds, check_utf8, has_file, read_bytes,
@@ -228,6 +231,84 @@ def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     return None
 
 
+# ---------------------------------------------------------------------------------- byte-level BPE
+# Flags of added tokens, as the header has them.
+ADDED_LEFT, ADDED_RIGHT, ADDED_SILENT = 1, 2, 4
+PLAIN_BYTES = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+OTHER_BYTES = [byte for byte in range(256) if byte not in PLAIN_BYTES]
+# Of the bytes that UTF-8 has, the characters that stand for them.
+BYTE_LETTERS = {byte: chr(byte if byte in PLAIN_BYTES else 256 + OTHER_BYTES.index(byte))
+                for byte in range(256) if byte not in (0xC0, 0xC1) and byte < 0xF5}
+
+
+def has_byte_level(tokenizer: dict[str, Any]) -> bool:
+    return any(step.get("type") == "ByteLevel"
+               for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"))
+
+
+def check_byte_level(tokenizer: dict[str, Any]) -> bool:
+    """Refuses what is not GPT-2's; returns whether a space goes before a text."""
+    model, steps = tokenizer["model"], parts(tokenizer["pre_tokenizer"], "pretokenizers")
+    reasons = [f"the normalizer {brief(one)}" for one in parts(tokenizer.get("normalizer"),
+                                                               "normalizers")]
+    reasons += [f"the pre-tokenizer {brief(one)}" for one in steps
+                if one.get("type") != "ByteLevel" or not one.get("use_regex", True)]
+    reasons += ["two pre-tokenizers"] * (len(steps) > 1)
+    if model.get("type", "BPE") != "BPE" or "merges" not in model:
+        reasons.append(f"a model {brief(model.get('type'))}")
+    reasons += [f"{key} {brief(model[key])} of its model"
+                for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix",
+                            "byte_fallback", "ignore_merges") if model.get(key)]
+    if [one.get("type") for one in parts(tokenizer.get("decoder"), "decoders")] != ["ByteLevel"]:
+        reasons.append(f"the decoder {brief(tokenizer.get('decoder'))}")
+    missing = [byte for byte, letter in BYTE_LETTERS.items() if letter not in model["vocab"]]
+    if missing:
+        reasons.append(f"a vocabulary without the byte {missing[0]:#x}, which it leaves out")
+    if reasons:
+        raise ConvertError(f"tokenizer.json has ByteLevel with {' and '.join(reasons)}; "
+                           f"transformer.h has GPT-2's byte-level BPE alone. In a directory "
+                           f"without tokenizer files the model is converted to take ids")
+    return bool(steps[0].get("add_prefix_space", True))
+
+
+def overlap(one: str, other: str) -> bool:
+    return one in other or any(one.endswith(other[:n]) for n in range(1, len(other)))
+
+
+def byte_level(tokenizer: dict[str, Any], rows: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether a space goes first; ids of merges, left, right and merged; added tokens and flags."""
+    prefix = check_byte_level(tokenizer)
+    vocab: dict[str, int] = tokenizer["model"]["vocab"]
+    merges: dict[tuple[str, str], int] = {}
+    for rank, merge in enumerate(tokenizer["model"]["merges"]):
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        merges[left, right] = rank  # of the same twice the last one counts
+    table = np.zeros((len(merges), 3), np.uint32)
+    for at, pair in enumerate(sorted(merges, key=merges.__getitem__)):
+        ids = [vocab.get(token, -1) for token in (*pair, "".join(pair))]
+        if not all(0 <= one < rows for one in ids):
+            raise ConvertError(f"merge {merges[pair]}, {brief(' '.join(pair))}: ids {ids} in a "
+                               f"vocabulary of {rows}")
+        table[at] = ids
+    added = [one for at, one in added_tokens(tokenizer).items() if at < rows]
+    for one in added:
+        token = one["content"]
+        if one.get("single_word") or not token or token != token.strip() or re.search(
+                r"[\t\n\0]", token):
+            raise ConvertError(f"the added token {brief(token)} is single_word, or has whitespace "
+                               f"at its ends or a tab or newline: transformer.h cannot find it "
+                               f"as tokenizers does")
+        across = next((other["content"] for other in added
+                       if bool(one.get("normalized")) != bool(other.get("normalized"))
+                       and overlap(token, other["content"])), None)
+        if across is not None:
+            raise ConvertError(f"the added tokens {brief(token)} and {brief(across)} overlap, and "
+                               f"one is normalized: tokenizers looks for them in two passes")
+    flags = [(one["id"], ADDED_LEFT * bool(one.get("lstrip")) + ADDED_RIGHT * bool(one.get("rstrip"))
+              + ADDED_SILENT * bool(one.get("special"))) for one in added]
+    return prefix, table, np.array(flags, np.uint32).reshape(-1, 2)
+
+
 # ------------------------------------------------------------------------------------ the spellings
 def piece_files(folder: Path) -> tuple[bytes, bytes]:
     """The SentencePiece models of source and target in the directory; empty where there is none,
@@ -276,6 +357,11 @@ KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "off
 
 # Families whose sources begin with a token.
 LIKE_ROBERTA = ("bart", "mvp", "led")
+# Families whose vocab.json and merges.txt are byte-level BPE; T5's, where the tokenizer is RoBERTa's.
+BYTE_LEVEL = (*LIKE_ROBERTA, "blenderbot")
+# Their special tokens, where the files do not say others.
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>",
+           "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
 # PLBart's, by language_codes of its settings.
 PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
                     "multi": ["__java__", "__python__", "__en_XX__", "__javascript__", "__php__",
@@ -296,6 +382,45 @@ class Files:
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
+        self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
+        if (not self.tokenizer and not self.source and self.vocab
+                and has_file(folder, "merges.txt")
+                and (self.family in BYTE_LEVEL or "Roberta" in self.kind)):
+            self.tokenizer = self.read_byte_level()
+
+    def read_byte_level(self) -> dict[str, Any]:
+        """vocab.json and merges.txt as the tokenizer.json that transformers makes of them."""
+        path = self.folder / "merges.txt"
+        merges = [line for line in read_bytes(path).decode().split("\n")
+                  if line and not line.startswith("#version")]
+        wrong = next((line for line in merges if line.count(" ") != 1), None)
+        if wrong is not None:
+            raise ConvertError(f"{path}: {brief(wrong)} is not a merge")
+        vocab = {token: at for at, token in self.vocab.items()}
+        prefix = self.settings.get("add_prefix_space", self.family == "blenderbot")
+        return {"model": {"type": "BPE", "vocab": vocab, "merges": merges},
+                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": bool(prefix)},
+                "decoder": {"type": "ByteLevel"}, "added_tokens": self.listed_added(vocab)}
+
+    def listed_added(self, vocab: dict[str, int]) -> list[dict[str, Any]]:
+        """Added tokens as the settings have them."""
+        decoder = self.settings.get("added_tokens_decoder")
+        if decoder:
+            return [{**one, "id": int(at)} for at, one in decoder.items() if at.isdecimal()]
+        listed = [self.settings.get(key, self.special_map.get(key, default))
+                  for key, default in SPECIAL.items()]
+        for settings in (self.settings, self.special_map):
+            listed += settings.get("additional_special_tokens") or []
+        found: dict[int, dict[str, Any]] = {}
+        more = {token: at for at, token in self.ids("added_tokens.json").items()}
+        for one in [*listed, *more]:
+            if not isinstance(one, dict):
+                one = {"content": one, "lstrip": one == "<mask>"}
+            at = {**vocab, **more}.get(one["content"])
+            if at is not None:
+                special = one["content"] not in more or at in found
+                found.setdefault(at, {**one, "id": at, "special": special, "normalized": False})
+        return list(found.values())
 
     def object(self, name: str) -> dict[str, Any]:
         path = self.folder / name
@@ -390,7 +515,7 @@ class Files:
         end = self.setting("eos_token") or "</s>"
         if found and not language:
             return found
-        if self.family in LIKE_ROBERTA:
+        if self.like_roberta:
             return [self.setting("bos_token") or "<s>"], [end]
         if self.family == "blenderbot-small":
             return [], []
@@ -455,6 +580,8 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
 
 def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
     source, what = files.source, "its SentencePiece model"
+    if not source and has_byte_level(files.tokenizer):
+        return put_byte_level(files, ids, sizes, model)
     if not source and files.tokenizer:
         try:
             source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
@@ -492,6 +619,23 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
     return {"src_text": form, "tgt_text": form}
 
 
+def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
+                   model: Model) -> Config:
+    prefix = False
+    for side, rows in sizes.items():
+        if side == "tgt" and rows == sizes["src"]:
+            continue  # the source's serve both
+        prefix, merges, added = byte_level(files.tokenizer, rows)
+        model.texts[f"{side}_vocabulary"] = vocabulary_text(lines_of(ids, rows),
+                                                            f"{side}_vocabulary", model)
+        model.tables[f"{side}_merges"] = merges
+        if len(added):
+            model.tables[f"{side}_added"] = added
+    model.notes.append(f"texts: byte-level BPE, {len(merges)} merges, {len(added)} added tokens")
+    facts: Config = {"src_text": "byte_bpe", "tgt_text": "byte_bpe"}
+    return {**facts, "prefix_space": "add"} if prefix else facts
+
+
 def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
     by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
     facts: Config = {}
@@ -509,7 +653,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
     suffixed = len(after) > 1 or files.family == "plbart"
-    languages = {} if suffixed else find_languages(
+    languages = {} if suffixed or model.tables else find_languages(
         {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
     if languages:
         facts.pop("src_start", None)  # the one that the files happen to name

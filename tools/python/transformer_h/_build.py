@@ -21,7 +21,8 @@ ffi.cdef("""
     typedef enum { TFM_NORM_VARIANCE, TFM_NORM_DEVIATION, ... } tfm_norm_kind;
     typedef enum { TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SWISH, TFM_GELU_SIGMOID, ... } tfm_activation;
     typedef enum { TFM_POST_NORM, TFM_PRE_NORM, ... } tfm_norm_order;
-    typedef enum { TFM_TEXT_WORDS, TFM_TEXT_CHARACTERS, TFM_TEXT_PIECES, TFM_TEXT_SENTENCEPIECE, ...
+    typedef enum { TFM_TEXT_WORDS, TFM_TEXT_CHARACTERS, TFM_TEXT_PIECES, TFM_TEXT_SENTENCEPIECE,
+        TFM_TEXT_BYTE_BPE, ...
         } tfm_text_kind;
     typedef struct { const char *code; int32_t id; } tfm_language;
     typedef enum { TFM_LANGUAGE_NONE, TFM_LANGUAGE_SOURCE, TFM_LANGUAGE_TARGET, ... } tfm_language_use;

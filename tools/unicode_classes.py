@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""unicode_classes.py: the table tfm__class_runs of transformer.h, from Unicode's character data.
+
+    unicode_classes.py [--check HEADER]     needs Unicode 16.0.0: pip install unicodedata2==16.0.0
+
+GPT-2's pre-tokenizer asks of a character whether it is a letter (\\p{L}) or a number (\\p{N}). The
+package tokenizers (0.23) has that from Oniguruma, as of Unicode 16.0.0, and so has the table.
+
+Runs of characters of one class, from U+0000 on, as numbers: twice a run's length, and 1 more where
+its class is the second of those that the run before had not (of 0 other, 1 letter, 2 number; before
+the first run: letter). A number's last digit is 0 to 33, written from ']' on, digits before it are 0
+to 27, from '#' on. --check prints nothing and fails where the header has another table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+VERSION = "16.0.0"
+WIDTH = 92
+try:
+    import unicodedata2 as unicodedata
+except ImportError:
+    import unicodedata  # type: ignore[no-redef]
+
+
+def digits(number: int) -> str:
+    number, last = divmod(number, 34)
+    text = chr(ord("]") + last)
+    while number:
+        number, digit = divmod(number, 28)
+        text = chr(ord("#") + digit) + text
+    return text
+
+
+def table() -> str:
+    classes = [{"L": 1, "N": 2}.get(unicodedata.category(chr(c))[0], 0) for c in range(0x110000)]
+    ends = [at for at in range(1, 0x110000) if classes[at] != classes[at - 1]] + [0x110000]
+    text, begin, before = "", 0, 1
+    for end in ends:
+        others = [one for one in range(3) if one != before]
+        text += digits(2 * (end - begin) + others.index(classes[begin]))
+        begin, before = end, classes[begin]
+    lines = [text[at:at + WIDTH] for at in range(0, len(text), WIDTH)]
+    return (f"enum {{ TFM__N_CLASS_RUNS = {len(ends)} }};\n"
+            "static const char tfm__class_runs[] =\n"
+            + "\n".join(f'    "{line}"' for line in lines) + ";\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", type=Path, metavar="HEADER")
+    header = parser.parse_args().check
+    if unicodedata.unidata_version != VERSION:
+        sys.exit(f"unicode_classes.py: this Python knows Unicode {unicodedata.unidata_version}, the "
+                 f"table is {VERSION}'s: pip install unicodedata2=={VERSION}")
+    if not header:
+        print(table(), end="")
+    elif table() not in re.sub(r"\r\n", "\n", header.read_text(encoding="utf-8")):
+        sys.exit(f"{header}: tfm__class_runs is not what this script makes")
+
+
+if __name__ == "__main__":
+    main()
