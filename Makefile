@@ -9,6 +9,7 @@
 # make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
+# make test-t5       T5 and its kin beside transformers 4 and CTranslate2
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make msan   make valgrind   the tests in C under the memory sanitizer (clang), under valgrind
@@ -53,6 +54,8 @@ build/embedded: build/model.inc
 build/model.inc: tests/data/models/toy.safetensors | build
 	od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
 build/decode: tests/decode.c transformer.h | build
+	$(COMPILE) $< -o $@ $(LINK)
+build/ids: tests/ids.c transformer.h | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_units: $(wildcard tests/units/*.c) transformer.h tests/test.h | build
 	$(COMPILE) tests/units/*.c -o $@ $(LINK)
@@ -111,6 +114,12 @@ test-torch: all build/decode python-package $(PYTHON)
 	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
 	$(PYTHON) tests/compare_sentencepiece.py --passes 0
 	$(PYTHON) tests/compare_byte_bpe.py --passes 0
+
+# T5 and its kin need transformers 4, which stands before the newer one in the path.
+$(CACHE)/transformers4/transformers: $(PYTHON)
+	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests
+test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
+	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 SECONDS = 30
@@ -195,5 +204,5 @@ test-install: stage
 clean:
 	rm -rf build
 
-.PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch fuzz soak msan valgrind analyze coverage \
+.PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
 	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite clean

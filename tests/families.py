@@ -114,7 +114,7 @@ def make_t5(family, seed=0, **options):
     return model
 
 
-def sentences(model, rows=5, width=9, seed=3):
+def sentences(model, rows=5, width=9, seed=3, target=7):
     """Source ids [rows, width] with the end token and pads behind it, their lengths, and targets."""
     config = model.config
     torch.manual_seed(seed)
@@ -126,7 +126,7 @@ def sentences(model, rows=5, width=9, seed=3):
         if config.model_type in LIKE_ROBERTA:
             src[row, 0] = config.bos_token_id
     vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size
-    tgt = torch.randint(4, vocabulary - 1, (rows, 7))
+    tgt = torch.randint(4, vocabulary - 1, (rows, target))
     tgt[:, 0] = config.decoder_start_token_id
     return src, torch.tensor(lengths), tgt
 

@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import convert  # noqa: E402
 from modelfile import BF16, to_bf16, write_safetensors  # noqa: E402
+from tokenizer_files import write_pieces  # noqa: E402
 from untrusted import read_safetensors  # noqa: E402
 from writer import write_file  # noqa: E402
 
@@ -563,7 +564,8 @@ class CTranslate2(CTranslate2Case):
                             ("encoder/multi_query_attention", np.int8(1)),
                             ("decoder/alibi", np.int8(1)),
                             ("decoder/project_in/weight", np.zeros((24, 24), "f4")),
-                            ("encoder/layer_0/ffn/linear_0_noact/weight", np.zeros((40, 24), "f4")),
+                            ("decoder/layer_0/attention/relative_attention_bias",
+                             np.zeros((8, 4), "f4")),
                             ("encoder/embeddings_1/weight", np.zeros((5, 24), "f4")),
                             ("decoder/something/weight", np.zeros((5, 24), "f4"))):
             self.assertIn(name, self.refuse_directory({**ct2_random(), name: value}))
@@ -576,7 +578,9 @@ class CTranslate2(CTranslate2Case):
         self.assertIn("WhisperSpec", self.refuse_directory(ct2_random(), spec="WhisperSpec"))
         plain = ct2_random()
         del plain["encoder/layer_0/ffn/layer_norm/beta"]
-        self.assertIn("mean square", self.refuse_directory(plain))
+        self.assertIn("norms of two kinds", self.refuse_directory(plain))
+        gated = {**ct2_random(), "encoder/layer_0/ffn/linear_0_noact/weight": np.zeros((40, 24), "f4")}
+        self.assertIn("encoder.layers.1.linear1_gate.weight", self.refuse_directory(gated))
         lacking = ct2_random()
         del lacking["decoder/layer_1/ffn/linear_0/weight"]
         self.assertIn("decoder.layers.1.linear1.weight", self.refuse_directory(lacking))
@@ -933,6 +937,42 @@ class Marian(MarianCase):
         self.assertIn("not an .npz", self.refuse(folder / "model.npz"))
 
 
+    def test_t5(self):
+        """Norms without a bias, a gate, tables of relative positions and scaled outputs."""
+        t5 = {name: value for name, value in ct2_random().items()
+              if not name.endswith(("beta", "bias"))}
+        for side, count in (("encoder", 2), ("decoder", 3)):
+            table = np.random.randn(8, 4).astype("f4")
+            for i in range(count):
+                t5[f"{side}/layer_{i}/self_attention/relative_attention_bias"] = table
+                t5[f"{side}/layer_{i}/self_attention/relative_attention_max_distance"] = np.int32(20)
+                t5[f"{side}/layer_{i}/self_attention/queries_scale"] = np.float32(1)
+                t5[f"{side}/layer_{i}/ffn/linear_0_noact/weight"] = np.random.randn(40, 24).astype("f4")
+            t5[f"{side}/scale_embeddings"] = np.int8(0)
+        t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
+        t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
+        model = self.convert(self.directory(t5), "--set=src_end=</s>")
+        expected = {"layer_norm": "rms", "layer_norm_eps": 1e-6, "positions": "none",
+                    "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.same(model.t["encoder.relative_positions.weight"],
+                  t5["encoder/layer_0/self_attention/relative_attention_bias"])
+        self.same(model.t["decoder.layers.2.linear1_gate.weight"],
+                  t5["decoder/layer_2/ffn/linear_0/weight"])
+        self.same(model.t["decoder.layers.2.linear1.weight"],
+                  t5["decoder/layer_2/ffn/linear_0_noact/weight"])
+        norm = t5["decoder/layer_norm/gamma"] * np.float32(24 ** -0.5)
+        self.same(model.t["decoder.norm.weight"], norm)
+        other = "encoder/layer_1/self_attention/relative_attention_bias"
+        model = self.convert(self.directory({**t5, other: t5[other] + 1}), "--set=src_end=</s>")
+        self.same(model.t["encoder.layers.1.self_attn.relative_positions.weight"], t5[other] + 1)
+        distance = "encoder/layer_1/self_attention/relative_attention_max_distance"
+        self.assertIn("differs", self.refuse_directory({**t5, distance: np.int32(21)}))
+
+    def same(self, found, expected):
+        np.testing.assert_array_equal(np.asarray(found).reshape(-1), expected.reshape(-1))
+
+
 # ------------------------------------------------------------------------------ Hugging Face
 LEARNED = ("bart", "mbart", "plbart", "led", "blenderbot-small")
 
@@ -974,6 +1014,119 @@ def hf_write(folder, family, rows, d=4, f=4, **config):
     write_safetensors(folder / "model.safetensors",
                       {name: np.zeros(shape, "f4") for name, shape in shapes.items()})
     return folder
+
+
+class T5(ConvertTest):
+    """T5, mT5 and UMT5: names, tables, gates, what is tied, and their texts."""
+
+    def directory(self, rows=300, gated=False, own=False, without=(), pieces=None, **config):
+        folder = self.folder / "t5"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        tokenizer = config.pop("tokenizer", None)
+        config = {"model_type": "t5", "d_model": 6, "d_kv": 5, "num_heads": 2, "num_layers": 2,
+                  "relative_attention_num_buckets": 8, "decoder_start_token_id": 0,
+                  "pad_token_id": 0, "eos_token_id": 1, **config}
+        (folder / "config.json").write_text(json.dumps(config))
+        shapes = {"shared.weight": (rows, 6), "lm_head.weight": (rows, 6)}
+        for side in ("encoder", "decoder"):
+            shapes[f"{side}.final_layer_norm.weight"] = (6,)
+            for i in range(2):
+                block = f"{side}.block.{i}.layer"
+                last = 2 if side == "decoder" else 1
+                for k, name in enumerate(["SelfAttention", "EncDecAttention"][:last]):
+                    for part in "qkv":
+                        shapes[f"{block}.{k}.{name}.{part}.weight"] = 10, 6
+                    shapes[f"{block}.{k}.{name}.o.weight"] = 6, 10
+                if own or not i:
+                    shapes[f"{block}.0.SelfAttention.relative_attention_bias.weight"] = 8, 2
+                for name in ("wi_0", "wi_1") if gated else ("wi",):
+                    shapes[f"{block}.{last}.DenseReluDense.{name}.weight"] = 7, 6
+                shapes[f"{block}.{last}.DenseReluDense.wo.weight"] = 6, 7
+                for k in range(last + 1):
+                    shapes[f"{block}.{k}.layer_norm.weight"] = (6,)
+        random = np.random.default_rng(3)
+        self.weights = {name: random.normal(size=shape).astype("f4")
+                        for name, shape in shapes.items() if name not in without}
+        write_safetensors(folder / "model.safetensors", self.weights)
+        if pieces:
+            (folder / "spiece.model").write_bytes(pieces)
+        if tokenizer:
+            (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def check(self, model, name, expected):
+        np.testing.assert_allclose(np.asarray(model.t[name]).reshape(expected.shape), expected,
+                                   rtol=1e-6)
+
+    def test_tied_and_not(self):
+        model = self.convert(self.directory())
+        w = self.weights
+        self.check(model, "generator.weight", w["shared.weight"])
+        self.check(model, "decoder.norm.weight", w["decoder.final_layer_norm.weight"] * 6 ** -0.5)
+        self.check(model, "encoder.norm.weight", w["encoder.final_layer_norm.weight"])
+        self.check(model, "decoder.relative_positions.weight",
+                   w["decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"])
+        self.check(model, "decoder.layers.1.multihead_attn.out_proj.weight",
+                   w["decoder.block.1.layer.1.EncDecAttention.o.weight"])
+        self.check(model, "decoder.layers.1.norm3.weight",
+                   w["decoder.block.1.layer.2.layer_norm.weight"])
+        config = {"n_heads": 2, "d_key": 5, "norm": "pre", "layer_norm": "rms", "activation": "relu",
+                  "positions": "none", "attention_scale": 1, "relative_max_distance": 128,
+                  "start": 0, "end": 1, "src_pad": 0}
+        self.assertEqual({key: model.config[key] for key in config}, config)
+        self.assertNotIn("tgt_pad", model.config)  # the start is no pad
+        model = self.convert(self.directory(tie_word_embeddings=False, layer_norm_epsilon=1e-5,
+                                            relative_attention_max_distance=40,
+                                            pad_token_id=3, gated=True,
+                                            feed_forward_proj="gated-gelu"))
+        self.check(model, "generator.weight", self.weights["lm_head.weight"])
+        self.check(model, "decoder.norm.weight", self.weights["decoder.final_layer_norm.weight"])
+        self.check(model, "encoder.layers.1.linear1_gate.weight",
+                   self.weights["encoder.block.1.layer.1.DenseReluDense.wi_0.weight"])
+        config = {"activation": "gelu_tanh", "layer_norm_eps": 1e-5, "relative_max_distance": 40,
+                  "tgt_pad": 3}
+        self.assertEqual({key: model.config[key] for key in config}, config)
+        model = self.convert(self.directory(model_type="umt5", own=True, gated=True))
+        self.check(model, "decoder.layers.1.self_attn.relative_positions.weight",
+                   self.weights["decoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"])
+
+    def test_refused(self):
+        table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        for options, reason in (
+                (dict(without=(table,)), "encoder.relative_positions.weight is missing"),
+                (dict(without=("encoder.final_layer_norm.weight",)), "encoder.norm.weight"),
+                (dict(gated=True), "a gate, but feed_forward_proj is relu"),
+                (dict(feed_forward_proj="gated-silu"), "linear1_gate.weight is missing"),
+                (dict(feed_forward_proj="gated-tanh"), "feed_forward_proj gated-tanh"),
+                (dict(feed_forward_proj="a-b-c"), "feed_forward_proj a-b-c"),
+                (dict(relative_attention_num_buckets=9), "the shapes say 8"),
+                (dict(num_heads=5, d_kv=2), "n_heads is 5"),
+                (dict(d_kv=0), "d_kv is 0"),
+                (dict(model_type="umt5", gated=True), "layers.1.self_attn.relative"),
+                (dict(model_type="longt5"), "model_type longt5: an encoder whose")):
+            self.assertIn(reason, self.refuse(self.directory(**options)))
+
+    def test_texts(self):
+        byt5 = {"tokenizer_class": "ByT5Tokenizer"}
+        model = self.convert(self.directory(tokenizer=byt5))
+        self.assertEqual([model.config[key] for key in ("src_text", "tgt_text", "byte_offset",
+                                                        "src_end")], ["bytes", "bytes", 3, 1])
+        self.assertIn("has 200 rows", self.refuse(self.directory(rows=200, tokenizer=byt5)))
+        pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("<2fr>", 0.0, 4),
+                  ("<2de>", 0.0, 4), ("<2zh_Hant>", 0.0, 4), ("\u2581a", -1.0, 1), ("b", -2.0, 1)]
+        model_file = write_pieces(pieces, 1, 2, b"", True, True, False)
+        model = self.convert(self.directory(rows=12, pieces=model_file))
+        self.assertEqual((model.config["languages"], model.config["src_language"]),
+                         ({"fr": 3, "de": 4, "zh_Hant": 5}, "target"))
+        self.assertNotIn("src_vocabulary", model.t)
+        extra = {"added_tokens_decoder": {str(8 + i): {"content": f"<extra_id_{2 - i}>"}
+                                          for i in range(3)}}
+        model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=extra))
+        self.assertNotIn("src_vocabulary", model.t)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=raw(model.t["src_sentencepiece"]))
+        self.assertEqual(processor.encode("a <extra_id_0> b <extra_id_2>"), [6, 10, 2, 7, 8])
 
 
 TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",

@@ -845,7 +845,7 @@ class HuggingFace(ConvertTest):
             self.assertIn(key, self.refuse(folder))
 
     def test_what_is_not_computed_is_named(self):
-        for changes, reason in (({"model_type": "t5"}, "model_type t5: relative position"),
+        for changes, reason in (({"model_type": "switch_transformers"}, "a mixture of experts"),
                                 ({"model_type": "whisper"}, "audio, not text"),
                                 ({"model_type": "moonshine"}, "rotary positions"),
                                 ({"model_type": "unheard-of"}, "model_type unheard-of; what"),

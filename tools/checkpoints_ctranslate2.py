@@ -41,7 +41,8 @@ GLOBAL_INT16_SCALE = 1000.0
 # Variables that are no weights. Those of the first group shape nothing that is computed here.
 IGNORED = r"(.*/)?(embeddings_merge|alibi_use_positive_positions)"
 ATTRIBUTES = (r"(.*/)?(num_heads|pre_norm|activation|scale_embeddings|multiply_by_sqrt_depth|"
-              r"start_from_zero_embedding|queries_scale|alignment_layer|alignment_heads)")
+              r"start_from_zero_embedding|queries_scale|alignment_layer|alignment_heads|"
+              r"relative_attention_max_distance|scale_outputs)")
 ABOUT_TEXT = ("unk_token", "bos_token", "eos_token", "with_source_bos", "with_source_eos",
               "with_target_bos", "user_decoder_start_tokens")
 # Flags that mean something else only when they are set.
@@ -49,14 +50,15 @@ MUST_BE_ZERO = (r"(.*/)?(alibi|scale_alibi|multi_query_attention|sliding_window|
                 r"layer_norm_use_residual)")
 # What transformer.h does not compute, by the names that tell.
 REFUSED = {
-    r".*/relative_.*": "positions relative to each other",
+    r".*/relative_(position_keys|position_values|asymmetric_.*)": "positions relative to each other",
+    r".*/(attention|encoder_attention)/relative_.*|(?!.*/self_attention/).*/relative_.*":
+        "positions relative to each other in another attention than the layers' own",
     r".*/rotary_.*": "rotary positions",
     r".*/(num_heads_kv|head_dim|original_max_position_embeddings|max_position_embeddings)":
         "heads of another shape",
-    r".*/linear_0_noact/.*": "a gated feed-forward network",
     r".*/weight_zero": "weights quantized with zero points",
     r".*/project_(in|out)/.*": "projections around the decoder",
-    r".*/(scale_outputs|final_logit_softcapping)": "scaled outputs",
+    r".*/final_logit_softcapping|encoder/scale_outputs": "scaled outputs",
     r".*/[qkv]_norm/.*": "norms on queries, keys or values",
     r".*/(shared|input|post_attention|pre_feedforward|post_feedforward|external_\w+)_layer_norm/.*":
         "layers with other norms",
@@ -75,6 +77,7 @@ WEIGHTS = {
     r"(encoder|decoder)/layer_(\d{1,4})/self_attention/linear_1/":
         r"\1.layers.\2.self_attn.out_proj.",
     r"(encoder|decoder)/layer_(\d{1,4})/ffn/linear_0/": r"\1.layers.\2.linear1.",
+    r"(encoder|decoder)/layer_(\d{1,4})/ffn/linear_0_noact/": r"\1.layers.\2.linear1_noact.",
     r"(encoder|decoder)/layer_(\d{1,4})/ffn/linear_1/": r"\1.layers.\2.linear2.",
     r"encoder/layer_(\d{1,4})/ffn/layer_norm/": r"encoder.layers.\1.norm2.",
     r"decoder/layer_(\d{1,4})/attention/layer_norm/": r"decoder.layers.\1.norm2.",
@@ -303,9 +306,55 @@ def read_attributes(binary: Binary) -> Config:
         config["alignment_heads"] = named
     if binary.attribute("decoder/start_from_zero_embedding", 0):
         config["start_embedding"] = "zero"
-    if not any(name.endswith("/position_encodings/encodings") for name in binary.arrays):
+    config.update(read_t5(binary))
+    if "positions" not in config and not any(
+            name.endswith("/position_encodings/encodings") for name in binary.arrays):
         config.update(positions="sinusoidal_halves", position_divisor="d/2-1", position_offset=1)
     return config
+
+
+def read_t5(binary: Binary) -> Config:
+    """Norms without a bias are those by the root mean square, and relative positions are all that
+    there are."""
+    config: Config = {}
+    if not any(name.endswith("/beta") for name in binary.arrays) and any(
+            name.endswith("/gamma") for name in binary.arrays):
+        config.update(layer_norm="rms", layer_norm_eps=1e-6)
+    distances = {binary.attribute(name, 128) for name in binary.arrays
+                 if name.endswith("/relative_attention_max_distance")}
+    if len(distances) > 1:
+        raise ConvertError(f"relative_attention_max_distance differs: {sorted(distances)}")
+    if distances:
+        config.update(relative_max_distance=distances.pop(), positions="none")
+    return config
+
+
+def place_t5(tensors: Tensors, binary: Binary, model: Model) -> None:
+    """Tables of relative positions, the gate, and scaled outputs, which go into the last norm."""
+    for side in ("encoder", "decoder"):
+        names = [name for name in tensors if re.fullmatch(
+            rf"{side}/layer_\d{{1,4}}/self_attention/relative_attention_bias", name)]
+        shared = len(names) > 1 and all(np.array_equal(tensors[name], tensors[names[0]])
+                                        for name in names)
+        for name in names:
+            layer = name.split("/")[1].removeprefix("layer_")
+            model.put(f"{side}.relative_positions.weight" if shared or len(names) == 1 else
+                      f"{side}.layers.{layer}.self_attn.relative_positions.weight", name,
+                      tensors.pop(name))
+    for name in [name for name in model.tensors if ".linear1_noact." in name]:
+        linear = name.replace("_noact", "")  # what is activated is the gate
+        for new, old in ((name.replace("_noact", "_gate"), linear), (linear, name)):
+            if old in model.tensors:
+                model.tensors[new], model.origin[new] = (model.tensors.pop(old),
+                                                         model.origin.pop(old))
+    scale = float(binary.attribute("decoder/scale_outputs", 1))
+    norm = model.tensors.get("decoder.norm.weight")
+    if scale not in (0, 1) and norm is not None:
+        model.tensors["decoder.norm.weight"] = to_f32(norm) * np.float32(scale)
+        if "decoder.norm.bias" in model.tensors:
+            model.tensors["decoder.norm.bias"] = to_f32(
+                model.tensors["decoder.norm.bias"]) * np.float32(scale)
+        model.notes.append(f"decoder.norm: times {scale:.6g}, as the outputs are scaled")
 
 
 # ------------------------------------------------------------------------------------ the weights
@@ -455,9 +504,10 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     tensors = to_tensors(binary, [name for name in binary.arrays
                                   if not re.fullmatch(no_weights, name)])
     for name in tensors:
-        if name.endswith("/gamma") and f"{name[:-5]}beta" not in tensors:
-            raise ConvertError(f"{name} without a beta: this model has norms by the root mean "
-                               f"square, which transformer.h does not compute")
+        if (name.endswith("/gamma") and f"{name[:-5]}beta" not in tensors
+                and facts["layer_norm"] != "rms"):
+            raise ConvertError(f"{name} without a beta: this model has norms of two kinds, and "
+                               f"transformer.h one for all")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         facts.update(read_texts(binary, folder, model, pieces or folder))
@@ -476,7 +526,9 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
             model.warn("this looks like a model of Marian or fairseq, whose tokenizers end a "
                        "source with the end token, which the directory does not say: "
                        "--set src_end=TOKEN", "src_end")
-        return place(chosen, stated, model)
+        rest = place(chosen, stated, model)
+        place_t5(rest, binary, model)
+        return rest
 
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, forward))
 

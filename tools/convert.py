@@ -27,7 +27,8 @@ IN is one of
     Hugging Face       a directory of config.json, its weights (model.safetensors or
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
-                       (sources up to half its window), Blenderbot, Blenderbot-small.
+                       (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
@@ -88,8 +89,10 @@ NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: th
     src_positions.weight [n, D]    tgt_positions.weight    src_ and tgt_embedding_norm.weight, .bias
     encoder. and decoder.layers.N. ATTN.in_proj_weight [3D, D], in_proj_bias, or ATTN.q_proj.weight
         [D, D] and .bias, k_proj, v_proj; ATTN.out_proj.weight and .bias; linear1.weight [F, D] and
-        .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3
-    encoder.norm.weight and .bias, decoder.norm
+        .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3;
+        of gated feed-forwards linear1_gate.weight [F, D] and .bias, which is what is activated;
+        self_attn.relative_positions.weight [buckets, heads]
+    encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's
 
 What the checkpoint says of decoding (generation_config.json, decoder.yml, CTranslate2's defaults)
 becomes the config's "decoding": --set decoding=none leaves that out, --set decoding.beam=4 and the
@@ -221,7 +224,7 @@ MOST_LISTED = 100
 QUESTIONS = {
     "n_heads": "--heads N",
     "norm": "--set norm=post or norm=pre (norm_first=True)",
-    "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation",
+    "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation, rms",
     "activation": "--set activation=relu or gelu, gelu_tanh, swish, gelu_sigmoid",
     "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
     "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",

@@ -323,13 +323,16 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
 
 
 # How families spell the token of a language.
-LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|"
+LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|<2(?P<madlad>[\w-]+)>|"
                       r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+
+
+LIKE_MARIAN = ("marian", "madlad")
 
 
 def find_languages(ids: dict[int, str], model: Model) -> Config:
     """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
-    a source names the target; the others stand before source and target, each its own."""
+    a source, and MADLAD-400's <2fr>, name the target; the others stand before source and target, each its own."""
     found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
     kinds = [match.lastgroup for match in found.values() if match]
     if len(kinds) < 2:
@@ -338,12 +341,12 @@ def find_languages(ids: dict[int, str], model: Model) -> Config:
     codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
     model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
                        f"where texts are translated; one for good: --set "
-                       + ("src_start=TOKEN" if kind == "marian" else
+                       + ("src_start=TOKEN" if kind in LIKE_MARIAN else
                           "src_start=TOKEN --set forced=TOKEN"))
     config: Config = {"languages": {code: at for code, at in codes.items()
                                     if 0 < len(code.encode()) < 32}}
-    config["src_language"] = "target" if kind == "marian" else "source"
-    if kind != "marian" and "forced" not in model.facts:
+    config["src_language"] = "target" if kind in LIKE_MARIAN else "source"
+    if kind not in LIKE_MARIAN and "forced" not in model.facts:
         config["tgt_language"] = "forced"
     return config
 
@@ -355,6 +358,9 @@ KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "off
          "added_tokens_decoder": "object", "model": "object", "added_tokens": "list"}
 
 
+# T5's, whose ids are the pieces' own; behind them stand the extra ids.
+LIKE_T5 = ("t5", "mt5", "umt5")
+EXTRA_ID = r"<extra_id_\d{1,4}>"
 # Families whose sources begin with a token.
 LIKE_ROBERTA = ("bart", "mvp", "led")
 # Families whose vocab.json and merges.txt are byte-level BPE; T5's, where the tokenizer is RoBERTa's.
@@ -382,6 +388,8 @@ class Files:
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
+        if self.source and self.family in LIKE_T5:
+            self.source += self.extra_pieces()
         self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
         if (not self.tokenizer and not self.source and self.vocab
                 and has_file(folder, "merges.txt")
@@ -441,6 +449,22 @@ class Files:
             check_utf8(value, f"{self.folder}: {key}")
         return value
 
+    def extra_pieces(self) -> bytes:
+        """T5's extra ids behind the last piece, as T5's own code adds them: pieces of the user's,
+        the space before them counted in, from the last to <extra_id_0>."""
+        n = len(read_pieces(self.source, str(self.folder)))
+        most = self.settings.get("extra_ids")
+        added = {int(at): one["content"] for at, one in (
+            self.settings.get("added_tokens_decoder") or {}).items() if int(at) >= n}
+        if not added and isinstance(most, int) and 0 <= most <= 1000:
+            added = {n + most - 1 - i: f"<extra_id_{i}>" for i in range(most)}
+        at, pieces = n, b""
+        while re.fullmatch(EXTRA_ID, added.get(at, "")):
+            pieces += bytes_field(1, bytes_field(1, (SPACE + added[at]).encode())
+                                  + float_field(2, 0.0) + number_field(3, USER_DEFINED))
+            at += 1
+        return pieces
+
     def additional(self) -> list[str]:
         for settings in (self.settings, self.special_map):
             for key in ("additional_special_tokens", "extra_special_tokens"):
@@ -477,6 +501,8 @@ class Files:
         pieces = read_pieces(self.source, str(self.folder))
         if self.family == "pegasus":
             return {**self.pegasus_ids(pieces), **added}
+        if self.family in LIKE_T5:
+            return {**added, **dict(enumerate(pieces))}
         if self.family in ("mbart", "m2m_100", "plbart"):
             ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
             ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
@@ -565,6 +591,13 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
                 "src_end": end, "src_unk": 3}
     files = Files(folder, hf)
+    if files.kind in ("ByT5Tokenizer", "ByT5TokenizerFast"):
+        if min(sizes.values()) < 259:
+            raise ConvertError(f"{folder}: a ByT5Tokenizer, whose bytes are ids 3 to 258; the "
+                               f"embedding has {min(sizes.values())} rows")
+        model.notes.append("texts: the bytes of UTF-8 from id 3 on")
+        return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
+                "tgt_unk": 2, **({"src_end": end} if isinstance(end, int) else {})}
     ids = files.spelled()
     for at, token in ids.items():
         check_utf8(token, f"{folder}: id {at}")
