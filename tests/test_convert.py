@@ -590,6 +590,41 @@ class CTranslate2(CTranslate2Case):
         model = self.convert(folder, "--set=start=b7", "--set=src_end=</s>")
         self.assertEqual((self.done.stderr, model.config["start"]), ("", 7))
 
+    def test_t5(self):
+        """Norms without a bias, a gate, tables of relative positions and scaled outputs."""
+        t5 = {name: value for name, value in ct2_random().items()
+              if not name.endswith(("beta", "bias"))}
+        for side, count in (("encoder", 2), ("decoder", 3)):
+            table = np.random.randn(8, 4).astype("f4")
+            for i in range(count):
+                t5[f"{side}/layer_{i}/self_attention/relative_attention_bias"] = table
+                t5[f"{side}/layer_{i}/self_attention/relative_attention_max_distance"] = np.int32(20)
+                t5[f"{side}/layer_{i}/self_attention/queries_scale"] = np.float32(1)
+                t5[f"{side}/layer_{i}/ffn/linear_0_noact/weight"] = np.random.randn(40, 24).astype("f4")
+            t5[f"{side}/scale_embeddings"] = np.int8(0)
+        t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
+        t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
+        model = self.convert(self.directory(t5), "--set=src_end=</s>")
+        expected = {"layer_norm": "rms", "layer_norm_eps": 1e-6, "positions": "none",
+                    "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.same(model.t["encoder.relative_positions.weight"],
+                  t5["encoder/layer_0/self_attention/relative_attention_bias"])
+        self.same(model.t["decoder.layers.2.linear1_gate.weight"],
+                  t5["decoder/layer_2/ffn/linear_0/weight"])
+        self.same(model.t["decoder.layers.2.linear1.weight"],
+                  t5["decoder/layer_2/ffn/linear_0_noact/weight"])
+        norm = t5["decoder/layer_norm/gamma"] * np.float32(24 ** -0.5)
+        self.same(model.t["decoder.norm.weight"], norm)
+        other = "encoder/layer_1/self_attention/relative_attention_bias"
+        model = self.convert(self.directory({**t5, other: t5[other] + 1}), "--set=src_end=</s>")
+        self.same(model.t["encoder.layers.1.self_attn.relative_positions.weight"], t5[other] + 1)
+        distance = "encoder/layer_1/self_attention/relative_attention_max_distance"
+        self.assertIn("differs", self.refuse_directory({**t5, distance: np.int32(21)}))
+
+    def same(self, found, expected):
+        np.testing.assert_array_equal(np.asarray(found).reshape(-1), expected.reshape(-1))
+
     def test_broken_files(self):
         folder = self.directory(ct2_random())
         whole = (folder / "model.bin").read_bytes()
@@ -935,42 +970,6 @@ class Marian(MarianCase):
         folder, _ = self.directory(arrays)
         (folder / "model.npz").write_bytes(b"PK\3\4 not really")
         self.assertIn("not an .npz", self.refuse(folder / "model.npz"))
-
-
-    def test_t5(self):
-        """Norms without a bias, a gate, tables of relative positions and scaled outputs."""
-        t5 = {name: value for name, value in ct2_random().items()
-              if not name.endswith(("beta", "bias"))}
-        for side, count in (("encoder", 2), ("decoder", 3)):
-            table = np.random.randn(8, 4).astype("f4")
-            for i in range(count):
-                t5[f"{side}/layer_{i}/self_attention/relative_attention_bias"] = table
-                t5[f"{side}/layer_{i}/self_attention/relative_attention_max_distance"] = np.int32(20)
-                t5[f"{side}/layer_{i}/self_attention/queries_scale"] = np.float32(1)
-                t5[f"{side}/layer_{i}/ffn/linear_0_noact/weight"] = np.random.randn(40, 24).astype("f4")
-            t5[f"{side}/scale_embeddings"] = np.int8(0)
-        t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
-        t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
-        model = self.convert(self.directory(t5), "--set=src_end=</s>")
-        expected = {"layer_norm": "rms", "layer_norm_eps": 1e-6, "positions": "none",
-                    "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
-        self.assertEqual({key: model.config[key] for key in expected}, expected)
-        self.same(model.t["encoder.relative_positions.weight"],
-                  t5["encoder/layer_0/self_attention/relative_attention_bias"])
-        self.same(model.t["decoder.layers.2.linear1_gate.weight"],
-                  t5["decoder/layer_2/ffn/linear_0/weight"])
-        self.same(model.t["decoder.layers.2.linear1.weight"],
-                  t5["decoder/layer_2/ffn/linear_0_noact/weight"])
-        norm = t5["decoder/layer_norm/gamma"] * np.float32(24 ** -0.5)
-        self.same(model.t["decoder.norm.weight"], norm)
-        other = "encoder/layer_1/self_attention/relative_attention_bias"
-        model = self.convert(self.directory({**t5, other: t5[other] + 1}), "--set=src_end=</s>")
-        self.same(model.t["encoder.layers.1.self_attn.relative_positions.weight"], t5[other] + 1)
-        distance = "encoder/layer_1/self_attention/relative_attention_max_distance"
-        self.assertIn("differs", self.refuse_directory({**t5, distance: np.int32(21)}))
-
-    def same(self, found, expected):
-        np.testing.assert_array_equal(np.asarray(found).reshape(-1), expected.reshape(-1))
 
 
 # ------------------------------------------------------------------------------ Hugging Face

@@ -458,12 +458,11 @@ class Files:
             self.settings.get("added_tokens_decoder") or {}).items() if int(at) >= n}
         if not added and isinstance(most, int) and 0 <= most <= 1000:
             added = {n + most - 1 - i: f"<extra_id_{i}>" for i in range(most)}
-        at, pieces = n, b""
+        at, pieces = n, parse_model(b"", str(self.folder))
         while re.fullmatch(EXTRA_ID, added.get(at, "")):
-            pieces += bytes_field(1, bytes_field(1, (SPACE + added[at]).encode())
-                                  + float_field(2, 0.0) + number_field(3, USER_DEFINED))
+            pieces.pieces.add(piece=SPACE + added[at], score=0.0, type=USER_DEFINED)
             at += 1
-        return pieces
+        return bytes(pieces.SerializePartialToString())
 
     def additional(self) -> list[str]:
         for settings in (self.settings, self.special_map):
