@@ -615,6 +615,11 @@ static void tiles(const tfm__kernels *kernels) {
                 fill_rows(bias, 1, ROWS, ROWS, &seed);
                 fill_rows(scales, 1, TFM__MOST_ROWS, TFM__MOST_ROWS, &seed);
                 fill_rows(block, TFM__MOST_ROWS, K, TFM__X_STRIDE / 4, &seed);
+                if (type == TFM_WEIGHTS_I8 && !kernels->zero_point) /* a file may have -128 */
+                    for (i = 0; i < (int)tiling->panels; i++) {
+                        unsigned char *panel = tfm__panel(&h.linear.w, i, 0);
+                        for (k = i; k < (K + 3) / 4 * 4 * TFM__PANEL; k += 5) panel[k] = 128;
+                    }
                 memcpy(s8, block, sizeof block);
                 for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
                     for (k = 0; k < (K + 3) / 4 * 4; k++) { /* behind K anything may stand */

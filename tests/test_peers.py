@@ -144,7 +144,7 @@ class Comparison:
         # the sources are those of the batch without its pads: a cap of 2 * length + 16
         limits = [2 * length + 16 for length in lengths.tolist()]
         expected = families.generate(model, src[:GREEDY], limits[:GREEDY], num_beams=1)
-        found = self.translate(path, model, src[:GREEDY])
+        found = self.translate(path, model, src[:GREEDY], "--greedy")
         ended = sum(len(row) < limit for row, limit in zip(expected, limits))
         print(f"; greedy: {sum(a == b for a, b in zip(found, expected))} of {len(expected)} rows "
               f"equal, {ended} of them ended", end="")
