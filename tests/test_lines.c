@@ -224,13 +224,15 @@ static void two_models(void) {
     CHECK(strstr(lines_messages.data, "translate: line 1: model: text is not UTF-8") &&
               strstr(lines_messages.data, "translate: line 2: b.safetensors: text has"),
           "messages name the model: %s", lines_messages.data);
-    CHECK(lines_run("b.safetensors --via fra", "a\n", 2) == 2, "%s", lines_messages.data);
-    CHECK(lines_run("--via fra", "a\n", 2) == 2, "%s", lines_messages.data);
-    CHECK(lines_run("nofile b.safetensors", "a\n", 2) == 2, "%s", lines_messages.data);
-    CHECK(lines_run("b.safetensors nofile", "a\n", 2) == 2 &&
-              strstr(lines_messages.data, "nofile: No such"),
-          "%s", lines_messages.data);
-    CHECK(lines_run("b.safetensors --tokens", "a\n", 2) == 2, "%s", lines_messages.data);
+    for (i = 0; i < 4; i++) {
+        static const char *const refused[][2] = {
+            {"--via fra", "--via needs a second model"},
+            {"nofile b.safetensors", "b.safetensors: a second model comes right after the first"},
+            {"b.safetensors nofile", "nofile: No such file"},
+            {"b.safetensors --tokens", "--tokens and a second model do not go together"}};
+        first = lines_run(refused[i][0], "a\n", 2);
+        CHECK(first == 2 && strstr(lines_messages.data, refused[i][1]), "%s", refused[i][1]);
+    }
 }
 
 int main(void) {
