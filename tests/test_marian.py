@@ -191,6 +191,30 @@ class Bin(MarianTest):
         self.assertGreater(equal, 3)
         self.assertGreater(other, 0)
 
+    def test_shortlist_in_text(self):
+        """Lines "target source probability", as decoder.yml limits them: the best of each source."""
+        student = self.student()
+        pieces = [self.sp.id_to_piece(i) for i in range(self.sp.vocab_size())]
+        text = "".join(f"{pieces[t]} {pieces[s]} {p}\n" for t, s, p in (
+            (9, 5, .1), (11, 5, .5), (10, 5, .5), (12, 5, .2), (7, 6, .01), (8, 6, .9), (8, 6, .3)))
+        text += f"NULL {pieces[5]} 1\n{pieces[14]} NULL 1\nnobody {pieces[7]} 0.4\n"
+        config = (b"models:\n  - model.xxyy.intgemm.alphas.bin\nvocabs:\n  - vocab.xxyy.spm\n"
+                  b"  - vocab.xxyy.spm\nshortlist:\n  - lex.s2t.gz\n  - 3\n  - 2\n  - 0.05\n")
+        for said, first, lists in ((config, 3, {5: [10, 11], 6: [8], 7: [self.sp.unk_id()]}),
+                                   (None, 100, {5: [9, 10, 11, 12], 6: [7, 8], 7: [self.sp.unk_id()]})):
+            folder = self.directory(student, **{
+                "vocab.xxyy.spm": self.pieces, "lex.s2t.gz": gzip.compress(text.encode()),
+                **({"decoder.yml": said} if said else {})})
+            if not said:
+                (folder / "decoder.yml").unlink(missing_ok=True)
+            model = self.convert(folder)
+            self.assertEqual(model.config["shortlist_first"], min(first, len(pieces)))
+            offsets, ids = (model.t[f"shortlist.{name}"].tolist() for name in ("offsets", "ids"))
+            self.assertEqual({at: ids[a:b] for at, (a, b) in enumerate(zip(offsets, offsets[1:])) if a < b},
+                             lists)
+        folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.gz": gzip.compress(b"a b\n")})
+        self.assertIn("line 1: not a target, a source and a probability", self.refuse(folder))
+
     def test_broken_shortlists(self):
         student = self.student()
         data, _ = student.shortlist()

@@ -2,7 +2,7 @@
 
 IN is the .npz or .bin, or the directory that holds it with decoder.yml or config*.yml (models,
 vocabs, shortlist), or with one of them, vocab*.yml or vocab*.spm or srcvocab*.spm and trgvocab*.spm,
-and perhaps lex*.bin, as Firefox's translators have it; model.npz.best-chrf.npz, its .decoder.yml and
+and perhaps lex*.bin or lex*.s2t, as Firefox's translators have it; model.npz.best-chrf.npz, its .decoder.yml and
 model.xx-en.spm are HPLT's names. source.spm and target.spm beside them cut
 the texts. A .bin, .spm and lex may be packed as .gz. The options of the training stand inside, as
 special:model.yml. Matrices are [in, out]; a bias or norm is [1, n]. marian_bin.py reads the bytes.
@@ -122,6 +122,7 @@ class Files:
             if not file.is_file():
                 raise ConvertError(f"{file}: missing, and {self.said.name} names it")
         self.shortlist = self.find_shortlist()
+        self.lines: dict[str, list[str]] = {}  # of the vocabularies, once they are read
 
     def read_config(self) -> tuple[Path, dict[str, Any]]:
         """decoder.yml, MODEL.npz.decoder.yml, or what browsermt calls
@@ -144,9 +145,29 @@ class Files:
         if isinstance(said, list) and said and isinstance(said[0], str):
             path = self.named(said[0])
             return path if path.is_file() else None
-        found = unpacked_first(one for one in sorted(self.folder.glob("lex*.bin*"))
-                               if re.search(r"\.bin(\.gz)?$", one.name))
-        return file_in(self.folder, found[0].name) if len(found) == 1 else None
+        for name in (r"\.bin(\.gz)?$", r"\.s2t(\.gz)?$"):
+            found = unpacked_first(one for one in sorted(self.folder.glob("lex*"))
+                                   if re.search(name, one.name))
+            if len(found) == 1:
+                return file_in(self.folder, found[0].name)
+        return None
+
+    def read_shortlist(self, n: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """For n source tokens; of a text by what decoder.yml says behind the file's name: the first
+        ids, the best of each list and what their probability has to be above."""
+        assert self.shortlist
+        if marian_bin.read_unpacked(self.shortlist, 8) == marian_bin.SHORTLIST.to_bytes(8, "little"):
+            return marian_bin.read_shortlist(self.shortlist)
+        if not re.search(r"\.s2t(\.gz)?$", self.shortlist.name) or not self.lines:
+            return None
+        said = self.options.get("shortlist")
+        rest = [one for one in said[1:4] if one is not False] if isinstance(said, list) else []
+        if not all(isinstance(one, (int, float)) and one >= 0 for one in rest):
+            raise ConvertError(f"{self.said}: shortlist is {brief(said)}, not a file and numbers")
+        first, best, least = [*rest, *(100, 100, 0)[len(rest):]]
+        tables = [{token: at for at, token in reversed([*enumerate(self.lines[side])])}
+                  for side in ("src", "tgt")]
+        return (*marian_bin.read_text_shortlist(self.shortlist, *tables, n, int(best), least), int(first))
 
     def names(self, key: str) -> list[str]:
         names = self.options.get(key) or []
@@ -294,7 +315,7 @@ def place(tensors: Tensors, model: Model) -> Tensors:
 # --------------------------------------------------------------------------------------- the texts
 def read_texts(files: Files, options: dict[str, Any], stated: Config, model: Model) -> Config:
     """Vocabularies into the model; the ids of the special tokens."""
-    lines: dict[str, list[str]] = {}
+    lines = files.lines
     pieces: dict[str, bytes] = {}
     if not files.vocabularies:
         model.warn("no vocabulary: --set end=ID --set src_end=ID, or --src-vocab FILE", "end")
@@ -352,4 +373,5 @@ def read_checkpoint(path: Path) -> Checkpoint:
         model.notes.append(f"layout: Marian, {files.model.name}")
         return rest
 
-    return Checkpoint(tensors, place_all, scales=scales, shortlist=files.shortlist)
+    return Checkpoint(tensors, place_all, scales=scales,
+                      shortlist=(files.shortlist, files.read_shortlist) if files.shortlist else None)

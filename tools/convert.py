@@ -37,7 +37,7 @@ IN is one of
                        srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
                        config*.yml. int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32.
                        What is packed for a CPU or by FBGEMM is refused. The lexical shortlist
-                       goes along, for translate --shortlist.
+                       (lex*.bin, or text: lex*.s2t.gz) goes along, for translate --shortlist.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
@@ -346,7 +346,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
     if checkpoint.shortlist and not core:
-        config.update(add_shortlist(model, sizes, checkpoint.shortlist))
+        config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
     check_growth(model, checkpoint.files or options.input)
     size = write_file(options, model, config)
     report(options, model, config, sizes, size)
@@ -432,12 +432,14 @@ def add_texts(model: Model, sizes: Config, origin: str) -> None:
         model.put(name, origin, table)
 
 
-def add_shortlist(model: Model, sizes: Config, path: Path) -> Config:
+def add_shortlist(model: Model, sizes: Config, path: Path,
+                  read: Callable[[int], tuple[Any, Any, int] | None]) -> Config:
     """Marian's candidates by source token as U32 tensors, and the config's key."""
-    if marian_bin.read_unpacked(path, 8) != marian_bin.SHORTLIST.to_bytes(8, "little"):
+    found = read(sizes["src_vocab_size"])
+    if found is None:
         model.notes.append(f"{path.name}: no binary shortlist, left out")
         return {}
-    offsets, ids, first = marian_bin.read_shortlist(path)
+    offsets, ids, first = found
     if len(offsets) != sizes["src_vocab_size"] + 1:
         raise ConvertError(f"{path}: lists for {len(offsets) - 1} tokens; src_vocab_size is "
                            f"{sizes['src_vocab_size']}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""marian_bin.py: Marian's .bin and lexical shortlist, read; and a model file written as a .bin.
+"""marian_bin.py: Marian's .bin and lexical shortlist (.bin or text), read; and a model file written as a .bin.
 
     marian_bin.py MODEL.safetensors OUT.bin [--int8]
 
@@ -169,6 +169,33 @@ def read_shortlist(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
     if first >= 2 ** 31:
         raise wrong(f"the first {first} ids")
     return offsets.astype("<u4"), np.frombuffer(data, "<u4", m, 48 + 8 * n), first
+
+
+def read_text_shortlist(path: Path, src: dict[str, int], tgt: dict[str, int], n: int, best: int,
+                        least: float) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and ids of lines "target source probability" as Marian takes them: of each of n source
+    tokens the best targets, the higher id first among equals; what no vocabulary has is <unk>."""
+    lists: dict[int, dict[int, float]] = {}
+    try:
+        lines = read_unpacked(path).decode().split("\n")
+    except UnicodeDecodeError:
+        raise ConvertError(f"{path}: a shortlist in text, but not UTF-8") from None
+    for at, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or "NULL" in fields[:2]:
+            continue
+        try:
+            target, source, number = fields
+            probability = float(number)
+            ids = src.get(source, src.get("<unk>")), tgt.get(target, tgt.get("<unk>"))
+        except ValueError:
+            raise ConvertError(f"{path}, line {at}: not a target, a source and a probability") from None
+        if ids[0] is not None and ids[1] is not None and probability > least and ids[0] < n:
+            lists.setdefault(ids[0], {})[ids[1]] = probability
+    kept = [sorted(sorted(one, key=lambda at: (-one[at], -at))[:best])
+            for one in (lists.get(at, {}) for at in range(n))]
+    return (np.cumsum([0, *map(len, kept)]).astype("<u4"),
+            np.array([one for part in kept for one in part], "<u4"))
 
 
 # ------------------------------------------------------------------------------------ writing

@@ -419,7 +419,9 @@ class Checkpoint:
     files: Path | None = None  # the directory of the weights, likewise
     close: Callable[[], None] = lambda: None  # when all is written: a folder that goes away
     scales: dict[str, float] = field(default_factory=dict)  # of weights in int8: what an integer is times
-    shortlist: Path | None = None  # candidates by source token, a file of Marian's
+    # Candidates by source token, a file of Marian's, and how to read it: for so many source tokens the
+    # offsets, ids and how many first ids are always candidates; None: it is none.
+    shortlist: tuple[Path, Callable[[int], tuple[Any, Any, int] | None]] | None = None
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
