@@ -7,6 +7,8 @@
 # make test-package   the Python package: built, installed into build/, tested
 # make test-sqlite   examples/sqlite in the real sqlite3 (apt-get install sqlite3 libsqlite3-dev)
 # make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
+# make test-spark    examples/spark.py on a local cluster (apt-get install default-jre-headless)
+# make test-scale    examples/ray_data.py and dask_bag.py
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make test-t5       T5 and its kin beside transformers 4 and CTranslate2
@@ -199,10 +201,18 @@ test-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/server
 load-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python tests/server/load.py $(LOAD)
+# Spark, Ray and Dask in an environment of their own (1.2 GB)
+CLUSTER = $(CACHE)/spark/bin/python
+$(CLUSTER):
+	python3 -m venv $(CACHE)/spark && $(CACHE)/spark/bin/pip install -q 'pyspark>=4.3' 'ray>=2.60' 'dask>=2026.8' pandas pyarrow cffi
+test-spark: build/translate build/quantize python-package $(CLUSTER)
+	$(CLUSTER) tests/spark.py
+test-scale: build/translate python-package $(CLUSTER)
+	PYTHONPATH=build/python $(CLUSTER) tests/scale.py
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite clean
+	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale clean
