@@ -217,8 +217,8 @@ class Writing(ConvertTest):
             child = subprocess.Popen([sys.executable, "-c", code, str(ROOT / "tools"), str(source),
                                       str(self.out), *self.OPTIONS], stdout=subprocess.PIPE,
                                      stderr=subprocess.PIPE, text=True,
-                                     # a shell ignores it for what runs in the background
-                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                                     # a shell's & ignores SIGINT, nohup SIGHUP
+                                     preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
             self.assertEqual(child.stdout.readline(), "writes\n")
             self.assertEqual(len(list(self.folder.glob("out*.part*"))), 1)
             child.send_signal(number)
