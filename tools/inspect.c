@@ -332,6 +332,9 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
     print_cost("bytes read", bytes_decode(m, u, 1) + bytes_cache(m, T, S));
     printf("  %-44s %16.2f\n", "operations a byte",
            (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, T, S)));
+    if (opt.bandwidth > 0)
+        printf("  ms, by reading alone at %-6g GB/s %29.2f\n", opt.bandwidth,
+               1e-6 * (double)(bytes_decode(m, u, 1) + bytes_cache(m, T, S)) / opt.bandwidth);
 }
 
 /* ---- how many workers a machine feeds ----
@@ -411,6 +414,18 @@ static void print_about(const tfm_safetensors *file) {
     }
 }
 
+/* A session for one sentence, greedy. */
+static void print_session(const tfm_model *model) {
+    tfm_session_options o;
+    tfm_error err;
+    size_t bytes;
+    memset(&o, 0, sizeof o);
+    o.max_source = (int32_t)opt.S, o.max_target = (int32_t)opt.T;
+    printf("session of one sentence, S = %d, T = %d\n", (int)opt.S, (int)opt.T);
+    if (tfm_session_bytes(model, &o, &bytes, &err) != TFM_OK) printf("  %s\n", err.text);
+    else print_cost("bytes", (int64_t)bytes);
+}
+
 static int inspect(const char *path) {
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
@@ -421,6 +436,7 @@ static int inspect(const char *path) {
     config = *tfm_model_config(model);
     print_config(&config);
     print_decoding(model);
+    print_session(model);
     tfm_model_free(model); /* before the file is read again: one copy of it in memory at a time */
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
     print_about(file);

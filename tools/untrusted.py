@@ -202,6 +202,9 @@ def check_gaps(ids: Iterable[int], what: str) -> None:
 
 
 # ----------------------------------------------------------------------------------- safetensors
+LARGE = 1 << 22  # bytes of a tensor that stays in its file
+
+
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The tensors by name, and the metadata. The data has neither holes nor overlaps."""
     with open_file(path) as file:
@@ -250,7 +253,11 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
         if first != end:
             raise wrong(f"{brief(name)}: data begins at {first}, the tensor before it ends at {end}")
         end = last
-        tensors[name] = np.fromfile(file, TYPES[kind], math.prod(shape)).reshape(shape)
+        if last - first >= LARGE:  # its pages come when it is looked at, and go when it is written
+            tensors[name] = np.memmap(file, TYPES[kind], "r", 8 + length + first, tuple(shape))
+            file.seek(8 + length + last)
+        else:
+            tensors[name] = np.fromfile(file, TYPES[kind], math.prod(shape)).reshape(shape)
     if end != size - 8 - length:
         raise wrong(f"{size - 8 - length - end} bytes after the last tensor")
     return {name: tensors[name] for name in header}, metadata
