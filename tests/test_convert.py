@@ -1023,8 +1023,8 @@ class T5(ConvertTest):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         tokenizer = config.pop("tokenizer", None)
-        config = {"model_type": "t5", "d_model": 6, "d_kv": 5, "num_heads": 2, "num_layers": 2,
-                  "relative_attention_num_buckets": 8, "decoder_start_token_id": 0,
+        config = {"model_type": "t5", "d_model": 6, "d_kv": 5, "d_ff": 7, "num_heads": 2,
+                  "num_layers": 2, "relative_attention_num_buckets": 8, "decoder_start_token_id": 0,
                   "pad_token_id": 0, "eos_token_id": 1, **config}
         (folder / "config.json").write_text(json.dumps(config))
         shapes = {"shared.weight": (rows, 6), "lm_head.weight": (rows, 6)}
