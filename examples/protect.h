@@ -138,11 +138,12 @@ static size_t protect_emoji(const char *text, size_t size) {
 /* A number with a unit or parts: 3,5 kg, $1,299.99, 15:30, +49 30 901820; or a long one. */
 static size_t protect_number(const char *text, size_t size) {
     enum { CURRENCY = 5, UNITS = 11, MOST = 64 };
-    static const char *const units[] = {
-        "%",   "‰",   "°C",  "°F",  "°",   "€",  "$",  "£",  "¥",   "₹",   "₽", "EUR", "USD",
-        "GBP", "CHF", "kg",  "mg",  "km",  "cm", "mm", "nm", "µm",  "kWh", "MWh", "kW",  "MW",
-        "mA",  "Hz",  "kHz", "MHz", "GHz", "kB", "KB", "MB", "GB",  "TB",  "KiB", "MiB", "GiB",
-        "m",   "g",   "t",   "l",   "ml",  "h",  "s",  "ms", "min", "W",   "V",   "A",   "B"};
+    static const char *const units[] = {"%",  "‰",   "°C",  "°F",  "°",   "€",   "$",  "£",  "¥",
+                                        "₹",  "₽", "EUR", "USD", "GBP", "CHF", "kg", "mg", "km",
+                                        "cm", "mm",  "nm",  "µm",  "kWh", "MWh", "kW", "MW", "mA",
+                                        "Hz", "kHz", "KG",  "KM",  "MHz", "GHz", "kB", "KB", "MB",
+                                        "GB", "TB",  "KiB", "MiB", "GiB", "m",   "g",  "t",  "l",
+                                        "ml", "h",   "s",   "ms",  "min", "W",   "V",  "A",  "B"};
     const unsigned char *byte = (const unsigned char *)text;
     const char *inner;
     size_t i = 0, end, from, k, digits = 0;

@@ -31,7 +31,7 @@ static void spans(void) {
         {"He is 30 years old, the 3. of 7 on p. 5 in 1990.", NULL},
         {"[123456] people", "people"},
         {"Yes [😀] no [👍🏽🎉] [❤️] [👨‍👩‍👧] [🇩🇪]!", "Yes no!"},
-        {"Fine [:-)] and [;)]", "Fine and"},
+        {"Fine [:-)] and [;)]; [5 KG], 5 KGB", "Fine and;, 5 KGB"},
         {"Set [{name}] to [<b>], [%s] or [`x y`] &c.; [&amp;] [{{a.b}}] 5 < 6 > 4 [100%] sure",
          NULL},
         {"Use [foo_bar()] of [v2.3.1] in [/usr/local/bin] or [C:\\Users\\x.txt] [main()]",
