@@ -1,4 +1,4 @@
-"""Models with GPT-2's byte-level BPE, text in and text out, beside transformers: random BART, MVP, LED and Blenderbot with a tokenizer
+"""Models with GPT-2's byte-level BPE, text in and text out, beside transformers: random BART, MVP, LED, Blenderbot and CodeT5 with a tokenizer
 trained here, as tokenizer.json and as vocab.json with merges.txt; and tokenizers that are refused. Needs PyTorch and transformers."""
 
 import json
@@ -26,7 +26,10 @@ FAMILIES = {"bart": ("BartConfig", "BartForConditionalGeneration", "BartTokenize
             "mvp": ("MvpConfig", "MvpForConditionalGeneration", "MvpTokenizer", {"use_prompt": False}),
             "led": ("LEDConfig", "LEDForConditionalGeneration", "LEDTokenizer",
                     {"max_encoder_position_embeddings": 1024, "max_decoder_position_embeddings": 256, "attention_window": [512]}),
-            "blenderbot": ("BlenderbotConfig", "BlenderbotForConditionalGeneration", "BlenderbotTokenizer", {"encoder_no_repeat_ngram_size": 0})}
+            "blenderbot": ("BlenderbotConfig", "BlenderbotForConditionalGeneration", "BlenderbotTokenizer", {"encoder_no_repeat_ngram_size": 0}),
+            "t5": ("T5Config", "T5ForConditionalGeneration", "RobertaTokenizer", {})}  # CodeT5
+T5_SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "pad_token_id": 1, "eos_token_id": 2,
+            "decoder_start_token_id": 1, "tie_word_embeddings": True}
 BREAKS = dict.fromkeys(map(ord, "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
@@ -47,7 +50,8 @@ def make(family, folder):
         tokenizer._tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     tokenizer.save_pretrained(folder)
     torch.manual_seed(len(family))
-    model = getattr(transformers, model)(getattr(transformers, config)(vocab_size=len(tokenizer), **{**SIZES, **more})).eval()
+    model = getattr(transformers, model)(getattr(transformers, config)(
+        vocab_size=len(tokenizer), **{**(T5_SIZES if family == "t5" else SIZES), **more})).eval()
     with torch.no_grad():
         for name, one in model.named_parameters():
             if one.dim() > 1:
@@ -99,6 +103,9 @@ class ByteBPE(unittest.TestCase):
 
     def test_blenderbot(self):
         self.families("blenderbot", 20)
+
+    def test_codet5(self):
+        self.families("t5", 20)
 
     def test_refused(self):
         split = {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}

@@ -52,7 +52,7 @@ checkpoint.pt and pytorch_model.bin need PyTorch; all others need NumPy alone.
 
 A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
 pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
-(BART, MVP, LED, Blenderbot), whose variants are refused; else tokens with spaces between them. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
+(BART, MVP, LED, Blenderbot, CodeT5), whose variants are refused; else tokens with spaces between. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
 source= and revision= say them. What the family does not compute as transformer.h does is refused by
 name. Where the engine of the checkpoint is installed and build/forward is there, some random
 sentences go through both and the largest difference is printed; --no-check leaves that out.

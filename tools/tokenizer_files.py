@@ -418,7 +418,9 @@ class Files:
         listed = [self.settings.get(key, self.special_map.get(key, default))
                   for key, default in SPECIAL.items()]
         for settings in (self.settings, self.special_map):
-            listed += settings.get("additional_special_tokens") or []
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                more_tokens = settings.get(key) or []
+                listed += more_tokens if isinstance(more_tokens, list) else more_tokens.values()
         found: dict[int, dict[str, Any]] = {}
         more = {token: at for at, token in self.ids("added_tokens.json").items()}
         for one in [*listed, *more]:
