@@ -40,7 +40,9 @@ static const char *const fuzz_choices[] = {
     "\"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"source\"",
     "\"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"",
     "\"languages\": {\"fra\": 5, \"deu\": 6}, \"tgt_language\": \"forced\"",
-    "\"languages\": {\"fra\": 5}, \"src_language\": \"source\", \"tgt_language\": \"forced\""};
+    "\"languages\": {\"fra\": 5}, \"src_language\": \"source\", \"tgt_language\": \"forced\"",
+    "\"layer_norm\": \"rms\"",
+    "\"relative_max_distance\": 3"};
 static const tfm_dtype fuzz_types[] = {TFM_I8, TFM_F16, TFM_BF16, TFM_F32};
 
 /* Data for tensors: a number everywhere, and bytes at random. */
@@ -124,8 +126,8 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         uint32_t numbers[2][14];
         unsigned char bytes[2 * 14 * 4];
     } lexicon;
-    static st_writer bases[2]; /* with self-attention, with an SSRU */
-    st_writer w, *base = &bases[size && data[0] & 128];
+    static st_writer bases[3]; /* with self-attention, with an SSRU; gates, relative positions */
+    st_writer w, *base = &bases[size && data[0] & 128 ? 1 + (data[0] >> 3 & 1) : 0];
     char config[2048];
     unsigned given = 0, seed = 1;
     size_t at, i;
@@ -135,7 +137,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         tiny t = tiny_default();
         t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = 2, t.decoder = 1, t.vt = 11;
         t.src_positions = t.tgt_positions = 30;
-        t.ssru = base > bases;
+        t.ssru = base == bases + 1, t.t5 = base == bases + 2 ? 2 : 0;
         tiny_write(base, t);
         tiny_raise(base, 2, -4); /* not the end at once */
         for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
