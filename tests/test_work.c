@@ -364,7 +364,7 @@ static void byte_bpe(void) {
         counted = 0;
         must(tfm_model_load(&m, data, size, NULL, &err));
         if (!i)
-            CHECK(counted < 40. * (double)size, "8128 merges: %.1f steps a byte of the file",
+            CHECK((double)counted < 40. * (double)size, "8128 merges: %.1f steps a byte of the file",
                   (double)counted / (double)size);
         fill(texts[i / 2]);
         cuts(texts[i / 2], m, 0, 100);
