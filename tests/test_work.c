@@ -364,8 +364,8 @@ static void byte_bpe(void) {
         counted = 0;
         must(tfm_model_load(&m, data, size, NULL, &err));
         if (!i)
-            CHECK((double)counted < 40. * (double)size, "8128 merges: %.1f steps a byte of the file",
-                  (double)counted / (double)size);
+            CHECK((double)counted < 40. * (double)size,
+                  "8128 merges: %.1f steps a byte of the file", (double)counted / (double)size);
         fill(texts[i / 2]);
         cuts(texts[i / 2], m, 0, 100);
         (void)cut(m, 0, TFM_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_FORM_TEXT);
