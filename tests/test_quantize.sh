@@ -62,10 +62,10 @@ with_decoding() { # file, members: the same with these at the front of its confi
 }
 with_decoding tests/data/models/toy.safetensors "$decoding" > $dir/toy
 check "a model that says how it decodes" "0 beam 3 length_penalty 0.6 stop sure max_length 40 no_repeat_ngram 2 repetition hugging_face force_end 1 forbidden 3 forbidden_sequences 4 5 6" \
-    "$(status build/inspect $dir/toy) $(sed -n '/^decoding$/,/^types/p' $dir/out | grep '^ ' | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')"
+    "$(status build/inspect $dir/toy) $(sed -n '/^decoding$/,/^[a-z]/p' $dir/out | grep '^ ' | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')"
 for type in f32 "int8 --packed"; do
-    check "  says the same as $type" "0 $(cat $dir/out | sed -n '/^decoding$/,/^types/p' | grep -c '^ ')" \
-        "$(status $quantize $dir/toy $dir/toy2 $type) $(build/inspect $dir/toy2 | sed -n '/^decoding$/,/^types/p' | grep -c '^ ')"
+    check "  says the same as $type" "0 $(cat $dir/out | sed -n '/^decoding$/,/^[a-z]/p' | grep -c '^ ')" \
+        "$(status $quantize $dir/toy $dir/toy2 $type) $(build/inspect $dir/toy2 | sed -n '/^decoding$/,/^[a-z]/p' | grep -c '^ ')"
     build/inspect $dir/toy > $dir/out
 done
 
