@@ -17,7 +17,8 @@ static int one(sqlite3 *db, const char *sql, const char *value, char *result, sq
     if (status != SQLITE_ROW && status != SQLITE_DONE)
         snprintf(result, 512, "%s", sqlite3_errmsg(db));
     else
-        snprintf(result, 512, "%s", status == SQLITE_ROW ? (const char *)sqlite3_column_text(*last, 0) : "");
+        snprintf(result, 512, "%s",
+                 status == SQLITE_ROW ? (const char *)sqlite3_column_text(*last, 0) : "");
     return status == SQLITE_ROW || status == SQLITE_DONE;
 }
 
