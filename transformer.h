@@ -118,12 +118,12 @@
    those of the package tokenizers 0.23 (letters and numbers as of Unicode 16.0; whitespace is text
    there, so that only the empty text is blank), or SentencePiece (unigram and BPE, with its rules of
    normalization, its bytes for unknown characters and its user-defined pieces). For SentencePiece,
-   ids and texts are those of the package of that
-   name, 0.2.3, one by one. Its work needs memory as long as the text: tfm_tokenize takes it from
-   your arena, a session has it for texts of 64 bytes a token of max_source, counted after
-   normalization; what is longer is TFM_E_TOO_LONG. The time grows as the text, at worst times the
-   longest piece or added token, and by BPE as n log n. tfm_session_tokenize gives the ids that
-   tfm_translate would use and the bytes of the text that each comes from.
+   ids and texts are those of the package of that name, 0.2.3, one by one. Its work needs memory as
+   long as the text: tfm_tokenize takes it from your arena, a session has it for texts of 64 bytes a
+   token of max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows
+   as the text, at worst times the longest piece or added token, and by BPE as n log n.
+   tfm_session_tokenize gives the ids that tfm_translate would use and the bytes of the text that
+   each comes from.
 
    Batches. tfm_translate_batch fails where one text is at fault, unless options.faults has room for
    a status of each. A buffer that is too small costs no second translation: tfm_translation_size
@@ -390,8 +390,8 @@
    each table of the encoder, 8 * H * max_target for each of the decoder. max_target is what people
    overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
    of the output projection for each id, and V; if the model has a lexicon, also 4 bytes an id for
-   each sentence, and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which SentencePiece
-   works.
+   each sentence, and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which
+   SentencePiece and byte-level BPE work.
 
 
    9. MODULES ON TENSORS OF YOUR OWN
@@ -3205,8 +3205,8 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
 #define TFM__INT8_TARGET TFM__AVX2
-/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits, of
-   the size of w and x with w's sign. x is from -127 to 127, so a pair has at most 2 * 128 * 127. */
+/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits,
+   of the size of w and x with w's sign. x is from -127 to 127: a pair has at most 2 * 128 * 127. */
 #define TFM__INT8_TILES(X) X(4, 1) X(2, 1) X(1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
@@ -4698,7 +4698,7 @@ static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t st
         }
 }
 
-/* The same of bf16: two positions side by side. pair: room for two rows of bf16, of whole vectors. */
+/* The same of bf16: two positions side by side. pair: room for two rows of bf16, whole vectors. */
 static void tfm__pack_transposed_bf16(tfm__matrix *w, const float *values, int64_t stride,
                                       const tfm__kernels *kernels, uint16_t *pair) {
     uint16_t *first = pair, *second = pair + w->rows + 32, *to;
@@ -7388,7 +7388,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
 #define TFM__CONFIG_TABLE(X)                                                                       \
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
-    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation|rms")         \
+    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation|rms")     \
     X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")            \
     X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
@@ -7398,10 +7398,11 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
     X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
     X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe")                                  \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")                 \
+    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe")                         \
+    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")        \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
-    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "") X(prefix_space, 4, "none|add")
+    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
+    X(prefix_space, 4, "none|add")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -13528,9 +13529,10 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             alignment_heads, the default of attention. TFM_COUNT_TEXT. AMX for int8
                             and bf16, where activations become bf16 too; a product's x is quantized
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
-                            and what else goes row by row in AVX-512. Plain C reads packed weights as every kernel set does, and may
-                            round otherwise than 0.3.0's. Tools write regular files only and refuse
-                            links; train.py does not resume 0.3.0's checkpoints.
+                            and what else goes row by row in AVX-512. Plain C reads packed weights
+                            as every kernel set does, and may round otherwise than 0.3.0's. Tools
+                            write regular files only and refuse links; train.py does not resume
+                            0.3.0's checkpoints.
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A lexicon in the model file: lexical_shortlist of tfm_decode_options,
                             translate --shortlist. convert.py reads Marian's .bin with its

@@ -8,7 +8,8 @@
        }
 
    A window ends before its memory does, whatever its lines are like: many that are blank, or few
-   that are long; and where whoever writes the lines has paused, so that they are answered. What a line is beside its text is the program's. */
+   that are long; and where whoever writes the lines has paused, so that they are answered. What a
+   line is beside its text is the program's. */
 #ifndef INPUT_H
 #define INPUT_H
 

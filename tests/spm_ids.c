@@ -1,8 +1,8 @@
 /* spm_ids MODEL [PASSES] < TEXTS > RESULTS: what SentencePiece gives here, for
-   compare_sentencepiece.py, or the tokenizer of a model file, for compare_byte_bpe.py. A text is its size (4 bytes) and its bytes; a result is the number of
-   ids, the ids, begin and end of each one's span, the size of the text that they decode to, and that
-   text. With PASSES it says on
-   standard error how many seconds each pass over the texts took for tokenizing alone. */
+   compare_sentencepiece.py, or the tokenizer of a model file, for compare_byte_bpe.py. A text is its
+   size (4 bytes) and its bytes; a result is the number of ids, the ids, begin and end of each one's
+   span, the size of the text that they decode to, and that text. With PASSES it says on standard
+   error how many seconds each pass over the texts took for tokenizing alone. */
 #include "transformer.h"
 #include "tiny.h"
 #include <time.h>

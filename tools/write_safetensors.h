@@ -368,7 +368,8 @@ static inline const char *st_write_memory(st_writer *w, void **data, size_t *siz
 
 /* ---- weights of other types ----
    int8: w = q * scale[row], symmetric, one scale per output channel: absmax / 127; a row of zeros
-   has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest, ties to even. */
+   has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest,
+   ties to even. */
 
 /* Matrices that a model may keep in another type: weights, but no learned positions. */
 static inline int st_is_matrix(const char *name, const tfm_tensor *t) {
