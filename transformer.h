@@ -13546,8 +13546,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             tfm_attention_weights), texts as bytes; convert.py reads them (T5, v1.1,
                             FLAN-T5, mT5, UMT5, ByT5, MADLAD-400).
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
-                            ssru of tfm_decoder_layer_weights): such weights that a program fills
-                            in by hand must begin as zeros.
+                            ssru of tfm_decoder_layer_weights). Weights that a program fills in by
+                            hand must begin as zeros: they have members that 0.3.0 had not.
                             Decoding defaults in a model file: config key decoding, which 0.3.0
                             refuses; tfm_decode_defaults; repetition, no_source_ngram and force_end
                             of tfm_decode_options.

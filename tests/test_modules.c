@@ -492,6 +492,7 @@ static tfm_norm_weights get_norm(const tfm_safetensors *file, const char *stack,
 static tfm_ffn_weights get_ffn(const tfm_safetensors *file, const char *stack, int layer,
                                tfm_activation a) {
     tfm_ffn_weights w;
+    memset(&w, 0, sizeof w);
     w.linear1.weight = named(file, stack, layer, "linear1", ".weight");
     w.linear1.bias = named(file, stack, layer, "linear1", ".bias");
     w.linear2.weight = named(file, stack, layer, "linear2", ".weight");
