@@ -52,6 +52,7 @@ build/%: tools/%.c transformer.h $(wildcard tools/*.h) | build
 build/test_%: tests/test_%.c transformer.h $(wildcard tests/*.h tools/*.h examples/*.h) | build
 	$(COMPILE) $< -o $@ $(LINK)
 build/test_lines build/fuzz_translate: examples/translate.c
+build/fuzz_markup: $(wildcard examples/*.h)
 build/embedded: build/model.inc
 build/model.inc: tests/data/models/toy.safetensors | build
 	od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@

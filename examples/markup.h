@@ -1,0 +1,804 @@
+/* markup.h: a text with tags is translated by sentences, and has its tags back by alignment.
+
+       markup m = {0};
+       if (markup_read(&m, MARKUP_HTML, text, size))
+           for (i = 0; i < m.n_sentences; i++) ... translate m.sentences[i].text [.size]
+       markup_begin(&m);
+       for (i = 0; i < m.n_sentences; i++) markup_put(&m, &translation, &out);   in their order
+       markup_end(&m, &out);
+       markup_free(&m);
+
+   or markup_translate with a function that does the middle. What holds for any bytes and any
+   translation: every tag comes out once, with its bytes; where input is well-formed, output is;
+   what is not between the sentences' first and last letters comes out as it was, at its place. A
+   sentence that could not be translated stays as it was. Time is linear in the document.
+
+   A tag that stands inside a sentence goes where its words went: an element covers the run of words
+   that has most of those aligned to its own and fewest others; what is empty stands where it
+   crosses fewest alignments. Elements beside each other may change places; they never cross.
+   Block tags end sentences and never move; so does what has no partner, as it is malformed. Code,
+   and what says translate="no", is taken out and put back as it is; so are entities that are not
+   in the table below. Other entities are letters, and come out as UTF-8, but & < >. */
+#ifndef MARKUP_H
+#define MARKUP_H
+
+#include "protect.h"
+
+typedef enum markup_form { MARKUP_HTML } markup_form; /* and XML */
+
+/* A token of a translation: where it ends, and the source's bytes that it is aligned to; of none,
+   where both are 0. */
+typedef struct markup_token {
+    size_t end, source_begin, source_end;
+} markup_token;
+
+typedef struct markup_translation {
+    const char *text; /* NULL: the sentence stays as it was */
+    size_t size, n;
+    const markup_token *tokens; /* [n], ends ascending */
+} markup_translation;
+
+typedef enum markup_kind {
+    MARKUP_OPEN,  /* has a partner */
+    MARKUP_CLOSE, /* has one, too */
+    MARKUP_POINT, /* a tag without content, a comment */
+    MARKUP_COPY,  /* takes part in a sentence as it is */
+    MARKUP_BLOCK  /* ends a sentence, and stays */
+} markup_kind;
+
+typedef struct markup_item {
+    markup_kind kind;
+    size_t begin, end;              /* in the document */
+    size_t at;                      /* in the plain text */
+    size_t match;                   /* of OPEN and CLOSE: the other */
+    int space_before, space_behind; /* in the document */
+} markup_item;
+
+typedef struct markup_sentence {
+    const char *text; /* plain */
+    size_t size;
+    size_t begin, first, last; /* in the plain text; its items: first to last - 1 */
+    size_t from, to;           /* in the document, with those */
+} markup_sentence;
+
+typedef struct markup_place {
+    size_t begin, end; /* in the document, of a byte of the plain text */
+} markup_place;
+
+/* What a word of a translation is, and who has it: words are what no tag may cut. */
+typedef struct markup_word {
+    size_t begin, end;   /* bytes, without spaces around */
+    size_t token, n;     /* its tokens */
+    size_t owner, inner; /* nodes: the last that covers it, and the gap before it */
+    int is_punctuation;
+} markup_word;
+
+/* An item on its way into a translation; or a part of it, between two tags whose partners are in
+   other sentences: that has no item. */
+typedef struct markup_node {
+    size_t item, close; /* close: of an element */
+    size_t parent, index;
+    size_t low, high; /* words that it covers */
+} markup_node;
+
+typedef struct markup {
+    const char *text; /* the caller's */
+    size_t size;
+    buffer plain, places; /* a markup_place each byte */
+    markup_item *items;
+    markup_sentence *sentences;
+    markup_word *words;
+    markup_node *nodes;
+    size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
+    size_t next, at; /* sentence to be put, and the document's byte */
+    int broken;      /* there was no memory */
+} markup;
+
+enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
+
+static void markup_free(markup *m) {
+    buffer_free(&m->plain), buffer_free(&m->places);
+    free(m->items), free(m->sentences), free(m->words), free(m->nodes);
+    memset(m, 0, sizeof *m);
+}
+
+/* Room for n things of that size; 0: no memory. */
+static int markup_reserve(markup *m, void **at, size_t *room, size_t n, size_t size) {
+    void *grown;
+    if (n <= *room) return 1;
+    grown = realloc(*at, (2 * n + 16) * size);
+    if (grown) *at = grown, *room = 2 * n + 16;
+    else m->broken = 1;
+    return grown != NULL;
+}
+
+static const markup_place *markup_places(const markup *m) {
+    return (const markup_place *)(const void *)m->places.data;
+}
+
+/* ---- plain text ------------------------------------------------------------------------------ */
+
+/* From U+00A0 on, in order. */
+static const char markup_latin[] =
+    "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn "
+    "sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave "
+    "Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml "
+    "ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN "
+    "szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave "
+    "iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute "
+    "ucirc uuml yacute thorn yuml ";
+static const struct markup_entity {
+    const char *name;
+    uint32_t c;
+} markup_entities[] = {
+    {"amp", '&'},       {"lt", '<'},        {"gt", '>'},        {"quot", '"'},
+    {"apos", '\''},     {"hellip", 0x2026}, {"ndash", 0x2013},  {"mdash", 0x2014},
+    {"lsquo", 0x2018},  {"rsquo", 0x2019},  {"sbquo", 0x201A},  {"ldquo", 0x201C},
+    {"rdquo", 0x201D},  {"bdquo", 0x201E},  {"bull", 0x2022},   {"euro", 0x20AC},
+    {"trade", 0x2122},  {"OElig", 0x152},   {"oelig", 0x153},   {"Scaron", 0x160},
+    {"scaron", 0x161},  {"Yuml", 0x178},    {"thinsp", 0x2009}, {"ensp", 0x2002},
+    {"emsp", 0x2003},   {"lsaquo", 0x2039}, {"rsaquo", 0x203A}, {"permil", 0x2030},
+    {"dagger", 0x2020}, {"minus", 0x2212},  {"rarr", 0x2192},   {"larr", 0x2190},
+    {"le", 0x2264},     {"ge", 0x2265},     {"ne", 0x2260}};
+
+/* Bytes of the entity at text, which is "&"; 0: there is none. *c: 0 if it is not in the tables. */
+static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
+    const char *name = text + 1, *at, *end;
+    size_t n = 0, i;
+    *c = 0;
+    if (size > 2 && *name == '#') {
+        int base = name[1] == 'x' || name[1] == 'X' ? 16 : 10;
+        for (n = base == 16 ? 3 : 2; n < size && n < 10; n++) {
+            int digit = protect_is_digit((unsigned char)text[n]) ? text[n] - '0'
+                        : base == 16 && protect_in("abcdef", (unsigned char)text[n] | 32u)
+                            ? (text[n] | 32) - 'a' + 10
+                            : 99;
+            if (digit >= base) break;
+            *c = *c * (uint32_t)base + (uint32_t)digit;
+        }
+        if (n < (base == 16 ? 4u : 3u) || n >= size || text[n] != ';') return 0;
+        if (*c < ' ' || (*c >= 0x7F && *c < 0xA0) || (*c >= 0xD800 && *c < 0xE000) || *c > 0x10FFFF)
+            *c = 0;
+        return n + 1;
+    }
+    while (n + 1 < size && n < 32 && protect_is_word((unsigned char)name[n])) n++;
+    if (!n || n + 1 >= size || name[n] != ';' || !protect_is_letter((unsigned char)*name)) return 0;
+    for (i = 0; i < sizeof markup_entities / sizeof *markup_entities; i++)
+        if (strlen(markup_entities[i].name) == n && memcmp(markup_entities[i].name, name, n) == 0)
+            *c = markup_entities[i].c;
+    for (at = markup_latin, i = 0xA0; *at && !*c; at = end + 1, i++) {
+        end = strchr(at, ' ');
+        if ((size_t)(end - at) == n && memcmp(at, name, n) == 0) *c = (uint32_t)i;
+    }
+    return n + 2;
+}
+
+static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
+
+static int markup_after_space(const markup *m) {
+    return !m->plain.size || markup_is_space(m->plain.data[m->plain.size - 1]);
+}
+
+/* Bytes of the plain text, of those of the document. */
+static void markup_plain(markup *m, const char *bytes, size_t n, size_t begin, size_t end) {
+    markup_place place;
+    place.begin = begin, place.end = end;
+    buffer_append(&m->plain, bytes, n);
+    for (; n > 0; n--) buffer_append(&m->places, (const char *)&place, sizeof place);
+}
+
+static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t end) {
+    void *items = m->items;
+    markup_item *item;
+    int grown = markup_reserve(m, &items, &m->room_items, m->n_items + 1, sizeof *m->items);
+    m->items = (markup_item *)items;
+    if (!grown) return NULL;
+    item = &m->items[m->n_items];
+    item->kind = kind;
+    item->begin = begin, item->end = end, item->match = m->n_items++;
+    item->space_before = markup_after_space(m);
+    item->space_behind = end >= m->size || markup_is_space(m->text[end]);
+    if (kind == MARKUP_BLOCK) markup_plain(m, "\n\n", 2, begin, begin);
+    item->at = m->plain.size;
+    return item;
+}
+
+/* Text of the document: entities are letters, whitespace is a space. */
+static void markup_add_text(markup *m, size_t at, size_t end) {
+    buffer letter;
+    size_t n, k;
+    uint32_t c;
+    memset(&letter, 0, sizeof letter);
+    for (; at < end; at += n) {
+        n = 1;
+        if (markup_is_space(m->text[at])) {
+            if (!markup_after_space(m)) markup_plain(m, " ", 1, at, at + 1);
+            continue;
+        }
+        k = m->n_items; /* the <code>x</code>, so */
+        if (k && m->items[k - 1].kind == MARKUP_COPY && m->items[k - 1].at == m->plain.size &&
+            m->plain.size > 1 && m->plain.data[m->plain.size - 1] == ' ' &&
+            protect_in(",.;:!?)]}", (unsigned char)m->text[at])) {
+            m->plain.data[--m->plain.size] = 0, m->places.size -= sizeof(markup_place);
+            for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
+                m->items[k - 1].at = m->plain.size;
+        }
+        k = m->text[at] == '&' ? markup_entity_at(m->text + at, end - at, &c) : 0;
+        if (k && !c) {
+            (void)markup_add(m, MARKUP_COPY, at, at + k);
+        } else if (k) {
+            letter.size = 0;
+            protect_append_char(&letter, c);
+            m->broken |= letter.broken;
+            if (!letter.broken) markup_plain(m, letter.data, letter.size, at, at + k);
+        } else {
+            k = sentence_char(m->text + at, end - at, &c);
+            markup_plain(m, m->text + at, k, at, at + k);
+        }
+        n = k;
+    }
+    buffer_free(&letter);
+}
+
+/* ---- tags: HTML and XML ---------------------------------------------------------------------- */
+
+/* All others end sentences. XLIFF's are among them. */
+static const char markup_inline[] =
+    " a abbr acronym b bdi bdo big cite data del dfn em embed font g i img input ins label mark mrk"
+    " output pc q ruby s small span strike strong sub time u wbr x bx ex ec sc xliff:g ";
+static const char markup_void[] =
+    " area base basefont bgsound br col command embed frame hr img input keygen link meta param"
+    " source track wbr ";
+/* Copied; the first ones end only where their name is closed, whatever is in between. */
+static const char markup_raw[] = " script style textarea xmp ";
+static const char markup_copied[] = " bpt code ept it kbd math ph samp sup svg tt ut var ";
+static const char markup_copied_blocks[] = " pre template ";
+
+typedef struct markup_tag {
+    char name[MARKUP_NAME]; /* in small letters; cut */
+    size_t n, begin, end, match;
+    int is_open, is_close, copied; /* neither: <a/>, <br>, <!-- --> */
+    int is_opaque;                 /* no element */
+} markup_tag;
+
+/* The end of the tag that begins at begin with "<" and a name, or 0 where the document has none:
+   quotes are quotes behind "=". */
+static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
+    const char *text = m->text;
+    size_t at = begin + 1, name, n, value, end;
+    tag->begin = begin, tag->n = 0;
+    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = 0;
+    for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
+        if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
+        if (tag->n + 1 >= MARKUP_NAME) continue;
+        tag->name[tag->n++] = (char)(text[at] >= 'A' && text[at] <= 'Z' ? text[at] + 32 : text[at]);
+    }
+    tag->name[tag->n] = 0;
+    while (at < m->size && text[at] != '>') {
+        char quote;
+        if (markup_is_space(text[at]) || text[at] == '/') {
+            at++;
+            continue;
+        }
+        for (name = at; at < m->size && (at == name || !strchr("=>/", text[at]) || !text[at]) &&
+                        !markup_is_space(text[at]);)
+            at++;
+        for (n = at - name; at < m->size && markup_is_space(text[at]);) at++;
+        if (at >= m->size || text[at] != '=') continue;
+        for (at++; at < m->size && markup_is_space(text[at]);) at++;
+        quote = at < m->size && (text[at] == '"' || text[at] == '\'') ? text[at] : 0;
+        at += quote != 0;
+        for (value = at; at < m->size && (quote ? text[at] != quote
+                                                : text[at] != '>' && !markup_is_space(text[at]));)
+            at++;
+        end = at;
+        if (n == 9 && memcmp(text + name, "translate", 9) == 0)
+            tag->copied |= end - value == 2 && memcmp(text + value, "no", 2) == 0;
+        if (n == 5 && memcmp(text + name, "class", 5) == 0)
+            for (; value + 11 <= end; value++)
+                tag->copied |= memcmp(text + value, "notranslate", 11) == 0;
+        at += quote && at < m->size;
+    }
+    if (at >= m->size) return 0;
+    tag->end = at + 1;
+    tag->is_open = !tag->is_close && text[at - 1] != '/' &&
+                   !sentence_in_table(markup_void, tag->name, tag->n);
+    if (tag->is_open && (sentence_in_table(markup_raw, tag->name, tag->n) ||
+                         sentence_in_table(markup_copied, tag->name, tag->n) ||
+                         sentence_in_table(markup_copied_blocks, tag->name, tag->n)))
+        tag->copied = 1;
+    return tag->end;
+}
+
+/* Where a text stands at or behind at, letters in either case; the end: nowhere. */
+static size_t markup_find(const markup *m, size_t at, const char *what) {
+    size_t n = strlen(what), i;
+    for (; at + n <= m->size; at++) {
+        for (i = 0; i < n; i++)
+            if ((m->text[at + i] >= 'A' && m->text[at + i] <= 'Z' ? m->text[at + i] + 32
+                                                                  : m->text[at + i]) != what[i])
+                break;
+        if (i == n) return at;
+    }
+    return m->size;
+}
+
+/* The tag at "<", or what else begins so: comment, CDATA, declaration; 0: it is a "<". What does
+   not end is all that is left. */
+static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
+    static const char *const odd[][2] = {
+        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"}, {"<?", ">"}};
+    const char *text = m->text + at;
+    size_t left = m->size - at, i, end;
+    memset(tag, 0, sizeof *tag);
+    if (left < 2) return 0;
+    for (i = 0; i < 4; i++)
+        if (protect_starts(text, left, odd[i][0])) {
+            end = markup_find(m, at + strlen(odd[i][0]), odd[i][1]) + strlen(odd[i][1]);
+            tag->begin = at, tag->is_opaque = i == 0 || i == 3 ? 1 : 2;
+            tag->end = end < m->size ? end : m->size;
+            return tag->end;
+        }
+    if (!protect_is_letter((unsigned char)text[text[1] == '/' && left > 2 ? 2 : 1])) return 0;
+    if (markup_read_tag(m, at, tag)) return tag->end;
+    tag->is_opaque = 2, tag->is_open = tag->is_close = 0;
+    return tag->end = m->size;
+}
+
+/* All tags of a document, each with its partner or itself. Partners are looked for MARKUP_DEEP
+   levels up, so that time is linear. */
+static markup_tag *markup_tags(markup *m, size_t *n_tags) {
+    markup_tag *tags = NULL, *tag;
+    size_t room = 0, n = 0, at = 0, *open = NULL, room_open = 0, n_open = 0, k;
+    void *grown;
+    const char *next;
+    int ok = 1;
+    while (ok && at < m->size &&
+           (next = (const char *)memchr(m->text + at, '<', m->size - at)) != NULL) {
+        at = (size_t)(next - m->text);
+        grown = tags, ok = markup_reserve(m, &grown, &room, n + 1, sizeof *tags);
+        tags = (markup_tag *)grown;
+        if (!ok) break;
+        tag = &tags[n];
+        if (!markup_tag_at(m, at, tag)) {
+            at++;
+            continue;
+        }
+        tag->match = n, at = tag->end;
+        if (tag->is_open && sentence_in_table(markup_raw, tag->name, tag->n)) { /* whole */
+            char close[MARKUP_NAME + 2] = "</";
+            markup_tag last;
+            memcpy(close + 2, tag->name, tag->n + 1);
+            k = markup_find(m, at, close);
+            tag->end = k < m->size && markup_read_tag(m, k, &last) ? last.end : m->size;
+            tag->is_opaque = 2, tag->is_open = 0, at = tag->end;
+        }
+        if (tag->is_open) {
+            grown = open, ok = markup_reserve(m, &grown, &room_open, n_open + 1, sizeof *open);
+            open = (size_t *)grown;
+            if (ok) open[n_open++] = n;
+        } else if (tag->is_close) {
+            for (k = n_open; k > 0 && n_open - k < MARKUP_DEEP; k--)
+                if (strcmp(tags[open[k - 1]].name, tag->name) == 0) {
+                    tag->match = open[k - 1], tags[open[k - 1]].match = n, n_open = k - 1;
+                    break;
+                }
+        }
+        n++;
+    }
+    free(open);
+    *n_tags = n;
+    return tags;
+}
+
+/* Makes one item of an element that has no text, from its first item on; 0: it has some. */
+static int markup_join(markup *m, size_t first, size_t end) {
+    markup_item *item = &m->items[first];
+    size_t i;
+    if (item->at != m->plain.size) return 0;
+    item->kind = MARKUP_POINT;
+    for (i = first + 1; i < m->n_items; i++)
+        if (m->items[i].kind == MARKUP_COPY) item->kind = MARKUP_COPY;
+    item->match = first, item->end = end;
+    item->space_behind = end >= m->size || markup_is_space(m->text[end]);
+    m->n_items = first + 1;
+    return 1;
+}
+
+static void markup_scan_html(markup *m) {
+    size_t n, i, at = 0, last;
+    markup_tag *tags = markup_tags(m, &n);
+    for (i = 0; i < n && !m->broken; i = last + 1) {
+        const markup_tag *tag = &tags[i];
+        int is_inline = sentence_in_table(markup_inline, tag->name, tag->n);
+        int is_matched = tag->match != i;
+        markup_kind kind = MARKUP_BLOCK;
+        markup_item *item;
+        last = i;
+        markup_add_text(m, at, tag->begin);
+        if (tag->is_open && tag->copied && is_matched) {
+            last = tag->match;
+            if (is_inline || sentence_in_table(markup_copied, tag->name, tag->n))
+                kind = MARKUP_COPY;
+        } else if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close))
+            kind = MARKUP_POINT;
+        else if (is_inline && is_matched) kind = tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
+        at = tags[last].end;
+        if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
+        item = markup_add(m, kind, tag->begin, at);
+        if (!item) break;
+        tags[i].n = m->n_items - 1; /* its item, for its partner */
+        if (kind == MARKUP_CLOSE)
+            item->match = tags[tag->match].n, m->items[item->match].match = m->n_items - 1;
+    }
+    if (!m->broken) markup_add_text(m, at, m->size);
+    free(tags);
+}
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+/* Whether nothing but spaces and tags are between two items and a text: partners may join. */
+static int markup_near(const markup *m, size_t from, size_t to) {
+    for (; from < to; from++)
+        if (m->items[from].kind == MARKUP_BLOCK || m->items[from].kind == MARKUP_COPY) return 0;
+    return 1;
+}
+
+/* A sentence's items: those inside, and those at its ends whose partners are, with nothing but a
+   space between. first: behind those of the sentence before it. */
+static void markup_take(markup *m, markup_sentence *s, size_t first) {
+    size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
+    const markup_place *places = markup_places(m);
+    if (before && m->plain.data[before - 1] == ' ') before--;
+    if (m->plain.data[behind] == ' ') behind++;
+    while (first < m->n_items && m->items[first].at <= s->begin) first++;
+    for (s->first = s->last = first; s->last < m->n_items && m->items[s->last].at < end;) s->last++;
+    inner_first = s->first, inner_last = s->last;
+    s->from = places[s->begin].begin, s->to = places[end - 1].end;
+    for (i = inner_first; i < inner_last; i++) {
+        size_t match = m->items[i].match;
+        if (m->items[i].kind == MARKUP_CLOSE && match < s->first && m->items[match].at >= before &&
+            m->items[match].begin >= m->at && markup_near(m, match, s->first))
+            s->first = match, s->from = m->items[match].begin;
+        if (m->items[i].kind == MARKUP_OPEN && match >= s->last && m->items[match].at <= behind &&
+            markup_near(m, s->last, match))
+            s->last = match + 1, s->to = m->items[match].end;
+    }
+    m->at = s->to;
+}
+
+/* Reads a document, which stays where it is; 0: no memory. */
+static int markup_read(markup *m, markup_form form, const char *text, size_t size) {
+    size_t at = 0, n, first = 0, i, k;
+    const char *sentence;
+    void *grown;
+    uint32_t c;
+    (void)form;
+    m->text = text, m->size = size;
+    m->n_items = m->n_sentences = m->next = m->at = 0, m->broken = 0;
+    m->plain.size = m->places.size = 0;
+    markup_scan_html(m);
+    m->broken |= m->plain.broken || m->places.broken;
+    while (!m->broken && m->plain.size &&
+           next_sentence(m->plain.data, m->plain.size, &at, &sentence, &n)) {
+        markup_sentence *s;
+        int left = 0;
+        for (i = 0; i < n && !left; i += k) {
+            k = sentence_char(sentence + i, n - i, &c);
+            left = sentence_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
+                                        !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
+        }
+        if (!left) continue; /* nothing to translate */
+        grown = m->sentences;
+        (void)markup_reserve(m, &grown, &m->room_sentences, m->n_sentences + 1, sizeof *s);
+        m->sentences = (markup_sentence *)grown;
+        if (m->broken) break;
+        s = &m->sentences[m->n_sentences++];
+        s->text = sentence, s->size = n, s->begin = (size_t)(sentence - m->plain.data);
+    }
+    for (i = 0; i < m->n_sentences && !m->broken; i++) {
+        markup_sentence *s = &m->sentences[i];
+        markup_take(m, s, first);
+        first = s->last;
+    }
+    m->at = 0;
+    return !m->broken;
+}
+
+/* ---- words of a translation ------------------------------------------------------------------ */
+
+/* Cuts a translation into words, a gap that may have a tag before each; returns how many. */
+static size_t markup_words(markup *m, const markup_translation *t) {
+    size_t i, n = 0, token = 0, from = 0, to;
+    void *grown = m->words;
+    (void)markup_reserve(m, &grown, &m->room_words, t->n + 2, sizeof *m->words);
+    m->words = (markup_word *)grown;
+    if (m->broken) return 0;
+    for (i = 0; i < t->n; i++) {
+        markup_word *w = &m->words[n];
+        to = i + 1 < t->n && t->tokens[i].end < t->size ? t->tokens[i].end : t->size;
+        if (to < from || (to < t->size && !protect_is_gap(t->text, t->size, to))) continue;
+        for (w->begin = from; w->begin < to && t->text[w->begin] == ' ';) w->begin++;
+        for (w->end = to; w->end > w->begin && t->text[w->end - 1] == ' ';) w->end--;
+        if (w->begin == w->end && i + 1 < t->n) continue;
+        w->token = token, w->n = i + 1 - token, w->owner = w->inner = 0, w->is_punctuation = 1;
+        for (to = w->begin; to < w->end; to++)
+            if ((unsigned char)t->text[to] >= 0x80 || protect_is_word((unsigned char)t->text[to]))
+                w->is_punctuation = 0;
+        from = w->end, token = i + 1;
+        n += w->begin < w->end;
+    }
+    if (!n && t->size) { /* no alignment: one word */
+        memset(m->words, 0, sizeof *m->words);
+        m->words[n++].end = t->size;
+    }
+    m->words[n].begin = m->words[n].end = t->size, m->words[n].inner = 0;
+    return n;
+}
+
+/* The gap between low and high where plain byte at belongs, of those that no other node of the
+   parent covers: it crosses fewest alignments, and is nearest to its share. */
+static size_t markup_gap(const markup *m, const markup_translation *t, const markup_sentence *s,
+                         size_t at, size_t parent, size_t low, size_t high) {
+    size_t i, k, best = low, crossed = 0, least = (size_t)-1;
+    double share, off, nearest = 2;
+    at = at > s->begin ? at - s->begin : 0;
+    share = (double)at / (double)s->size;
+    for (i = low; i <= high; i++) {
+        for (k = i > low ? m->words[i - 1].token : 0;
+             i > low && k < m->words[i - 1].token + m->words[i - 1].n; k++)
+            if (t->tokens[k].source_end) /* by its middle */
+                crossed +=
+                    t->tokens[k].source_begin + t->tokens[k].source_end > 2 * at ? 1 : (size_t)-1;
+        if (i == low) crossed = t->n; /* from the middle of the range, as it goes down */
+        off = (t->size ? (double)m->words[i].begin / (double)t->size : 0) - share;
+        if (off < 0) off = -off;
+        if (i > low && i < high && m->words[i].inner != parent) continue;
+        if (crossed > least || (crossed == least && off >= nearest)) continue;
+        least = crossed, nearest = off, best = i;
+    }
+    return best;
+}
+
+/* The words that the parent has free and that an element covers best, by the plain bytes that it
+   has: 2 for each word of its own, -1 for others. Returns whether there are any. */
+static int markup_cover(markup *m, const markup_translation *t, const markup_sentence *s,
+                        markup_node *node, size_t begin, size_t end) {
+    size_t i, k, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
+    long sum = 0, best = 0;
+    int has_words = 0, has_stop = 0;
+    for (i = begin; i < end; i++)
+        if ((unsigned char)m->plain.data[i] >= 0x80 ||
+            protect_is_word((unsigned char)m->plain.data[i]))
+            has_words = 1;
+        else has_stop |= m->plain.data[i] != ' ';
+    begin = begin > s->begin ? begin - s->begin : 0, end = end > s->begin ? end - s->begin : 0;
+    for (i = low; i < high; i++) {
+        const markup_word *w = &m->words[i];
+        int own = 0;
+        if (w->owner != node->parent) {
+            sum = 0, from = i + 1;
+            continue;
+        }
+        for (k = w->token; k < w->token + w->n && !own; k++)
+            own = t->tokens[k].source_begin < end && t->tokens[k].source_end > begin;
+        sum += own ? (w->is_punctuation && has_words ? has_stop : 2) : -1;
+        if (sum > best) best = sum, node->low = from, node->high = i + 1;
+        if (sum <= 0) sum = 0, from = i + 1;
+    }
+    return best > 0;
+}
+
+/* ---- tags into a translation ----------------------------------------------------------------- */
+
+static int markup_by_place(const void *a, const void *b) {
+    const markup_node *x = (const markup_node *)a, *y = (const markup_node *)b;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    if (x->low != y->low) return x->low < y->low ? -1 : 1;
+    if (x->high != y->high) return x->high < y->high ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static markup_node *markup_add_node(markup *m, size_t *n, size_t item, size_t parent, size_t low,
+                                    size_t high) {
+    markup_node *node = &m->nodes[*n];
+    node->item = node->close = item, node->parent = parent, node->index = (*n)++;
+    node->low = low, node->high = high;
+    return node;
+}
+
+/* Finds words for all items of a sentence: nodes, each behind its parent. Node 0 is the whole, its
+   children are parts and what cuts them. */
+static size_t markup_place_items(markup *m, const markup_translation *t, const markup_sentence *s,
+                                 size_t n_words) {
+    size_t i, k, n = 0, parent, room = 2 * (s->last - s->first) + 4;
+    const size_t none = (size_t)MARKUP_NONE;
+    void *grown = m->nodes;
+    (void)markup_reserve(m, &grown, &m->room_nodes, room, sizeof *m->nodes);
+    m->nodes = (markup_node *)grown;
+    if (m->broken) return 0;
+    (void)markup_add_node(m, &n, none, 0, 0, n_words);
+    (void)markup_add_node(m, &n, none, 0, 0, n_words);
+    for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, whose order stays */
+        const markup_item *item = &m->items[i];
+        if ((item->kind != MARKUP_OPEN && item->kind != MARKUP_CLOSE) ||
+            (item->match >= s->first && item->match < s->last))
+            continue;
+        k = markup_gap(m, t, s, item->at, 0, m->nodes[parent].low, n_words);
+        m->nodes[parent].high = k;
+        (void)markup_add_node(m, &n, i, 0, k, k);
+        parent = n;
+        (void)markup_add_node(m, &n, none, 0, k, n_words);
+    }
+    for (i = 1; i < n; i++) {
+        if (m->nodes[i].item != none) continue;
+        for (k = m->nodes[i].low; k < m->nodes[i].high; k++)
+            m->words[k].owner = m->words[k].inner = i;
+    }
+    for (i = s->first, parent = 1; i < s->last; i++) {
+        const markup_item *item = &m->items[i];
+        int is_pair = item->match >= s->first && item->match < s->last && item->match != i;
+        markup_node *node;
+        if (item->kind == MARKUP_CLOSE && is_pair) {
+            parent = m->nodes[parent].parent;
+            continue;
+        }
+        if (item->kind <= MARKUP_CLOSE && !is_pair) {
+            parent += 2;
+            continue;
+        }
+        node = markup_add_node(m, &n, i, parent, 0, 0);
+        if (item->kind == MARKUP_OPEN) node->close = item->match;
+        if (item->kind != MARKUP_OPEN ||
+            !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
+            node->low = node->high =
+                markup_gap(m, t, s, item->at, parent, m->nodes[parent].low, m->nodes[parent].high);
+        for (k = node->low; k < node->high; k++) {
+            m->words[k].owner = node->index;
+            if (k > node->low) m->words[k].inner = node->index;
+        }
+        if (item->kind == MARKUP_OPEN) parent = node->index;
+    }
+    return n;
+}
+
+/* Appends text as the document would have it. */
+static void markup_encode(buffer *out, const char *text, size_t size) {
+    size_t i, from = 0;
+    for (i = 0; i < size; i++) {
+        if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
+        buffer_append(out, text + from, i - from), from = i + 1;
+        if (text[i] == '&') buffer_append(out, "&amp;", 5);
+        else buffer_append(out, text[i] == '<' ? "&lt;" : "&gt;", 4);
+    }
+    buffer_append(out, text + from, size - from);
+}
+
+static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
+    buffer_append(out, m->text + item->begin, item->end - item->begin);
+}
+
+/* Appends a translation up to there, if it is not there yet. */
+static void markup_text_to(const markup_translation *t, size_t *from, size_t to, buffer *out) {
+    if (to <= *from) return;
+    markup_encode(out, t->text + *from, to - *from);
+    *from = to;
+}
+
+/* Before a node's words, and behind them. */
+static void markup_enter(const markup *m, const markup_translation *t, const markup_node *node,
+                         size_t *from, buffer *out) {
+    const markup_item *item = m->items;
+    size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0;
+    if (node->item == (size_t)MARKUP_NONE) return;
+    item += node->item;
+    markup_text_to(t, from,
+                   item->kind == MARKUP_OPEN || (item->kind != MARKUP_CLOSE && item->space_before)
+                       ? begin
+                       : end,
+                   out);
+    if (item->kind == MARKUP_COPY && item->space_before && *from &&
+        !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
+        buffer_append(out, " ", 1);
+    markup_copy(m, item, out);
+    if (item->kind == MARKUP_COPY && item->space_behind && *from < t->size &&
+        !protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) &&
+        sentence_space_after(t->text, t->size))
+        buffer_append(out, " ", 1);
+}
+static void markup_leave(const markup *m, const markup_translation *t, const markup_node *node,
+                         size_t *from, buffer *out) {
+    if (node->high > node->low) markup_text_to(t, from, m->words[node->high - 1].end, out);
+    if (node->close != node->item) markup_copy(m, &m->items[node->close], out);
+}
+
+/* A translation with its tags. Nodes are sorted by parent: the children of one stand together. */
+static void markup_weave(markup *m, const markup_translation *t, size_t n, buffer *out) {
+    size_t i, from = 0, depth = 0;
+    size_t *first = (size_t *)malloc(3 * n * sizeof *first), *stack = first + n, *next = stack + n;
+    if (!first) {
+        m->broken = 1;
+        return;
+    }
+    m->nodes[0].parent = n; /* the last of all parents */
+    qsort(m->nodes, n, sizeof *m->nodes, markup_by_place);
+    for (i = n; i-- > 0;) first[i] = n;
+    for (i = n - 1; i-- > 0;) first[m->nodes[i].parent] = i;
+    stack[0] = n - 1, next[0] = first[0];
+    for (;;) {
+        size_t parent = m->nodes[stack[depth]].index;
+        i = next[depth];
+        if (i < n - 1 && m->nodes[i].parent == parent) {
+            next[depth]++;
+            markup_enter(m, t, &m->nodes[i], &from, out);
+            stack[++depth] = i, next[depth] = first[m->nodes[i].index];
+        } else {
+            markup_leave(m, t, &m->nodes[stack[depth]], &from, out);
+            if (!depth--) break;
+        }
+    }
+    markup_text_to(t, &from, t->size, out);
+    free(first);
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+static void markup_begin(markup *m) { m->next = m->at = 0; }
+
+/* Appends the document up to the end of its next sentence, and that as it was translated; 0: no
+   memory. */
+static int markup_put(markup *m, const markup_translation *t, buffer *out) {
+    const markup_sentence *s = &m->sentences[m->next++];
+    size_t n, nodes = 0;
+    buffer_append(out, m->text + m->at, s->from - m->at);
+    m->at = s->to;
+    n = t->text ? markup_words(m, t) : 0;
+    if (n && !m->broken) nodes = markup_place_items(m, t, s, n);
+    if (nodes && !m->broken) {
+        size_t begin = s->begin, end = s->begin + s->size;
+        if (s->first < s->last && m->items[s->first].at < begin &&
+            s->from < m->items[s->first].end && out->size &&
+            !markup_is_space(out->data[out->size - 1]))
+            buffer_append(out, " ", 1); /* One.<b> Two</b> has it outside */
+        markup_weave(m, t, nodes, out);
+        if (s->first < s->last && m->items[s->last - 1].at > end && m->at < m->size &&
+            !markup_is_space(m->text[m->at]))
+            buffer_append(out, " ", 1);
+    } else buffer_append(out, m->text + s->from, s->to - s->from);
+    return !m->broken && !out->broken;
+}
+
+/* Appends what is behind the last sentence. */
+static int markup_end(markup *m, buffer *out) {
+    buffer_append(out, m->text + m->at, m->size - m->at);
+    return !m->broken && !out->broken;
+}
+
+/* Fills translations [n] of sentences; texts and tokens stay its own. 0 ends it all. */
+typedef int (*markup_translator)(void *user, const markup_sentence *sentences, size_t n,
+                                 markup_translation *translations);
+
+/* A document's translation; 0: no memory, or the function's 0. */
+#if defined(__GNUC__)
+__attribute__((unused))
+#endif
+static int
+markup_translate(markup_form form, const char *text, size_t size, markup_translator translate,
+                 void *user, buffer *out) {
+    markup m;
+    markup_translation *translations = NULL;
+    size_t i;
+    int ok;
+    memset(&m, 0, sizeof m);
+    ok = markup_read(&m, form, text, size);
+    if (ok) translations = (markup_translation *)calloc(m.n_sentences + 1, sizeof *translations);
+    ok = translations && translate(user, m.sentences, m.n_sentences, translations);
+    markup_begin(&m);
+    for (i = 0; ok && i < m.n_sentences; i++) ok = markup_put(&m, &translations[i], out);
+    ok = ok && markup_end(&m, out);
+    free(translations);
+    markup_free(&m);
+    return ok;
+}
+
+#endif

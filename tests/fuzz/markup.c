@@ -1,0 +1,26 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/markup.c -lm
+   Any document through translations that are none, by the first byte: without any, its bytes come
+   out; else all its tags, and sentences in UTF-8 stay so. */
+#include "fuzz.h"
+
+#include "markup_fake.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static fake f;
+    static buffer out;
+    const char *text = (const char *)data + 1;
+    size_t i, n[2] = {0, 0};
+    int how = size ? data[0] % TRANSLATORS : 0;
+    if (!size) return 0;
+    f.state = data[0];
+    (void)run(&f, how, MARKUP_HTML, text, size - 1, &out);
+    if (how == NOTHING)
+        need(out.size == size - 1 && (!out.size || !memcmp(out.data, text, out.size)));
+    for (i = 0; i + 1 < size; i++) n[0] += text[i] == '"';
+    for (i = 0; i < out.size; i++) n[1] += out.data[i] == '"';
+    if (how == BACKWARDS && !memchr(text, '&', size - 1)) need(n[0] == n[1]);
+    if (tfm__utf8_fault(text, size - 1) < 0 && how == BACKWARDS)
+        need(tfm__utf8_fault(out.data, out.size) < 0);
+    (void)protect_put, (void)protect_take, (void)buffer_flatten, (void)buffer_format;
+    return 0;
+}

@@ -1,0 +1,249 @@
+/* Tags taken out of documents and put back into translations by functions that are no models: what
+   comes out case by case, and what holds for any document and any translation. */
+#include "test.h"
+
+#include "markup_fake.h"
+
+/* ---- cases ---- */
+
+static void html(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {
+        {"<p>I <b>like</b> to <u>drive</u> this car.</p>", "I like to drive this car.|", NULL,
+         "<p>car. this <u>drive</u> to <b>like</b> I</p>"},
+        {"", "", NULL, ""},
+        {"<p></p>", "", NULL, "<p></p>"},
+        {"<p title=\"&quot;\">a &lt;with&gt; &amp; &eacute;&#x41;</p>", "a <with> & éA|",
+         "<p title=\"&quot;\">a &lt;with&gt; &amp; éA</p>",
+         "<p title=\"&quot;\">éA &amp; &lt;with&gt; a</p>"},
+        {"<p>Space<br>please?</p>", "Space|please?|", NULL, "<p>Space<br>please?</p>"},
+        {"un<u>der</u>line it", "underline it|", "<u>underline</u> it", "it <u>underline</u>"},
+        {"hello <br>", "hello|", NULL, "hello <br>"},
+        {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
+        {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
+         "id=\"1.2.2\"></b>"
+         "<img id=\"1.2.3\">world</span></p>",
+         "hello world|", NULL,
+         "<p id=\"1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b id=\"1.2.2\"></b><img "
+         "id=\"1.2.3\">world</span> hello<img id=\"1.1\"></p>"},
+        {"hello <script>alert(\"<foo>\");</script>world", "hello|world|", NULL,
+         "hello <script>alert(\"<foo>\");</script>world"},
+        {"foo <!-- <ignore> me -->bar", "foo bar|", NULL, NULL},
+        {"<p>hello <b>world!</b> How does this <img> <b>deal <u>with sentences?</u></b> Will "
+         "it?</p>",
+         "hello world!|How does this deal with sentences?|Will it?|",
+         "<p>hello <b>world!</b> How does this <img><b>deal <u>with sentences?</u></b> Will "
+         "it?</p>",
+         "<p><b>world!</b> hello <img><b><u>sentences? with</u> deal</b> this does How it? "
+         "Will</p>"},
+        {"Type <code>ls -l <b>x</b></code> now, or <kbd>q</kbd>.", "Type now, or.|", NULL, NULL},
+        {"See <a href=x><code>f()</code></a>, please", "See, please|", NULL, NULL},
+        {"<p translate=\"no\">Not this.</p> But <i translate=no>not</i> that", "But that|", NULL,
+         NULL},
+        {"<pre>a  b</pre><style>p { x: y }</style>c", "c|", NULL, NULL},
+        {"<b>One. Two.</b> Three", "One.|Two.|Three|", NULL, "<b>One. Two.</b> Three"},
+        {"See <b>my dog. Then all</b> of it.", "See my dog.|Then all of it.|", NULL,
+         "<b>dog. my See it. of all Then</b>"},
+        {"One.<b> Two</b> three", "One.|Two three|", "One. <b>Two</b> three",
+         "One. three <b>Two</b>"},
+        {"a < b, c & d <3 &bogus; x", "a < b, c & d <3 x|", "a &lt; b, c &amp; d &lt;3 &bogus; x",
+         "x &lt;3 d &amp; c b, &lt; a &bogus;"},
+        {"a <b>b <i>c</b> d</i> e", "a b|c d|e|", NULL, NULL},
+        {"a <b title='>'>b</b> <a href=\"unfinished", "a b|", NULL, NULL},
+        {"<x id=\"1\"/>Open <g id='2'>the {0} file</g><x id=\"3\"/>", "Open the {0} file|", NULL,
+         "<x id=\"1\"/><g id='2'>file {0} the</g> Open<x id=\"3\"/>"},
+        {"<td>12</td><td>&mdash;</td><td>yes</td>", "yes|", NULL, NULL},
+        {"<a href=1>One</a> of <a href=2>two</a>", "One of two|", NULL,
+         "<a href=2>two</a> of <a href=1>One</a>"},
+        {"word<sup>1</sup> here", "word here|", NULL, NULL}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("HTML");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in, *expected = cases[i].same ? cases[i].same : in;
+        CHECK(strcmp(run(&f, SAME, MARKUP_HTML, in, strlen(in), &out), expected) == 0, "%s", in);
+        if (strcmp(out.data, expected) != 0)
+            printf("      got      %s\n      expected %s\n", out.data, expected);
+        CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        if (!cases[i].backwards) continue;
+        (void)run(&f, BACKWARDS, MARKUP_HTML, in, strlen(in), &out);
+        CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
+    }
+    fake_free(&f), buffer_free(&out);
+}
+
+/* ---- what holds for all ---- */
+
+/* The document without tags and whitespace, or its tags in order. */
+static void strip(const char *text, size_t size, int tags, buffer *out) {
+    size_t i;
+    int in_tag = 0;
+    out->size = 0;
+    buffer_append(out, "", 0);
+    for (i = 0; i < size; i++) {
+        in_tag |= text[i] == '<';
+        if (in_tag == tags && (tags || !strchr(" \n", text[i]))) buffer_append(out, text + i, 1);
+        in_tag &= text[i] != '>';
+    }
+}
+
+/* Tags of strip(tags) nest: each closes the one that was opened last. */
+static int nests(const char *tags) {
+    const char *open[200], *end;
+    size_t n = 0, size;
+    for (; *tags; tags = end + 1) {
+        end = strchr(tags, '>');
+        if (strncmp(tags, "<!--", 4) == 0 || end[-1] == '/' || strncmp(tags, "<img", 4) == 0 ||
+            strncmp(tags, "<br", 3) == 0)
+            continue;
+        if (tags[1] != '/') {
+            open[n++] = tags + 1;
+            continue;
+        }
+        size = (size_t)(end - tags - 2);
+        if (!n-- || strncmp(open[n], tags + 2, size) != 0 || strchr("> ", open[n][size]) == NULL)
+            return 0;
+    }
+    return n == 0;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Whether two lists of tags have the same ones; cuts them. */
+static int same_tags(char *a, char *b) {
+    static const char *lists[2][2000];
+    size_t n[2] = {0, 0}, i, k;
+    char *at;
+    for (i = 0; i < 2; i++) {
+        for (at = i ? b : a; at && *at && n[i] < 2000; at = strchr(at, '>')) {
+            if (n[i]) *at++ = 0;
+            if (*at) lists[i][n[i]++] = at;
+        }
+        qsort(lists[i], n[i], sizeof *lists[i], by_text);
+    }
+    for (k = 0; k < n[0] && k < n[1]; k++)
+        if (strcmp(lists[0][k], lists[1][k]) != 0) return 0;
+    return n[0] == n[1];
+}
+
+/* Well-formed if asked; else whatever comes, down to halves of tags. */
+static void make(buffer *doc, unsigned *state, int well_formed) {
+    static const char *const names[] = {"b",   "i",  "a href='x/y'", "span class=\"q\"",  "em", "p",
+                                        "div", "li", "code",         "i translate=\"no\""};
+    static const char *const words[] = {"the ",    "cat",  " sat. ",       "On ",       "mat! ",
+                                        "Who? ",   "a ",   "\n",           ", ",        "No ",
+                                        "dog ",    "ran",  "x y z. ",      " &amp; ",   "&lt;",
+                                        "&bogus;", "<br>", "<img src=a/>", "<!-- c -->"};
+    static const char *const odd[] = {"<",  ">",  "</",   "</b>", "</p>",      "<b",  "<a href='",
+                                      "\"", "&#", "<!--", "\xff", "<![CDATA[", "]]>", "&#65;"};
+    const char *open[12];
+    size_t n = 0, i, count = 1 + draw(state, 40);
+    doc->size = 0;
+    buffer_append(doc, "", 0);
+    for (i = 0; i < count; i++) {
+        unsigned what = draw(state, 10);
+        if (what < 2 && n < 12) {
+            open[n] = names[draw(state, 10)];
+            buffer_format(doc, "<%s>", open[n++]);
+        } else if (what < 4 && n) {
+            n--;
+            buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+        } else if (what == 4 && !well_formed) {
+            const char *piece = odd[draw(state, 14)];
+            buffer_append(doc, piece, strlen(piece));
+        } else {
+            const char *piece = words[draw(state, 19)];
+            buffer_append(doc, piece, strlen(piece));
+        }
+    }
+    while (well_formed && n-- > 0)
+        buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+}
+
+static void any_document(void) {
+    enum { ROUNDS = 3000 };
+    fake f;
+    buffer doc, out, a, b;
+    int i, how, lost = 0, moved = 0, crossed = 0, changed = 0, texts = 0;
+    unsigned state = 7;
+    size_t k;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    SECTION("any document");
+    f.state = 3;
+    for (i = 0; i < ROUNDS; i++)
+        for (how = 0; how < TRANSLATORS; how++) {
+            int well_formed = i % 3 != 0, has_copies;
+            const char *at;
+            make(&doc, &state, well_formed);
+            (void)run(&f, how, MARKUP_HTML, doc.data, doc.size, &out);
+            if (how == NOTHING)
+                changed += out.size != doc.size || memcmp(out.data, doc.data, doc.size) != 0;
+            if (!well_formed) continue;
+            strip(doc.data, doc.size, 1, &a), strip(out.data, out.size, 1, &b);
+            crossed += !nests(b.data);
+            if (test_failed + crossed == 1 && !nests(b.data))
+                printf("%s\n->\n%s\n", doc.data, out.data);
+            lost += !same_tags(a.data, b.data);
+            strip(doc.data, doc.size, 0, &a), strip(out.data, out.size, 0, &b);
+            has_copies = strstr(doc.data, "&b") || strstr(doc.data, "code") ||
+                         strstr(doc.data, "translate");
+            if (how == SAME && !has_copies && strcmp(a.data, b.data) != 0) {
+                if (!texts++) printf("%s\n->\n%s\n", doc.data, out.data);
+            }
+            for (at = b.data, k = 0; k < f.n && !has_copies && how != NOTHING; k++) {
+                buffer encoded, text;
+                memset(&encoded, 0, sizeof encoded), memset(&text, 0, sizeof text);
+                if (f.texts[k].size) {
+                    size_t from;
+                    for (from = 0; from < f.texts[k].size; from++) {
+                        char c = f.texts[k].data[from];
+                        if (c == '<' || c == '&') buffer_format(&text, c == '<' ? "&lt;" : "&amp;");
+                        else if (c != ' ') buffer_append(&text, &c, 1);
+                    }
+                    at = at ? strstr(at, text.data) : NULL;
+                    if (at) at += text.size;
+                }
+                buffer_free(&text), buffer_free(&encoded);
+            }
+            moved += at == NULL;
+        }
+    CHECK(!lost, "every tag once, in %d of %d not", lost, ROUNDS * TRANSLATORS);
+    CHECK(!crossed, "and nested, in %d not", crossed);
+    CHECK(!texts, "a translation by itself has the text of the source, in %d not", texts);
+    CHECK(!moved, "translations stand in the order of their sentences, in %d not", moved);
+    CHECK(!changed, "without translations the bytes of the source, in %d not", changed);
+    fake_free(&f), buffer_free(&out), buffer_free(&doc), buffer_free(&a), buffer_free(&b);
+}
+
+/* Ten times the document takes no more steps than ten times: many tags open, close, quotes begin. */
+static void deep(void) {
+    static const char *const pieces[] = {"<b>",  "</b>",   "<b>x ",    "<a \"",
+                                         "<!--", "<code>", "&",        "<i></i>",
+                                         "x.",   "<p>",    "<script>", "<b>x</b> "};
+    fake f;
+    buffer doc, out;
+    size_t i, k;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("depth");
+    for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        doc.size = 0;
+        for (k = 0; k < 100000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
+        (void)run(&f, i == 2 || i == 11 ? NOTHING : SAME, MARKUP_HTML, doc.data, doc.size, &out);
+        CHECK(out.size >= doc.size, "100,000 times %s", pieces[i]);
+    }
+    fake_free(&f), buffer_free(&out), buffer_free(&doc);
+}
+
+int main(void) {
+    html();
+    any_document();
+    deep();
+    (void)protect_put, (void)protect_take, (void)buffer_flatten;
+    return test_done("test_markup");
+}
