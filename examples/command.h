@@ -33,7 +33,7 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache, truncate, protect;
+    int greedy, verbose, keep_going, f16_cache, truncate, protect, html;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
@@ -79,7 +79,8 @@ enum {
     OF_TOKENS = 128,
     NOT_SECOND = 256,
     OF_SECOND = 512,
-    NOT_PROTECT = 1024
+    NOT_PROTECT = 1024,
+    NOT_MARKUP = 2048
 };
 
 static option table[] = {
@@ -99,7 +100,13 @@ static option table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "lines are paragraphs: each is split into sentences, by rules for\n"
      "many languages; they are translated one by one and joined again"},
-    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT,
+    {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
+     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+     "the input is a document in HTML or XML: its text is translated by\n"
+     "sentences, and has the tags where the alignment says; block tags end\n"
+     "sentences; code and what says translate=\"no\" is copied"},
+    {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
+     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "lines are tokens of the vocabularies between spaces, in and out; in\n"
      "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
     {"--protect", NULL, OPTION_FLAG, &opt.protect, 0, 0, 0,
@@ -153,10 +160,10 @@ static option table[] = {
      "no N tokens in a row twice"},
     {"--repetition-penalty", "X", OPTION_NUMBER, &opt.decode.repetition_penalty, 0.01, 100,
      NOT_SCORE, "above 1: tokens that came before get less likely"},
-    {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT,
+    {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_MARKUP,
      "line n of FILE is what translation n begins with; blank: anything"},
     {"--alternatives", "N", OPTION_INTEGER, &opt.decode.alternatives, 1, 1000,
-     NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN,
+     NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
      "the N likeliest ways to go on behind the prefix, each translated to\n"
      "its end: a line each, as --n-best"},
     {"--shortlist", NULL, OPTION_FLAG, &opt.decode.lexical_shortlist, 0, 0, NOT_SCORE,
@@ -188,18 +195,20 @@ static option table[] = {
      "counted on standard error"},
     {"--keep-end", NULL, OPTION_FLAG, &opt.decode.keep_end, 0, 0, NOT_SCORE | OF_TOKENS,
      "with --tokens: the end token too, where a translation has one"},
-    {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT,
+    {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT | NOT_MARKUP,
      "before each translation its score and a tab: the sum of\n"
      "log-probabilities, over length^X if there is a length penalty;\n"
      "=tokens: then each token's with spaces between, the end token's last\n"
      "(0 where there is none), and a tab"},
-    {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000, NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN,
+    {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000,
+     NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
      "the N best, a line each: number of the input line, tab, text"},
     {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0,
-     NOT_SCORE | NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT,
+     NOT_SCORE | NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "after each translation a tab and pairs source-target of token\n"
      "positions from 0: what each target token attends to most"},
-    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0, NOT_SCORE | NOT_SECOND | NOT_PROTECT,
+    {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0,
+     NOT_SCORE | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "draw the attention of the first sentence that is not blank: SVG,\n"
      "last layer, mean over heads"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
@@ -220,6 +229,7 @@ static void check_together(void) {
                  {NOT_COLUMN, 0, opt.column != 0, "--column"},
                  {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
+                 {NOT_MARKUP, 0, opt.html, "--html"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;

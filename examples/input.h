@@ -37,6 +37,7 @@ typedef struct line {
     buffer between;       /* what the first of two models made of it */
     protect_text safe;    /* what is not to be translated */
     buffer said;          /* messages */
+    buffer tokens;        /* of a sentence of a document: markup_token each */
     int cut;              /* too long to be kept */
     int faulty;           /* it cannot be translated */
     int failed;           /* counts for the exit status */
@@ -52,7 +53,8 @@ typedef struct window {
     int64_t taken; /* bytes of the input up to its end */
 } window;
 
-typedef struct input {
+typedef struct input input;
+struct input {
     reader from, beside; /* beside: its file is NULL, or has a line for each */
     size_t most;         /* bytes of a line; a longer one is cut */
     int document;        /* lines are paragraphs: each sentence is a line */
@@ -61,7 +63,9 @@ typedef struct input {
     int64_t n;           /* lines so far */
     const char *uneven;  /* how the file beside the input differs from it */
     int fault;           /* errno of what ended it */
-} input;
+    /* where lines come from instead, one appended and 1, or 0; NULL: from is read */
+    int (*next)(input *in, buffer *text, int *cut);
+};
 
 /* The next line of the window, with the memory of an earlier one; NULL: there is none. */
 static line *input_add(window *w, int64_t number, int32_t sentence) {
@@ -86,6 +90,7 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     buffer_clear(&l->out, INPUT_OUT);
     buffer_clear(&l->between, INPUT_OUT);
     buffer_clear(&l->said, INPUT_OUT);
+    buffer_clear(&l->tokens, INPUT_OUT);
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
     l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
     return l;
@@ -142,7 +147,8 @@ static int input_line(input *in, window *w) {
     size_t begin[SIDES];
     int side, cut = 0, more, added;
     for (side = 0; side < SIDES; side++) begin[side] = w->text[side].size;
-    more = reader_line(&in->from, &w->text[SOURCE], in->most, &cut);
+    more = in->next ? in->next(in, &w->text[SOURCE], &cut)
+                    : reader_line(&in->from, &w->text[SOURCE], in->most, &cut);
     if (!more && in->from.fault) return 0;
     if (in->beside.file && reader_line(&in->beside, &w->text[TARGET], in->most, &cut) != more) {
         in->uneven = more ? "fewer" : "more";
@@ -193,7 +199,7 @@ static int input_read(input *in, window *w, size_t most) {
     for (w->n = 0, side = 0; side < SIDES; side++) buffer_clear(&w->text[side], INPUT_WINDOW);
     while (more && w->n < most &&
            w->n * sizeof *w->lines + w->text[SOURCE].size + w->text[TARGET].size < INPUT_WINDOW &&
-           (w->n == 0 || reader_ready(&in->from)))
+           (w->n == 0 || in->next || reader_ready(&in->from)))
         more = input_line(in, w);
     w->taken = in->from.taken;
     if (in->from.fault) in->fault = in->from.fault;
@@ -210,6 +216,7 @@ static void window_free(window *w) {
         buffer_free(&w->lines[i].between);
         protect_free(&w->lines[i].safe);
         buffer_free(&w->lines[i].said);
+        buffer_free(&w->lines[i].tokens);
     }
     for (i = 0; i < SIDES; i++) buffer_free(&w->text[i]);
     free(w->lines);

@@ -20,6 +20,7 @@
 #include "transformer.h"
 #include "attention.h"
 #include "command.h"
+#include "documents.h"
 #include "input.h"
 #include "interrupts.h"
 #include "workers.h"
@@ -78,7 +79,7 @@ static struct {
 /* What is to be said of a line, by the model of that worker; fault: it cannot be translated. */
 static void report(const worker *me, line *l, int fault, const char *format, ...) {
     va_list arguments;
-    buffer_format(&l->said, "translate: line %ld", (long)l->number);
+    buffer_format(&l->said, "translate: %s %ld", t.in.next ? "sentence" : "line", (long)l->number);
     if (l->sentence) buffer_format(&l->said, ", sentence %d", (int)l->sentence);
     buffer_append(&l->said, ": ", 2);
     if (me && t.n_stages > 1) buffer_format(&l->said, "%s: ", me->of->path);
@@ -272,7 +273,8 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
     return status;
 }
 
-/* Puts back into a hypothesis, the last size bytes of the line's output, what the source had. */
+/* Puts back into a hypothesis, the last size bytes of the line's output, what the source had; a
+   document does so itself, and gets tokens. */
 static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
     tfm_result r;
     buffer plain;
@@ -285,7 +287,7 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
     buffer_append(&plain, l->out.data + l->out.size - size, size);
     spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
     sources = (int32_t *)malloc(((size_t)r.length + 1) * sizeof *sources);
-    at = (size_t *)malloc((2 * (size_t)r.length + 1) * sizeof *at);
+    at = (size_t *)malloc((3 * (size_t)r.length + 1) * sizeof *at);
     n = l->n[SOURCE];
     status = no_memory(me, "too little memory");
     if (spans && sources && at && !plain.broken)
@@ -296,8 +298,15 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
         status = tfm_detokenize(me->of->model, r.ids, i + 1, opt.form, NULL, 0, &end, &me->err);
         at[i] = end < size ? end : size;
         at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
+        at[2 * r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].end;
     }
-    if (status == TFM_OK) {
+    for (i = 0; status == TFM_OK && t.in.next && i < r.length; i++) {
+        markup_token token;
+        token.end = at[i];
+        token.source_begin = at[r.length + i], token.source_end = at[2 * r.length + i];
+        buffer_append(&l->tokens, (const char *)&token, sizeof token);
+    }
+    if (status == TFM_OK && !t.in.next) {
         l->out.size -= size;
         protect_put(&l->safe, plain.data, size, (size_t)r.length, at, at + r.length, &l->out);
     }
@@ -333,7 +342,8 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     if (opt.form == TFM_FORM_TEXT)
         size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
-    if (opt.protect && (l->safe.n || l->safe.capitals)) return restore(me, l, row, rank, size);
+    if (t.in.next || (opt.protect && (l->safe.n || l->safe.capitals)))
+        return restore(me, l, row, rank, size);
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
 
@@ -536,7 +546,7 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
         translate_batch(me, next++, 1);
         close_picture();
     }
-    me->keep_attention = opt.align || opt.protect;
+    me->keep_attention = opt.align || opt.protect || t.in.next;
     while (next < end) {
         int32_t n = 1, longest = next[0]->n[SOURCE];
         for (; next + n < end; n++) {
@@ -600,8 +610,10 @@ static void write_line(line *l, size_t n) {
             buffer_append(&out, " ", 1);
         buffer_append(&out, l->out.data, l->out.size);
         failed |= l->failed;
+        if (t.in.next) document_line(l, t.out);
     }
     t.n_failed += failed;
+    if (t.in.next) return;
     buffer_append(&out, row->around[1].data, row->around[1].size);
     buffer_append(&out, "\n", 1);
     if (out.broken) fail_writing(ENOMEM);
@@ -764,6 +776,7 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
+    if (opt.html) document_open(&t.in);
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system has no more locks");
     while (more) {
@@ -774,6 +787,7 @@ int main(int argc, char **argv) {
         if (w->n) give_window(w);
     }
     workers_close(&t.pool);
+    if (t.in.next) document_close(t.out);
     show_progress(t.in.n - opt.first_line + 1, 0, 1);
     if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
     status = end_status();
