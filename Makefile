@@ -9,6 +9,7 @@
 # make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
 # make test-spark    examples/spark.py on a local cluster (apt-get install default-jre-headless)
 # make test-scale    examples/ray_data.py and dask_bag.py
+# make test-markup   pages through translate --html, beside lxml
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make test-t5       T5 and its kin beside transformers 4 and CTranslate2
@@ -210,10 +211,14 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 	$(CLUSTER) tests/spark.py
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/scale.py
+$(CACHE)/lxml/bin/python:
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5'
+test-markup: build/translate $(CACHE)/lxml/bin/python
+	$(CACHE)/lxml/bin/python tests/markup.py
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale clean
+	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup clean

@@ -1,0 +1,119 @@
+"""Pages in XHTML made at random from German sentences, through translate --html (make test-markup).
+
+python tests/markup.py [--pages 300] [--keep FOLDER]
+
+lxml must find what comes out well-formed, with the same elements and attributes; the text of each
+block must be that of its sentences, translated by themselves, without what is copied."""
+
+import argparse
+import collections
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+from lxml import etree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = [str(ROOT / "build/translate"), str(ROOT / "examples/models/de-en.safetensors")]
+INLINE = ["b", "i", "em", "strong", "span", "a", "u", "q", "small"]
+
+
+def translated(text, *options):
+    run = subprocess.run(PROGRAM + list(options), input=text.encode(), stdout=subprocess.PIPE, check=True)
+    return run.stdout.decode()
+
+
+def escaped(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def marked(rng, words, depth=0):
+    """Words with elements around some of them, nested, and tags and copies between."""
+    out, at = [], 0
+    while at < len(words):
+        n = rng.randint(1, len(words) - at)
+        if rng.random() < 0.25 and depth < 4 and n < len(words):
+            name = rng.choice(INLINE)
+            out.append(f'<{name} id="{rng.randrange(10**9)}" title="&lt;&amp;>">{marked(rng, words[at : at + n], depth + 1)}</{name}>')
+            at += n
+            continue
+        out.append(escaped(words[at]))
+        at += 1
+        if at < len(words) and rng.random() < 0.06:
+            out.append(rng.choice(['<img src="x.png" alt="Nein"/>', "<!-- <b> -->", "<code>f(x) &lt; 1</code>", '<i translate="no">nein</i>']))
+    return " ".join(out)
+
+
+def page(rng, sentences):
+    blocks, kept = [], []
+    for _ in range(rng.randint(1, 6)):
+        chosen = [rng.choice(sentences) for _ in range(rng.randint(1, 3))]
+        name = rng.choice(["p", "h1", "li", "td", "blockquote"])
+        inside = " ".join(marked(rng, s.split()) for s in chosen)
+        if rng.random() < 0.3:
+            inside = f"<b>{inside}</b>"
+        blocks.append(f'<{name} class="block">{inside}</{name}>')
+        kept.append(chosen)
+        if rng.random() < 0.3:
+            blocks.append(rng.choice(["<pre>Das  bleibt</pre>", "<script>if (a &lt; b) c();</script>", "<p translate='no'>Nein.</p>", "<hr/>"]))
+    return "<html><head><title/></head><body>\n" + "\n".join(blocks) + "\n</body></html>", kept
+
+
+def plain(text):
+    return re.sub(r"\s+", "", text)
+
+
+def tags(tree):
+    return collections.Counter((str(e.tag), tuple(sorted(e.attrib.items()))) for e in tree.iter())
+
+
+def visible(block):
+    for element in list(block.iter("code", etree.Comment)) + block.xpath(".//*[@translate]"):
+        element.tail, tail = None, element.tail or ""
+        before = element.getprevious()
+        if before is not None:
+            before.tail = (before.tail or "") + tail
+        else:
+            element.getparent().text = (element.getparent().text or "") + tail
+        element.getparent().remove(element)
+    return plain("".join(block.itertext()))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pages", type=int, default=300)
+    parser.add_argument("--keep", type=pathlib.Path)
+    arguments = parser.parse_args()
+    rng = random.Random(20261122)
+    sentences = [s for s in (ROOT / "examples/demo-de.txt").read_text().splitlines() if s]
+    alone = dict(zip(sentences, translated("\n".join(sentences) + "\n").splitlines()))
+    faults = collections.Counter()
+    for number in range(arguments.pages):
+        source, blocks = page(rng, sentences)
+        out = translated(source, "--html")
+        if arguments.keep:
+            (arguments.keep / f"{number}.in.html").write_text(source)
+            (arguments.keep / f"{number}.out.html").write_text(out)
+        try:
+            tree = etree.fromstring(out)
+        except etree.XMLSyntaxError as error:
+            faults["not well-formed"] += 1
+            print(number, error)
+            continue
+        faults["other tags"] += tags(tree) != tags(etree.fromstring(source))
+        found = tree.xpath("//*[@class='block']")
+        for block, chosen in zip(found, blocks):
+            expected = plain("".join(alone[s] for s in chosen))
+            got = visible(block)
+            faults["blocks"] += 1
+            if got != expected:
+                faults["other text"] += 1
+                if faults["other text"] < 5:
+                    print(number, got, expected, sep="\n  ")
+    print(f"{arguments.pages} pages, {faults.pop('blocks')} blocks: {dict(+faults) or 'no faults'}")
+    return 1 if +faults else 0
+
+
+sys.exit(main())
