@@ -33,7 +33,7 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache, truncate, protect, html;
+    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
@@ -105,6 +105,10 @@ static option table[] = {
      "the input is a document in HTML or XML: its text is translated by\n"
      "sentences, and has the tags where the alignment says; block tags end\n"
      "sentences; code and what says translate=\"no\" is copied"},
+    {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0,
+     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+     "the input is subtitles, SubRip or WebVTT: numbers and times stay,\n"
+     "sentences that run over lines or cues are translated whole and cut"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "lines are tokens of the vocabularies between spaces, in and out; in\n"
@@ -230,6 +234,7 @@ static void check_together(void) {
                  {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
                  {NOT_MARKUP, 0, opt.html, "--html"},
+                 {NOT_MARKUP, 0, opt.srt, "--srt"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;
@@ -243,6 +248,7 @@ static void check_together(void) {
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
+    if (opt.html && opt.srt) fail("--html and --srt do not go together");
     if (opt.n_best && opt.decode.alternatives)
         fail("--n-best and --alternatives do not go together");
 }

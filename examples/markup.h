@@ -18,13 +18,20 @@
    crosses fewest alignments. Elements beside each other may change places; they never cross.
    Block tags end sentences and never move; so does what has no partner, as it is malformed. Code,
    and what says translate="no", is taken out and put back as it is; so are entities that are not
-   in the table below. Other entities are letters, and come out as UTF-8, but & < >. */
+   in the table below. Other entities are letters, and come out as UTF-8, but & < >.
+
+   Subtitles: a sentence that runs over lines or cues is translated whole, and cut between words
+   where each line has the share of it that it had; numbers and times stay. A line that begins
+   with a dash, a bracket or a note begins a sentence, and so does a seventh line without an end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
 #include "protect.h"
 
-typedef enum markup_form { MARKUP_HTML } markup_form; /* and XML */
+typedef enum markup_form {
+    MARKUP_HTML, /* and XML */
+    MARKUP_SRT   /* subtitles, and WebVTT */
+} markup_form;
 
 /* A token of a translation: where it ends, and the source's bytes that it is aligned to; of none,
    where both are 0. */
@@ -43,6 +50,7 @@ typedef enum markup_kind {
     MARKUP_CLOSE, /* has one, too */
     MARKUP_POINT, /* a tag without content, a comment */
     MARKUP_COPY,  /* takes part in a sentence as it is */
+    MARKUP_CUT,   /* stands in a sentence, and keeps its order with others and all between */
     MARKUP_BLOCK  /* ends a sentence, and stays */
 } markup_kind;
 
@@ -52,6 +60,7 @@ typedef struct markup_item {
     size_t at;                      /* in the plain text */
     size_t match;                   /* of OPEN and CLOSE: the other */
     int space_before, space_behind; /* in the document */
+    int is_line;                    /* CUT: between two lines or cues */
 } markup_item;
 
 typedef struct markup_sentence {
@@ -82,6 +91,7 @@ typedef struct markup_node {
 } markup_node;
 
 typedef struct markup {
+    markup_form form;
     const char *text; /* the caller's */
     size_t size;
     buffer plain, places; /* a markup_place each byte */
@@ -196,7 +206,7 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
     item = &m->items[m->n_items];
     item->kind = kind;
     item->begin = begin, item->end = end, item->match = m->n_items++;
-    item->space_before = markup_after_space(m);
+    item->space_before = markup_after_space(m), item->is_line = 0;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     if (kind == MARKUP_BLOCK) markup_plain(m, "\n\n", 2, begin, begin);
     item->at = m->plain.size;
@@ -223,7 +233,9 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
             for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
                 m->items[k - 1].at = m->plain.size;
         }
-        k = m->text[at] == '&' ? markup_entity_at(m->text + at, end - at, &c) : 0;
+        k = m->text[at] == '&' && m->form == MARKUP_HTML
+                ? markup_entity_at(m->text + at, end - at, &c)
+                : 0;
         if (k && !c) {
             (void)markup_add(m, MARKUP_COPY, at, at + k);
         } else if (k) {
@@ -435,12 +447,95 @@ static void markup_scan_html(markup *m) {
     free(tags);
 }
 
+/* ---- subtitles ------------------------------------------------------------------------------- */
+
+/* A line of text with tags of its own: <i>, {\an8}. open [n_open]: those that wait for a partner.
+   Elements are in a line and have text and no cut inside; other tags are cuts. */
+static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, size_t *n_open) {
+    markup_tag tag, other;
+    markup_item *item;
+    size_t from = at, i, n, first = m->n_items;
+    for (; at < end && !m->broken; at = n) {
+        n = at + 1;
+        tag.is_open = tag.is_close = tag.is_opaque = 0;
+        if (m->text[at] == '{' && n < end && m->text[n] == '\\') {
+            const char *close = (const char *)memchr(m->text + at, '}', end - at);
+            if (!close) break; /* no end: the rest is text */
+            n = (size_t)(close - m->text) + 1;
+        } else {
+            size_t size = m->size;
+            if (m->text[at] != '<') continue;
+            m->size = end; /* none goes on behind the line */
+            n = markup_tag_at(m, at, &tag);
+            m->size = size;
+            if (tag.is_opaque) break;
+            if (!n) n = at + 1;
+            if (!tag.end) continue;
+        }
+        markup_add_text(m, from, at);
+        from = n;
+        item = markup_add(m, tag.is_close || tag.is_open ? MARKUP_CUT : MARKUP_POINT, at, n);
+        if (!item) return;
+        if (tag.is_open && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
+        else if (tag.is_open) first = m->n_items;
+        if (!tag.is_close) continue;
+        i = *n_open ? open[--*n_open] : 0;
+        if (i >= first) (void)markup_read_tag(m, m->items[i].begin, &other);
+        if (i < first || m->items[i].at == m->plain.size || strcmp(tag.name, other.name) != 0) {
+            first = m->n_items; /* it stays, and nothing around it is an element */
+            continue;
+        }
+        item->kind = MARKUP_CLOSE, item->match = i;
+        m->items[i].kind = MARKUP_OPEN, m->items[i].match = m->n_items - 1;
+    }
+    markup_add_text(m, from, end);
+}
+
+/* A line of digits with "-->" says when; text is what follows up to a blank line. */
+static void markup_scan_srt(markup *m) {
+    enum { MOST_LINES = 6 };
+    size_t at, end, next, from, text_end = 0, open[MARKUP_DEEP], n_open = 0;
+    int in_cue = 0, lines = 0, any = 0;
+    for (at = 0; at < m->size && !m->broken; at = next) {
+        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
+        int is_time = 0;
+        next = newline ? (size_t)(newline - m->text) + 1 : m->size;
+        for (end = next; end > at && markup_is_space(m->text[end - 1]);) end--;
+        for (from = at; from < end && markup_is_space(m->text[from]);) from++;
+        if (from < end && protect_is_digit((unsigned char)m->text[from]))
+            for (; at + 3 <= end && !is_time; at++) is_time = memcmp(m->text + at, "-->", 3) == 0;
+        if (is_time || from == end || !in_cue) {
+            in_cue = is_time || (in_cue && from < end);
+            continue;
+        }
+        if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* somebody speaks */
+            for (from++; from < end && m->text[from] == ' ';) from++;
+            any = 0;
+        }
+        if (m->plain.size && strchr(".?!", m->plain.data[m->plain.size - 1])) lines = 0;
+        if (!any || protect_in("([#", (unsigned char)m->text[from]) ||
+            protect_starts(m->text + from, end - from, "\xE2\x99\xAA") ||
+            protect_starts(m->text + from, end - from, "\xE2\x80\x93") || ++lines > MOST_LINES) {
+            (void)markup_add(m, MARKUP_BLOCK, text_end, from);
+            lines = 0, n_open = 0;
+        } else {
+            markup_item *item;
+            if (!markup_after_space(m)) markup_plain(m, " ", 1, text_end, from);
+            item = markup_add(m, MARKUP_CUT, text_end, from);
+            if (item) item->is_line = 1;
+        }
+        any = 1;
+        if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
+        text_end = end;
+    }
+}
+
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 /* Whether nothing but spaces and tags are between two items and a text: partners may join. */
 static int markup_near(const markup *m, size_t from, size_t to) {
     for (; from < to; from++)
-        if (m->items[from].kind == MARKUP_BLOCK || m->items[from].kind == MARKUP_COPY) return 0;
+        if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
 }
 
@@ -473,11 +568,11 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     const char *sentence;
     void *grown;
     uint32_t c;
-    (void)form;
-    m->text = text, m->size = size;
+    m->form = form, m->text = text, m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = 0, m->broken = 0;
     m->plain.size = m->places.size = 0;
-    markup_scan_html(m);
+    if (form == MARKUP_HTML) markup_scan_html(m);
+    else markup_scan_srt(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
            next_sentence(m->plain.data, m->plain.size, &at, &sentence, &n)) {
@@ -560,6 +655,22 @@ static size_t markup_gap(const markup *m, const markup_translation *t, const mar
     return best;
 }
 
+/* The gap for a line's end, by its share of bytes; a word is left for each of so many lines that
+   follow, and one before it, if there are enough. */
+static size_t markup_share(const markup *m, const markup_translation *t, const markup_sentence *s,
+                           size_t at, size_t lines, size_t low, size_t high) {
+    double share = (double)(at - s->begin) / (double)s->size, off, nearest = 2;
+    size_t i, best = low;
+    if (high - low > lines + 1) low++, high -= lines + 1;
+    for (i = low; i <= high; i++) {
+        if (i < high && i > low && m->words[i].is_punctuation) continue;
+        off = (double)(i ? m->words[i - 1].end : 0) / (double)t->size - share;
+        if (off < 0) off = -off;
+        if (off < nearest) nearest = off, best = i;
+    }
+    return best;
+}
+
 /* The words that the parent has free and that an element covers best, by the plain bytes that it
    has: 2 for each word of its own, -1 for others. Returns whether there are any. */
 static int markup_cover(markup *m, const markup_translation *t, const markup_sentence *s,
@@ -611,20 +722,30 @@ static markup_node *markup_add_node(markup *m, size_t *n, size_t item, size_t pa
    children are parts and what cuts them. */
 static size_t markup_place_items(markup *m, const markup_translation *t, const markup_sentence *s,
                                  size_t n_words) {
-    size_t i, k, n = 0, parent, room = 2 * (s->last - s->first) + 4;
+    size_t i, k, n = 0, parent, lines = 0, room = 2 * (s->last - s->first) + 4;
     const size_t none = (size_t)MARKUP_NONE;
     void *grown = m->nodes;
     (void)markup_reserve(m, &grown, &m->room_nodes, room, sizeof *m->nodes);
     m->nodes = (markup_node *)grown;
     if (m->broken) return 0;
+    for (i = s->first; i < s->last; i++) lines += m->items[i].is_line != 0;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, whose order stays */
-        const markup_item *item = &m->items[i];
-        if ((item->kind != MARKUP_OPEN && item->kind != MARKUP_CLOSE) ||
-            (item->match >= s->first && item->match < s->last))
+        const markup_item *item = &m->items[i], *beside;
+        if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY ||
+            (item->kind != MARKUP_CUT && item->match >= s->first && item->match < s->last))
             continue;
-        k = markup_gap(m, t, s, item->at, 0, m->nodes[parent].low, n_words);
+        lines -= item->is_line != 0;
+        beside = item; /* a tag beside a line's end stands there */
+        if (!item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1)
+            beside = item + 1;
+        if (beside->is_line)
+            k = markup_share(m, t, s, beside->at, lines - (beside != item), m->nodes[parent].low,
+                             n_words);
+        else if (i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at)
+            k = m->nodes[parent].low;
+        else k = markup_gap(m, t, s, item->at, 0, m->nodes[parent].low, n_words);
         m->nodes[parent].high = k;
         (void)markup_add_node(m, &n, i, 0, k, k);
         parent = n;
@@ -637,13 +758,14 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
     }
     for (i = s->first, parent = 1; i < s->last; i++) {
         const markup_item *item = &m->items[i];
-        int is_pair = item->match >= s->first && item->match < s->last && item->match != i;
+        int is_pair = item->match >= s->first && item->match < s->last && item->match != i &&
+                      item->kind != MARKUP_CUT;
         markup_node *node;
         if (item->kind == MARKUP_CLOSE && is_pair) {
             parent = m->nodes[parent].parent;
             continue;
         }
-        if (item->kind <= MARKUP_CLOSE && !is_pair) {
+        if (item->kind == MARKUP_CUT || (item->kind <= MARKUP_CLOSE && !is_pair)) {
             parent += 2;
             continue;
         }
@@ -663,9 +785,9 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
 }
 
 /* Appends text as the document would have it. */
-static void markup_encode(buffer *out, const char *text, size_t size) {
+static void markup_encode(markup_form form, const char *text, size_t size, buffer *out) {
     size_t i, from = 0;
-    for (i = 0; i < size; i++) {
+    for (i = 0; form == MARKUP_HTML && i < size; i++) {
         if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
         buffer_append(out, text + from, i - from), from = i + 1;
         if (text[i] == '&') buffer_append(out, "&amp;", 5);
@@ -679,9 +801,10 @@ static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
 }
 
 /* Appends a translation up to there, if it is not there yet. */
-static void markup_text_to(const markup_translation *t, size_t *from, size_t to, buffer *out) {
+static void markup_text_to(const markup *m, const markup_translation *t, size_t *from, size_t to,
+                           buffer *out) {
     if (to <= *from) return;
-    markup_encode(out, t->text + *from, to - *from);
+    markup_encode(m->form, t->text + *from, to - *from, out);
     *from = to;
 }
 
@@ -689,14 +812,14 @@ static void markup_text_to(const markup_translation *t, size_t *from, size_t to,
 static void markup_enter(const markup *m, const markup_translation *t, const markup_node *node,
                          size_t *from, buffer *out) {
     const markup_item *item = m->items;
+    int is_begin;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    markup_text_to(t, from,
-                   item->kind == MARKUP_OPEN || (item->kind != MARKUP_CLOSE && item->space_before)
-                       ? begin
-                       : end,
-                   out);
+    is_begin = item->kind == MARKUP_OPEN ||
+               (item->kind != MARKUP_CLOSE && !item->is_line && item->space_before);
+    markup_text_to(m, t, from, is_begin ? begin : end, out);
+    if (item->is_line && *from < begin) *from = begin; /* the space that a line's end is */
     if (item->kind == MARKUP_COPY && item->space_before && *from &&
         !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
         buffer_append(out, " ", 1);
@@ -708,7 +831,7 @@ static void markup_enter(const markup *m, const markup_translation *t, const mar
 }
 static void markup_leave(const markup *m, const markup_translation *t, const markup_node *node,
                          size_t *from, buffer *out) {
-    if (node->high > node->low) markup_text_to(t, from, m->words[node->high - 1].end, out);
+    if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
     if (node->close != node->item) markup_copy(m, &m->items[node->close], out);
 }
 
@@ -737,7 +860,7 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
             if (!depth--) break;
         }
     }
-    markup_text_to(t, &from, t->size, out);
+    markup_text_to(m, t, &from, t->size, out);
     free(first);
 }
 

@@ -1,5 +1,5 @@
-/* markup_fake.h: what translates documents in tests of markup.h: words of a sentence, each aligned to
-   itself, in some order. Include test.h before it. */
+/* markup_fake.h: what translates documents in tests of markup.h: words of a sentence, each aligned
+   to itself, in some order. Include test.h before it. */
 #ifndef MARKUP_FAKE_H
 #define MARKUP_FAKE_H
 

@@ -75,8 +75,6 @@ static void html(void) {
     fake_free(&f), buffer_free(&out);
 }
 
-/* ---- what holds for all ---- */
-
 /* The document without tags and whitespace, or its tags in order. */
 static void strip(const char *text, size_t size, int tags, buffer *out) {
     size_t i;
@@ -88,6 +86,66 @@ static void strip(const char *text, size_t size, int tags, buffer *out) {
         if (in_tag == tags && (tags || !strchr(" \n", text[i]))) buffer_append(out, text + i, 1);
         in_tag &= text[i] != '>';
     }
+}
+
+static void subtitles(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {
+        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:03,000 --> "
+         "00:00:04,000\nhouse & slept.\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n",
+         "We went to the old house & slept.|Who?|Me.|", NULL,
+         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
+         "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
+        {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
+         "00:03.000 --> 00:04.000\r\nhere",
+         "all of it was here|", NULL, NULL},
+        {"no subtitles\n1\n", "", NULL, NULL}};
+    fake f;
+    buffer doc, out;
+    size_t i;
+    int lost = 0;
+    unsigned state = 5;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("subtitles");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in;
+        CHECK(strcmp(run(&f, SAME, MARKUP_SRT, in, strlen(in), &out), in) == 0, "%s", in);
+        CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        if (!cases[i].backwards) continue;
+        (void)run(&f, BACKWARDS, MARKUP_SRT, in, strlen(in), &out);
+        CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
+    }
+    for (i = 0; i < 2000; i++) { /* what is no text stays, in its order */
+        static const char *const words[] = {"one ", "two, ", "three. ",   "Four ", "\n",
+                                            "<i>",  "</i>",  "<b>x</b> ", "& ",    "- "};
+        const char *from, *at, *end;
+        unsigned cues = 1 + draw(&state, 8), k, n;
+        doc.size = 0;
+        for (k = 1; k <= cues; k++) {
+            buffer_format(&doc, "%u\n00:00:%02u --> 00:00:%02u\nso ", k, k, k);
+            for (n = draw(&state, 12); n > 0; n--) {
+                at = words[draw(&state, 10)];
+                if (*at == '\n' && doc.data[doc.size - 1] == '\n') continue;
+                buffer_append(&doc, at, strlen(at));
+            }
+            buffer_append(&doc, "\n\n", 2);
+        }
+        (void)run(&f, (int)(i % TRANSLATORS), MARKUP_SRT, doc.data, doc.size, &out);
+        if (f.how == NOTHING) lost += strcmp(doc.data, out.data) != 0;
+        for (at = doc.data, from = out.data; from && (at = strstr(at, "\n00:")) != NULL; at = end) {
+            char time[40];
+            end = strchr(at + 1, '\n');
+            snprintf(time, sizeof time, "%.*s", (int)(end + 1 - at), at);
+            from = strstr(from, time);
+        }
+        lost += from == NULL;
+        strip(doc.data, doc.size, 1, &f.seen), n = (unsigned)f.seen.size;
+        strip(out.data, out.size, 1, &f.seen);
+        lost += n != f.seen.size;
+    }
+    CHECK(!lost, "2,000 at random: times stay in their order, and all tags, in %d not", lost);
+    fake_free(&f), buffer_free(&out), buffer_free(&doc);
 }
 
 /* Tags of strip(tags) nest: each closes the one that was opened last. */
@@ -221,7 +279,7 @@ static void any_document(void) {
     fake_free(&f), buffer_free(&out), buffer_free(&doc), buffer_free(&a), buffer_free(&b);
 }
 
-/* Ten times the document takes no more steps than ten times: many tags open, close, quotes begin. */
+/* Many tags that open, close, or have no end: each is read once, or this takes hours. */
 static void deep(void) {
     static const char *const pieces[] = {"<b>",  "</b>",   "<b>x ",    "<a \"",
                                          "<!--", "<code>", "&",        "<i></i>",
@@ -229,19 +287,24 @@ static void deep(void) {
     fake f;
     buffer doc, out;
     size_t i, k;
+    int form;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
     SECTION("depth");
     for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         doc.size = 0;
+        buffer_append(&doc, "1 --> 2\n", 8);
         for (k = 0; k < 100000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
-        (void)run(&f, i == 2 || i == 11 ? NOTHING : SAME, MARKUP_HTML, doc.data, doc.size, &out);
-        CHECK(out.size >= doc.size, "100,000 times %s", pieces[i]);
+        for (form = MARKUP_HTML; form <= MARKUP_SRT; form++) {
+            (void)run(&f, NOTHING, (markup_form)form, doc.data, doc.size, &out);
+            CHECK(out.size == doc.size, form ? "  in subtitles" : "100,000 times %s", pieces[i]);
+        }
     }
     fake_free(&f), buffer_free(&out), buffer_free(&doc);
 }
 
 int main(void) {
     html();
+    subtitles();
     any_document();
     deep();
     (void)protect_put, (void)protect_take, (void)buffer_flatten;

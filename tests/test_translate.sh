@@ -339,9 +339,12 @@ if [ -f $de ]; then
     cp $dir/out $dir/two
     check "  one by one, and in threads" "1  1 " "$(run $de --html --batch 1 < $dir/in) $(cmp $dir/two $dir/out 2>&1) $(run $de --html --threads 2 --batch 3 < $dir/in) $(cmp $dir/two $dir/out 2>&1)"
     check "  nothing" "0 0" "$(run $de --html < /dev/null) $(wc -c < $dir/out | tr -d ' ')"
+    awk '{ n = split($0, w, " "); printf "%d\n00:%02d:00,000 --> 00:%02d:30,000\n", NR, NR, NR; for (i = 1; i <= n; i++) printf "%s%s", w[i], (i == 4 && n > 5 ? "\n\n" NR "b\n00:" NR ":40,000 --> 00:" NR ":50,000\n" : i == 7 && n > 8 ? "\n" : " "); printf "\n\n" }' examples/demo-de.txt | sed 's/^- //' > $dir/in
+    check "--srt: numbers and times stay, sentences over cues are whole" "0  " "$(run $de --srt < $dir/in) $(for file in in out; do grep -e '-->' -e '^[0-9b]*$' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(grep -v -e '-->' -e '^[0-9]*b*$' $dir/out | tr -s ' \n' '  ' | sed 's/ *$//' > $dir/two; tr -s '\n' ' ' < $dir/expected | sed 's/ *$//' | cmp - $dir/two 2>&1)"
+    check "  with --html" "2 translate: --html and --srt do not go together" "$(run $de --srt --html < $dir/in) $(cat $dir/err)"
     check "  with --n-best" "2 translate: --n-best and --html do not go together" "$(run $de --html --n-best 2 < $dir/in) $(cat $dir/err)"
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 22 "no $de"; fi
+else skip 24 "no $de"; fi
 counts test_translate
