@@ -31,6 +31,7 @@ static int document_next(input *in, buffer *text, int *cut) {
 /* Reads all of the input. */
 static void document_open(input *in) {
     reader *r = &in->from;
+    memset(&page, 0, sizeof page);
     while (r->begin < r->end || reader_fill(r) || (!r->fault && reader_open(r))) {
         buffer_append(&page.text, r->data + r->begin, r->end - r->begin);
         r->taken += (int64_t)(r->end - r->begin), r->begin = r->end;
