@@ -271,7 +271,7 @@ static void any_document(void) {
             }
             moved += at == NULL;
         }
-    CHECK(!lost, "every tag once, in %d of %d not", lost, ROUNDS * TRANSLATORS);
+    CHECK(!lost, "every tag once, in %d of %d not", lost, ROUNDS * (int)TRANSLATORS);
     CHECK(!crossed, "and nested, in %d not", crossed);
     CHECK(!texts, "a translation by itself has the text of the source, in %d not", texts);
     CHECK(!moved, "translations stand in the order of their sentences, in %d not", moved);
