@@ -5689,7 +5689,7 @@ static int64_t tfm__exact_distances(const tfm__relative *r) {
 /* In float, as T5's own code: what a logarithm of a boundary rounds to decides. */
 static int64_t tfm__bucket(const tfm__relative *r, int64_t distance) {
     int64_t n = r->causal ? r->buckets : r->buckets / 2, exact = tfm__exact_distances(r);
-    int64_t first = !r->causal && distance > 0 ? n : 0, far;
+    int64_t first = !r->causal && distance > 0 ? n : 0, bucket;
     float log_far, log_most = (float)log((double)r->max_distance / (double)exact);
     if (r->causal) distance = tfm__min(distance, 0);
     if (distance < 0) distance = -distance;
@@ -5697,8 +5697,8 @@ static int64_t tfm__bucket(const tfm__relative *r, int64_t distance) {
     if (distance >= r->max_distance) return first + n - 1;
     log_far = logf((float)distance / (float)exact);
     log_far = log_far / log_most;
-    far = exact + (int64_t)(log_far * (float)(n - exact));
-    return first + tfm__min(far, n - 1);
+    bucket = exact + (int64_t)(log_far * (float)(n - exact));
+    return first + tfm__min(bucket, n - 1);
 }
 
 /* Distances -before to after of H heads, side by side at to. */

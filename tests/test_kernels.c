@@ -350,7 +350,7 @@ static void narrowed(const tfm__kernels *k) {
 
 static void loops(const tfm__kernels *k) {
     static const float weights[64] = {1, 2, 3}, biases[64] = {0.5f, -1, 7};
-    float x[80], y[80], z[80];
+    float x[80], y[80], z[80], sum[80];
     unsigned char bytes[80 + 64];
     unsigned seed = 11;
     double norm_error = 0;
@@ -365,9 +365,15 @@ static void loops(const tfm__kernels *k) {
         memcpy(z, y, sizeof z);
         for (i = n; i < 80; i++) z[i] = 3;
         k->add(z, x, n);
-        for (i = 0; i < n; i++) sums &= z[i] == x[i] + y[i];
+        for (i = 0; i < n; i++) {
+            sum[i] = x[i] + y[i]; /* rounded, on x87 too */
+            sums &= z[i] == sum[i];
+        }
         k->times(z, x, n);
-        for (i = 0; i < n; i++) sums &= z[i] == (x[i] + y[i]) * x[i];
+        for (i = 0; i < n; i++) {
+            sum[i] *= x[i];
+            sums &= z[i] == sum[i];
+        }
         for (; i < 80; i++) clean &= z[i] == 3;
         for (i = 0; i < n; i++)
             if (fabsf(x[i]) > most) most = fabsf(x[i]);
