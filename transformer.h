@@ -1010,7 +1010,8 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i);
 
 /* Copies entry i into out, which holds as many elements of type want: F32, F16 and BF16 to TFM_F32;
-   BOOL and integers to TFM_I32 or TFM_I64 when each value fits; any type to itself.
+   BOOL and integers to TFM_I32 or TFM_I64 when each value fits; any type to itself. Numbers of
+   several bytes come as the host has them, whatever its byte order.
    TFM_E_DTYPE, TFM_E_OVERFLOW. */
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
@@ -2106,6 +2107,19 @@ static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
     uint64_t value = 0;
     while (n--) value = value << 8 | bytes[n];
     return value;
+}
+
+/* Little-endian numbers of width bytes, in place, as the host has them. */
+static void tfm__to_host(void *numbers, int64_t bytes, int width) {
+    unsigned char *p = (unsigned char *)numbers, *end = p + bytes;
+    static const uint16_t one = 1;
+    int i;
+    if (*(const unsigned char *)&one) return;
+    for (; width > 1 && p < end; p += width)
+        for (i = 0; i < width / 2; i++) {
+            unsigned char c = p[i];
+            p[i] = p[width - 1 - i], p[width - 1 - i] = c;
+        }
 }
 
 static float tfm__float_from_bits(uint32_t bits) {
@@ -7371,6 +7385,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
     memcpy(out, bytes, (size_t)(e->end - e->begin));
+    tfm__to_host(out, e->end - e->begin, e->dtype == TFM_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
     return TFM_OK;
 }
 

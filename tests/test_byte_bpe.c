@@ -121,12 +121,10 @@ static void classes(void) {
     int wrong = 0;
     SECTION("classes of characters");
     for (c = 0; c < 0x110000; c++) {
-        const unsigned char *run = (const unsigned char *)runs.data;
-        while (i + 1 < n && tfm__little_endian(run + 4 * (i + 1), 4) >> 2 <= c) i++;
-        wrong += (uint32_t)tfm__find_class(m->source.bpe, c) !=
-                 (tfm__little_endian(run + 4 * i, 4) & 3);
-        wrong += c < TFM__LOW_CHARACTERS &&
-                 m->source.bpe->low[c] != (tfm__little_endian(run + 4 * i, 4) & 3);
+        const uint32_t *run = (const uint32_t *)runs.data;
+        while (i + 1 < n && run[i + 1] >> 2 <= c) i++;
+        wrong += (uint32_t)tfm__find_class(m->source.bpe, c) != (run[i] & 3);
+        wrong += c < TFM__LOW_CHARACTERS && m->source.bpe->low[c] != (run[i] & 3);
     }
     CHECK(wrong == 0, "all 1,114,112 characters as tokenizers has them");
     tfm_model_free(m);
@@ -136,13 +134,7 @@ static tfm_tensor lines_of(const char *text) {
     return tfm_tensor_1d((void *)text, TFM_U8, (int64_t)strlen(text));
 }
 static tfm_tensor rows_of(const uint32_t *rows, int64_t n, int64_t columns) {
-    static unsigned char bytes[16][64]; /* little-endian, as a file has them */
-    static int turn;
-    unsigned char *at = bytes[turn++ % 16];
-    int64_t i, k;
-    for (i = 0; i < n * columns; i++)
-        for (k = 0; k < 4; k++) at[4 * i + k] = (unsigned char)(rows[i] >> 8 * k);
-    return tfm_tensor_2d(at, TFM_U32, n, columns);
+    return tfm_tensor_2d((void *)rows, TFM_U32, n, columns);
 }
 
 #define SMALL "<s>\n<pad>\n</s>\n<unk>\na\nb\nab\nabb\nba\n<x>\n" /* 4 a, 5 b, 6 ab, 7 abb, 8 ba */
@@ -218,12 +210,24 @@ static const char *ids_of(const tfm_model *m, int target, const char *text) {
 
 static void is(const char *got, const char *wanted) { CHECK(strcmp(got, wanted) == 0, "%s", got); }
 
+/* A model whose target has merges of its own. */
+static tfm_model *with_target(const char *config, tfm_tensor merges, tfm_tensor more) {
+    tfm_tensor none;
+    tfm_model *m = NULL;
+    st_writer w;
+    memset(&none, 0, sizeof none);
+    w = begin(config, lines_of(SMALL), merges, none);
+    st_add(&w, "tgt_vocabulary", lines_of(SMALL));
+    st_add(&w, "tgt_merges", more);
+    must(load(w, &m));
+    return m;
+}
+
 static void small(void) {
     static const uint32_t good[] = {4, 5, 6, 6, 5, 7}, other[] = {5, 4, 8}, any[] = {9, 0};
     static const uint32_t flags[] = {9, 7};
     tfm_tensor merges = rows_of(good, 2, 3), more = rows_of(other, 1, 3), none;
     tfm_model *m;
-    st_writer w;
     char text[64];
     int32_t ids[] = {4, 9, 5, 0, 2, 7};
     size_t size;
@@ -244,17 +248,11 @@ static void small(void) {
     must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "ababb");
     tfm_model_free(m);
-    w = begin(BOTH, lines_of(SMALL), merges, none);
-    st_add(&w, "tgt_vocabulary", lines_of(SMALL));
-    st_add(&w, "tgt_merges", more);
-    must(load(w, &m));
+    m = with_target(BOTH, merges, more);
     is(ids_of(m, 0, "abba"), "7 4");
     is(ids_of(m, 1, "abba"), "4 5 8");
     tfm_model_free(m);
-    w = begin(", \"tgt_text\": \"byte_bpe\"", lines_of(SMALL), none, none);
-    st_add(&w, "tgt_vocabulary", lines_of(SMALL));
-    st_add(&w, "tgt_merges", more);
-    must(load(w, &m));
+    m = with_target(", \"tgt_text\": \"byte_bpe\"", none, more);
     is(ids_of(m, 0, "a ab"), "4 6");
     is(ids_of(m, 1, "bab"), "8 5");
     tfm_model_free(m);

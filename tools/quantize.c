@@ -310,6 +310,12 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
         if (!floats) return fail(name, "no memory");
         if (!read_floats(j, i, floats, err)) return 0;
         t = tfm_tensor_make(floats, TFM_F32, t.rank, t.dims);
+    } else if (st_bits(t.dtype) > 8) { /* tables of numbers, which the writer wants as the host's */
+        void *numbers = take(j, st_bytes(&t), 1);
+        if (!numbers) return fail(name, "no memory");
+        if (tfm_safetensors_read(j->in, i, t.dtype, numbers, err) != TFM_OK)
+            return fail(name, err->text);
+        t.data = numbers;
     }
     if (j->packed && is_float && strstr(name, "in_proj_bias")) return add_bias(j, name, &t);
     j->others.after += st_bytes(&t);
