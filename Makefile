@@ -9,6 +9,8 @@
 # make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
 # make test-spark    examples/spark.py on a local cluster (apt-get install default-jre-headless)
 # make test-scale    examples/ray_data.py and dask_bag.py
+# make web       the page that translates in the browser, into build/web (apt-get install clang lld wasi-libc)
+# make test-web-module   its module in node, beside build/translate
 # make test-markup   pages through translate --html, beside lxml
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
@@ -215,10 +217,22 @@ $(CACHE)/lxml/bin/python:
 	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5'
 test-markup: build/translate $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/markup.py
+# The page: WebAssembly with and without SIMD, the module, the models. Any static host serves it.
+WASM = clang --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -nostartfiles -Wl,--no-entry \
+	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all
+WEB = -Os
+PAGE = $(filter-out %.c,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
+web: build/web/transformer.wasm build/web/transformer-simd.wasm $(PAGE)
+	cp $(PAGE) build/web
+build/web/transformer-simd.wasm: WEB += -msimd128
+build/web/%.wasm: examples/web/web.c transformer.h examples/attention.h examples/heatmap.h examples/sentences.h
+	mkdir -p build/web && $(WASM) $(WEB) $< -o $@
+test-web-module: web build/translate
+	node tests/web.mjs
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup clean
+	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup web test-web-module clean

@@ -1,0 +1,583 @@
+/* transformer.js: translation in the browser. transformer.d.ts says what there is; web.c is what it runs, worker.js runs it
+   in a Worker. No dependency, nothing is fetched but the WebAssembly beside this file. */
+
+const encoder = new TextEncoder(), decoder = new TextDecoder();
+const SLICE = 10; // ms of work between two looks at what else there is
+const BATCH = 32; // sentences
+const FINISH = ["running", "ended", "length", "stuck", "stopped"];
+const OPTIONS = ["greedy", "beam", "nBest", "lengthPenalty", "maxLength", "noRepeatNgram", "repetitionPenalty", "n",
+  "minProbability", "alignment"]; // in web.c's order
+
+export class TranslationError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.name = "TranslationError";
+    this.status = status;
+  }
+}
+
+// ---- the WebAssembly ---------------------------------------------------------------------------
+
+const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
+  253, 98, 11]); // a function that returns a vector
+const compiled = new Map(); // by address
+
+async function compile(from, simd) {
+  if (from instanceof WebAssembly.Module) return from;
+  if (from instanceof ArrayBuffer || ArrayBuffer.isView(from)) return WebAssembly.compile(from);
+  const name = simd ?? WebAssembly.validate(SIMD) ? "transformer-simd.wasm" : "transformer.wasm";
+  const url = new URL(from ?? name, import.meta.url);
+  if (!compiled.has(url.href)) {
+    const module = fetched(url);
+    compiled.set(url.href, module);
+    module.catch(() => compiled.delete(url.href)); // may be there the next time
+  }
+  return compiled.get(url.href);
+}
+async function fetched(url) {
+  if (url.protocol === "file:" && globalThis.process) // Node
+    return WebAssembly.compile(await (await import("node:fs/promises")).readFile(url));
+  const response = await fetch(url);
+  if (!response.ok) throw new TranslationError(`${url.pathname}: ${response.status} ${response.statusText}`, "TFM_E_IO");
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+// ---- time --------------------------------------------------------------------------------------
+
+// Lets events and messages come. (setTimeout waits for 4 ms where it is called again and again.)
+const breath = globalThis.setImmediate ? () => new Promise((go) => setImmediate(go)) : (() => {
+  const { port1, port2 } = new MessageChannel(), waiting = [];
+  port1.onmessage = () => waiting.shift()();
+  return () => new Promise((go) => { waiting.push(go); port2.postMessage(0); });
+})();
+
+// ---- text --------------------------------------------------------------------------------------
+
+// Where bytes of UTF-8 are in a string: at(byte), the bytes in ascending order or again from the beginning.
+function units(text) {
+  let byte = 0, unit = 0;
+  return (to) => {
+    if (to < byte) byte = unit = 0;
+    while (byte < to && unit < text.length) {
+      const c = text.codePointAt(unit);
+      byte += c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+      unit += c < 0x10000 ? 1 : 2;
+    }
+    return unit;
+  };
+}
+
+const numberOfWords = (text) => text.split(/\s+/).filter(Boolean).length;
+
+// ---- a model in this thread ----------------------------------------------------------------------
+
+class Local {
+  #x; // the instance's functions
+  #memory;
+  #queue = Promise.resolve();
+  #languages = "\0\0";
+  #labels = new Map(); // of target ids
+  #had = { key: "", sentences: new Map() }; // of the last translateText
+  #bytes;
+  #closed = null; // the error of whoever comes later
+
+  static async load(model, options = {}) {
+    const self = new Local(), begin = performance.now();
+    const module = await compile(options.wasm, options.simd);
+    const ready = performance.now();
+    const instance = await WebAssembly.instantiate(module, {});
+    self.#x = instance.exports;
+    self.#memory = instance.exports.memory;
+    const bytes = model instanceof Uint8Array ? model : new Uint8Array(model);
+    self.#bytes = bytes.length;
+    self.#guard(() => {
+      const at = self.#x.web_allocate(bytes.length);
+      if (!at) throw new TranslationError(`${bytes.length} bytes of model: too little memory`, "TFM_E_MEMORY");
+      new Uint8Array(self.#memory.buffer).set(bytes, at);
+      self.#check(self.#x.web_load(at, bytes.length));
+      self.#tellInfo(ready - begin, performance.now() - ready);
+    });
+    return self;
+  }
+
+  #tellInfo(compileMs, loadMs) {
+    const x = this.#x, i = this.#ints(x.web_info(), 12);
+    this.info = {
+      version: this.#string(x.web_version()), kernels: this.#string(x.web_kernels()), bytes: this.#bytes,
+      encoderLayers: i[0], decoderLayers: i[1], heads: i[2], width: i[3], sourceVocabulary: i[4], targetVocabulary: i[5],
+      hasText: i[6] !== 0, ssruLayers: i[7],
+      languages: Array.from({ length: i[8] }, (_, k) => this.#string(x.web_language(k))),
+      needsSource: i[9] !== 0, needsTarget: i[10] !== 0, compileMs, loadMs,
+    };
+    this.#first = i[11];
+  }
+  #first; // 1: a result's first id says its language
+
+  // Memory may have grown, so views are made where they are used.
+  #ints(at, n) { return new Int32Array(this.#memory.buffer, at, n).slice(); }
+  #string(at, size) {
+    const bytes = new Uint8Array(this.#memory.buffer, at);
+    return decoder.decode(bytes.subarray(0, size ?? bytes.indexOf(0)));
+  }
+  #write(text) {
+    const bytes = encoder.encode(text), at = this.#x.web_text(bytes.length + 1);
+    if (!at) throw new TranslationError("too little memory for the text", "TFM_E_MEMORY");
+    new Uint8Array(this.#memory.buffer).set(bytes, at);
+    new Uint8Array(this.#memory.buffer)[at + bytes.length] = 0;
+    return bytes.length;
+  }
+  #check(n) {
+    if (n >= 0) return n;
+    throw new TranslationError(this.#string(this.#x.web_error()), this.#string(this.#x.web_status(-n)));
+  }
+  // After a trap nothing is sure in the instance's memory.
+  #guard(work) {
+    if (this.#closed) throw this.#closed;
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+      this.#closed = new TranslationError(`WebAssembly ended the call: ${error.message}`, "TRAP");
+      this.#x = this.#memory = null;
+      throw this.#closed;
+    }
+  }
+  // Calls in turn. work(turn): turn() lets others come once a slice is over, and is refused when cancelled.
+  #run(signal, work) {
+    const done = this.#queue.then(async () => {
+      let begin = performance.now();
+      const alive = () => {
+        signal?.throwIfAborted();
+        if (this.#closed) throw this.#closed;
+      };
+      alive();
+      return work(async () => {
+        if (performance.now() - begin < SLICE) return;
+        await breath();
+        begin = performance.now();
+        alive();
+      });
+    });
+    this.#queue = done.catch(() => {});
+    return done;
+  }
+
+  // ---- sources and options ----
+
+  #setLanguages(options) {
+    const both = `${options.source ?? ""}\0${options.target ?? ""}\0`;
+    if (both === this.#languages) return;
+    this.#write(both);
+    this.#languages = "\0\0"; // after a fault
+    this.#check(this.#x.web_languages());
+    this.#languages = both;
+  }
+  #setOptions(options) {
+    const at = new Float64Array(this.#memory.buffer, this.#x.web_options(), OPTIONS.length);
+    OPTIONS.forEach((name, i) => { at[i] = Number(options[name] ?? 0); });
+  }
+  #tokenize(text) {
+    const size = this.#write(text), x = this.#x;
+    const n = this.#check(x.web_tokenize(size));
+    const ids = this.#ints(x.web_ids(), n), spans = this.#ints(x.web_spans(), 2 * n), at = units(text), pieces = [];
+    for (let i = 0; i < n; i++) {
+      const begin = at(spans[2 * i]), end = at(spans[2 * i + 1]);
+      pieces.push({ label: begin < end ? text.slice(begin, end) : this.#string(x.web_source_label(i, size)), begin, end });
+    }
+    return { text, ids, pieces };
+  }
+  #prefix(prefix) {
+    if (typeof prefix !== "string") return Int32Array.from(prefix ?? []);
+    const n = this.#check(this.#x.web_tokenize_target(this.#write(prefix)));
+    return this.#ints(this.#x.web_ids(), n);
+  }
+  // Lengths, ids, and the same of what they begin with, where web_start reads them.
+  #writeBatch(sources, prefix) {
+    const rows = sources.length, width = Math.max(...sources.map((s) => s.ids.length));
+    const at = this.#x.web_batch(4 * rows * (2 + width + prefix.length));
+    if (!at) throw new TranslationError("too little memory for the batch", "TFM_E_MEMORY");
+    const to = new Int32Array(this.#memory.buffer, at, rows * (2 + width + prefix.length));
+    sources.forEach((s, row) => {
+      to[row] = s.ids.length;
+      to.set(s.ids, rows + row * width);
+      to[rows + rows * width + row] = prefix.length;
+      to.set(prefix, 2 * rows + rows * width + row * prefix.length);
+    });
+    return width;
+  }
+
+  // ---- results ----
+
+  #label(id) {
+    let label = this.#labels.get(id);
+    if (label === undefined) this.#labels.set(id, label = this.#string(this.#x.web_target_label(id)));
+    return label;
+  }
+  // What web_result or web_spell left.
+  #hypothesis(columns) {
+    const at = this.#x.web_hypothesis(), buffer = this.#memory.buffer, view = new DataView(buffer);
+    const field = (i) => view.getInt32(at + 16 + 4 * i, true), n = field(1);
+    const text = this.#string(field(3), field(4)), ids = [...this.#ints(field(2), n)], ends = this.#ints(field(5), n);
+    const where = units(text);
+    let begin = 0;
+    const h = {
+      text, score: view.getFloat64(at, true), logProbability: view.getFloat64(at + 8, true), finish: FINISH[field(0)], ids,
+      pieces: ids.map((id, i) => {
+        const piece = { label: this.#label(id), begin, end: Math.max(begin, where(ends[i])) };
+        begin = piece.end;
+        return piece;
+      }),
+      logProbabilities: field(6) ? [...new Float64Array(buffer, field(6), n + 1)] : [],
+    };
+    if (field(7)) h.alignment = new Float32Array(buffer, field(7), n * columns).slice();
+    return h;
+  }
+  #hypotheses(row, source) {
+    const n = this.#x.web_count(row), found = [];
+    for (let rank = 0; rank < n; rank++) {
+      this.#check(this.#x.web_result(row, rank));
+      found.push(this.#hypothesis(source.ids.length));
+    }
+    return found;
+  }
+  static #translation(source, hypotheses, more) {
+    return { ...hypotheses[0], source: source.text, sourcePieces: source.pieces, hypotheses, ...more };
+  }
+  static #empty(text, error) {
+    const none = { text: "", score: 0, logProbability: 0, finish: error ? "stuck" : "ended", ids: [], pieces: [], logProbabilities: [] };
+    return Local.#translation({ text, pieces: [] }, [none], error && { error });
+  }
+
+  // One batch to its end: then(row) of each. each(): after a step.
+  async #decode(sources, prefix, options, turn, each) {
+    this.#guard(() => {
+      this.#setOptions(options);
+      const width = this.#writeBatch(sources, prefix);
+      this.#check(this.#x.web_start(sources.length, width, prefix.length));
+    });
+    for (;;) {
+      const running = this.#guard(() => this.#check(this.#x.web_step()));
+      if (!running) break;
+      each?.();
+      await turn();
+    }
+    return this.#guard(() => sources.map((source, row) => this.#hypotheses(row, source)));
+  }
+
+  // ---- what the types say ----
+
+  translate(text, options = {}) {
+    return this.#run(options.signal, async (turn) => {
+      const [source, prefix] = this.#guard(() => {
+        this.#setLanguages(options);
+        return [this.#tokenize(text), this.#prefix(options.prefix)];
+      });
+      if (!source.ids.length) return Local.#empty(text);
+      const show = options.partial && (() => options.partial(Local.#translation(source, this.#guard(() => this.#hypotheses(0, source)))));
+      return Local.#translation(source, (await this.#decode([source], prefix, options, turn, show))[0]);
+    });
+  }
+
+  translateAll(texts, options = {}) {
+    return this.#run(options.signal, (turn) => this.#all(texts, options, turn, (_, done) => options.progress?.(done)));
+  }
+
+  // each(index, done): a text is translated.
+  async #all(texts, options, turn, each) {
+    const out = new Array(texts.length), sources = [];
+    let done = 0;
+    const finish = (i, translation) => {
+      out[i] = translation;
+      each(i, ++done, translation);
+    };
+    const prefix = this.#guard(() => {
+      this.#setLanguages(options);
+      return this.#prefix(options.prefix);
+    });
+    for (let i = 0; i < texts.length; i++) {
+      try {
+        const source = this.#guard(() => this.#tokenize(texts[i]));
+        if (source.ids.length) sources.push({ ...source, i });
+        else finish(i, Local.#empty(texts[i]));
+      } catch (error) {
+        if (this.#closed || !(error instanceof TranslationError)) throw error;
+        finish(i, Local.#empty(texts[i], error));
+      }
+      await turn();
+    }
+    sources.sort((a, b) => b.ids.length - a.ids.length); // like with like, and the largest session first
+    for (let next = 0, most = BATCH; next < sources.length;) {
+      const rows = this.#guard(() => {
+        this.#setOptions(options);
+        return this.#x.web_rows(Math.min(most, sources.length - next), sources[next].ids.length, prefix.length);
+      });
+      const batch = sources.slice(next, next + rows);
+      try {
+        const rows = await this.#decode(batch, prefix, options, turn);
+        batch.forEach((source, row) => finish(source.i, Local.#translation(source, rows[row])));
+      } catch (error) {
+        if (this.#closed || !(error instanceof TranslationError)) throw error;
+        if (error.status === "TFM_E_MEMORY" && batch.length > 1) {
+          most = batch.length >> 1;
+          continue;
+        }
+        for (const source of batch) finish(source.i, Local.#empty(source.text, error));
+      }
+      next += batch.length;
+    }
+    return out;
+  }
+
+  sentences(text) {
+    return this.#run(null, async () => this.#guard(() => this.#cut(text)));
+  }
+  #cut(text) {
+    const n = this.#check(this.#x.web_sentences(this.#write(text)));
+    const at = units(text), bytes = this.#ints(this.#x.web_batch(0), 2 * n);
+    return Array.from({ length: n }, (_, i) => ({ begin: at(bytes[2 * i]), end: at(bytes[2 * i + 1]) }));
+  }
+
+  translateText(text, options = {}) {
+    return this.#run(options.signal, async (turn) => {
+      const began = performance.now(), { signal, sentence, ...rest } = options, key = JSON.stringify(rest);
+      const sentences = this.#guard(() => this.#cut(text));
+      if (this.#had.key !== key) this.#had = { key, sentences: new Map() };
+      const had = this.#had.sentences, wanted = new Map(); // where each one that is new stands
+      const sourceOf = (s) => text.slice(s.begin, s.end);
+      let words = 0;
+      sentences.forEach((s, i) => {
+        const source = sourceOf(s);
+        if (had.has(source)) sentence?.(i, had.get(source));
+        else if (wanted.has(source)) wanted.get(source).push(i);
+        else wanted.set(source, [i]), words += numberOfWords(source);
+      });
+      const texts = [...wanted.keys()];
+      await this.#all(texts, options, turn, (i, _, translation) => {
+        had.set(texts[i], translation); // what is done stays, if the rest is cancelled
+        for (const index of wanted.get(texts[i])) sentence?.(index, translation);
+      });
+      const now = new Map(sentences.map((s) => [sourceOf(s), had.get(sourceOf(s))]));
+      this.#had = { key, sentences: now };
+      return { ...this.#join(text, sentences, now), words, ms: performance.now() - began };
+    });
+  }
+  // As translate --document: a line's sentences with a space between them where the language has spaces.
+  #join(text, sentences, translations) {
+    let out = "", line = "", last = 0;
+    const placed = sentences.map(({ begin, end }) => {
+      const breaks = text.slice(last, begin).replace(/[^\n]/g, ""), translation = translations.get(text.slice(begin, end));
+      const made = translation.text.replace(/[\n\r\v\f\x85\u2028\u2029]/g, " ");
+      if (breaks) out += line + breaks, line = "";
+      if (line && made && this.#guard(() => this.#x.web_space_after(this.#write(line)))) line += " ";
+      const targetBegin = out.length + line.length;
+      line += made;
+      last = end;
+      return { begin, end, targetBegin, targetEnd: out.length + line.length, translation };
+    });
+    return { text: out + line + text.slice(last).replace(/[^\n]/g, ""), sentences: placed };
+  }
+
+  alternatives(translation, position, options = {}) {
+    return this.#run(options.signal, async (turn) => {
+      const source = this.#guard(() => (this.#setLanguages(options), this.#tokenize(translation.source)));
+      const prefix = Int32Array.from(translation.ids).subarray(this.#first, Math.max(position, this.#first));
+      if (!source.ids.length) return [];
+      return (await this.#decode([source], prefix, { ...options, n: options.n || 8, nBest: 0 }, turn))[0];
+    });
+  }
+
+  attention(translation, options = {}) {
+    return this.#run(options.signal, async () => this.#guard(() => {
+      const kind = options.kind ?? "cross";
+      this.#setLanguages(options);
+      const source = this.#tokenize(translation.source), ids = Int32Array.from(translation.ids), n = ids.length;
+      const { encoderLayers, decoderLayers, heads } = this.info;
+      const layers = kind === "encoder" ? encoderLayers : decoderLayers;
+      if (!source.ids.length) return { kind, layers, heads, rows: [], columns: [], weights: new Float32Array(0) };
+      new Int32Array(this.#memory.buffer, this.#x.web_batch(4 * n + 4), n).set(ids);
+      this.#check(this.#x.web_spell(n));
+      const target = this.#hypothesis(0).pieces, end = target.at(-1)?.end ?? 0;
+      const width = this.#writeBatch([source], ids);
+      const at = this.#x.web_attention(width, n, ["cross", "encoder", "decoder"].indexOf(kind));
+      if (!at) this.#check(this.#x.web_failed());
+      const rows = kind === "encoder" ? source.pieces : [...target, { label: "[end]", begin: end, end }];
+      const columns = kind === "decoder" ? [{ label: "[start]", begin: 0, end: 0 }, ...target] : source.pieces;
+      const weights = new Float32Array(this.#memory.buffer, at, layers * heads * rows.length * columns.length).slice();
+      return { kind, layers, heads, rows, columns, weights };
+    }));
+  }
+
+  memory() {
+    return this.#run(null, async () => this.#guard(() => ({
+      model: this.#bytes, used: this.#x.web_used(), total: this.#memory.buffer.byteLength,
+    })));
+  }
+
+  close() {
+    this.#closed ??= new TranslationError("the model is closed", "CLOSED");
+    this.#x = this.#memory = null;
+    this.#had = null;
+  }
+}
+
+// ---- a model in a Worker -------------------------------------------------------------------------
+
+const links = new WeakMap(); // of a Worker
+
+class Link {
+  #worker;
+  #waiting = new Map();
+  #next = 1;
+  models = 0;
+
+  static to(worker) {
+    if (!links.has(worker)) links.set(worker, new Link(worker));
+    return links.get(worker);
+  }
+  constructor(worker) {
+    this.#worker = worker;
+    worker.addEventListener("message", ({ data }) => {
+      const call = this.#waiting.get(data.id);
+      if (!call) return; // cancelled
+      if (data.event) return call.events[data.event[0]]?.(...data.event.slice(1).map((e) => revivedAll([e])[0]));
+      this.#waiting.delete(data.id);
+      if (data.error) call.reject(revived(data.error));
+      else call.resolve(revivedAll(data.value));
+    });
+    worker.addEventListener("error", (event) => this.fail(`the Worker failed: ${event.message ?? "it cannot be loaded"}`));
+    worker.start?.();
+  }
+  fail(message) {
+    for (const call of this.#waiting.values()) call.reject(new TranslationError(message, "WORKER"));
+    this.#waiting.clear();
+  }
+  call(model, name, args, { signal, ...events } = {}, transfer = []) {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const id = this.#next++;
+      const settle = (how) => (value) => {
+        signal?.removeEventListener("abort", cancel);
+        how(value);
+      };
+      const cancel = () => {
+        this.#waiting.delete(id);
+        this.#worker.postMessage({ id, cancel: true });
+        reject(signal.reason);
+      };
+      signal?.addEventListener("abort", cancel, { once: true });
+      this.#waiting.set(id, { resolve: settle(resolve), reject: settle(reject), events });
+      this.#worker.postMessage({ id, call: name, model, args }, transfer);
+    });
+  }
+}
+
+const flat = (error) => ({ name: error.name, message: error.message, status: error.status });
+function revived({ name, message, status }) {
+  if (name === "TranslationError") return new TranslationError(message, status);
+  return Object.assign(new Error(message), { name });
+}
+// Translations that have an error of their own.
+const mapErrors = (value, how) => {
+  for (const t of Array.isArray(value) ? value : value?.sentences?.map((s) => s.translation) ?? [])
+    if (t?.error) t.error = how(t.error);
+  return value;
+};
+const revivedAll = (value) => mapErrors(value, (error) => (error instanceof Error ? error : revived(error)));
+
+class Remote {
+  #link;
+  #model;
+  #closed = false;
+
+  static async load(bytes, { worker, transfer, wasm, simd }) {
+    const self = new Remote(), link = self.#link = Link.to(worker), model = self.#model = ++link.models;
+    const buffer = bytes instanceof Uint8Array ? bytes.buffer : bytes;
+    if (wasm instanceof URL || typeof wasm === "string") wasm = new URL(wasm, globalThis.location?.href).href;
+    self.info = await link.call(model, "load", [bytes, { wasm, simd }], {}, transfer ? [buffer] : []);
+    return self;
+  }
+  #call(name, args, options = {}) {
+    if (this.#closed) return Promise.reject(new TranslationError("the model is closed", "CLOSED"));
+    const { signal, progress, sentence, partial, ...rest } = options;
+    const listens = { partial: !!partial, sentence: !!sentence, progress: !!progress };
+    return this.#link.call(this.#model, name, [...args, rest, listens], { signal, progress, sentence, partial });
+  }
+  translate(text, options) { return this.#call("translate", [text], options); }
+  translateAll(texts, options) { return this.#call("translateAll", [texts], options); }
+  translateText(text, options) { return this.#call("translateText", [text], options); }
+  sentences(text) { return this.#call("sentences", [text]); }
+  alternatives(translation, position, options) {
+    return this.#call("alternatives", [{ source: translation.source, ids: translation.ids }, position], options);
+  }
+  attention(translation, options) {
+    return this.#call("attention", [{ source: translation.source, ids: translation.ids }], options);
+  }
+  memory() { return this.#call("memory", []); }
+  close() {
+    if (!this.#closed) this.#link.call(this.#model, "close", []).catch(() => {});
+    this.#closed = true;
+  }
+}
+
+/* Answers a Link at the other end of a port, a Worker's self or any MessagePort. */
+export function serve(port) {
+  const models = new Map(), running = new Map();
+  async function answer({ call, model, args, id }) {
+    if (call === "load") {
+      models.set(model, await Local.load(...args));
+      return models.get(model).info;
+    }
+    const translator = models.get(model);
+    if (!translator) throw new TranslationError("the model is closed", "CLOSED");
+    if (call === "close") {
+      models.delete(model);
+      return translator.close();
+    }
+    if (!["translate", "translateAll", "translateText", "sentences", "alternatives", "attention", "memory"].includes(call))
+      throw new TypeError(`no call ${call}`);
+    const listens = args.pop(), options = { ...args.pop(), signal: running.get(id).signal };
+    for (const name of ["partial", "sentence", "progress"])
+      if (listens[name]) options[name] = (...event) => port.postMessage({ id, event: [name, ...event.map((e) => mapErrors([e], flat)[0])] });
+    return mapErrors(await translator[call](...args, options), flat);
+  }
+  port.addEventListener("message", async ({ data }) => {
+    if (data.cancel) return running.get(data.id)?.abort();
+    running.set(data.id, new AbortController());
+    try {
+      port.postMessage({ id: data.id, value: await answer(data) });
+    } catch (error) {
+      port.postMessage({ id: data.id, error: flat(error) });
+    } finally {
+      running.delete(data.id);
+    }
+  });
+  port.start?.();
+}
+
+// ---- both ----------------------------------------------------------------------------------------
+
+async function* stream(text, { signal, ...options } = {}) {
+  const stop = new AbortController(), grown = [], cancel = () => stop.abort(signal.reason);
+  let wake = () => {}, state = null;
+  if (signal?.aborted) cancel();
+  signal?.addEventListener("abort", cancel, { once: true });
+  const more = (t) => { grown.push(t); wake(); };
+  this.translate(text, { ...options, signal: stop.signal, partial: more })
+    .then((t) => { state = {}; more(t); }, (error) => { state = { error }; wake(); });
+  try {
+    for (;;) {
+      while (grown.length) yield grown.shift();
+      if (state?.error) throw state.error;
+      if (state) return;
+      await new Promise((go) => { wake = go; });
+    }
+  } finally {
+    signal?.removeEventListener("abort", cancel);
+    stop.abort();
+  }
+}
+Local.prototype.stream = Remote.prototype.stream = stream;
+
+export function load(model, options = {}) {
+  return options.worker ? Remote.load(model, options) : Local.load(model, options);
+}

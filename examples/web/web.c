@@ -1,0 +1,484 @@
+/* web.c: the library as WebAssembly, for transformer.js. One model an instance. `make web` builds it:
+
+       clang --target=wasm32-wasi -std=c99 -Os -msimd128 -I. examples/web/web.c -o web.wasm \
+           -nostartfiles -Wl,--no-entry
+
+   It imports nothing. Calls that can fail return a tfm_status below 0, negated, and web_error has the message.
+   What a pointer leads to stays until the next call that returns such a pointer. Define TRANSFORMER_NO_TEXT
+   or the like in the library's place to leave parts out. */
+#define TRANSFORMER_STATIC
+#define TRANSFORMER_NO_STDIO
+#define TRANSFORMER_NO_THREADS
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+
+#include "../attention.h"
+
+#define EXPORT(type, name) __attribute__((export_name(#name))) type name
+
+enum {
+    MOST_SOURCE = 512,
+    MOST_BEAM = 256,
+    MOST_BYTES = 1 << 26
+}; /* tokens of a sentence, hypotheses; of a batch */
+
+/* What JavaScript writes before it starts; 0: the model's own, and then the library's default. */
+enum {
+    GREEDY,
+    BEAM,
+    N_BEST,
+    LENGTH_PENALTY,
+    MAX_LENGTH,
+    NO_REPEAT_NGRAM,
+    REPETITION_PENALTY,
+    ALTERNATIVES,
+    MIN_PROBABILITY,
+    KEEP_ATTENTION,
+    N_OPTIONS
+};
+
+/* Memory that grows and is used again. */
+typedef struct room {
+    void *data;
+    size_t size;
+} room;
+
+/* A hypothesis, as JavaScript reads it. */
+typedef struct hypothesis {
+    double score, log_probability;
+    int32_t finish, length;
+    const int32_t *ids;
+    const char *text;
+    size_t size;
+    const uint32_t *ends; /* [length] bytes of the text up to each token's end */
+    const double *each;   /* [length + 1] log-probabilities */
+    const float *weights; /* [length, source tokens], or NULL */
+} hypothesis;
+
+static struct {
+    tfm_model *model;
+    tfm_session *reader, *session; /* one tokenizes, one translates */
+    tfm_session_options limits;    /* the session's */
+    int32_t reader_source;
+    char source[64], target[64]; /* languages */
+    double options[N_OPTIONS];
+    room text, batch, ids, spans, out, each, ends, weights, scratch;
+    int32_t n;        /* tokens of the last text */
+    tfm_batch prefix; /* which is read until the last step */
+    hypothesis result;
+    size_t used; /* bytes of allocations */
+    tfm_error err;
+} web;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Each allocation knows its size, so that what is used can be told. */
+static void *take(void *user, size_t bytes) {
+    size_t *block = bytes < SIZE_MAX - 16 ? (size_t *)malloc(bytes + 16) : NULL;
+    (void)user;
+    if (!block) return NULL;
+    web.used += block[0] = bytes;
+    return block + 4;
+}
+static void give_back(void *user, void *pointer) {
+    size_t *block = (size_t *)pointer - 4;
+    (void)user;
+    if (!pointer) return;
+    web.used -= block[0];
+    free(block);
+}
+static const tfm_allocator counting = {take, give_back, NULL};
+
+static int32_t failed(tfm_status status) {
+    web.err.status = status;
+    return -(int32_t)status;
+}
+static int32_t no_memory(void) {
+    return failed(tfm__fail(&web.err, TFM_E_MEMORY, "too little memory"));
+}
+
+/* At least so many bytes. */
+static void *fit(room *r, size_t bytes) {
+    if (bytes > r->size || !r->data) {
+        give_back(NULL, r->data);
+        r->data = take(NULL, bytes + bytes / 4 + 64);
+        r->size = r->data ? bytes + bytes / 4 + 64 : 0;
+    }
+    return r->data;
+}
+
+EXPORT(void *, web_allocate)(size_t bytes) { return take(NULL, bytes); }
+EXPORT(void, web_free)(void *pointer) { give_back(NULL, pointer); }
+/* Where JavaScript writes a text, and where it writes ids. */
+EXPORT(void *, web_text)(size_t bytes) { return fit(&web.text, bytes); }
+EXPORT(void *, web_batch)(size_t bytes) { return fit(&web.batch, bytes); }
+EXPORT(double *, web_options)(void) { return web.options; }
+EXPORT(size_t, web_used)(void) { return web.used; }
+EXPORT(int32_t, web_failed)(void) { return -(int32_t)web.err.status; }
+EXPORT(const char *, web_error)(void) { return web.err.text; }
+EXPORT(const char *, web_status)(int32_t status) {
+    static const char *const names[] = {
+#define NAME(name, text) #name,
+        TFM_STATUS_TABLE(NAME)
+#undef NAME
+    };
+    return status >= 0 && status < TFM_STATUS_COUNT ? names[status] : "";
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+/* size bytes at data, which came from web_allocate and which the model keeps. */
+EXPORT(int32_t, web_load)(void *data, size_t size) {
+    tfm_model_options o;
+    memset(&o, 0, sizeof o);
+    o.allocator = &counting;
+    return failed(tfm_model_load(&web.model, data, size, &o, &web.err));
+}
+
+EXPORT(const char *, web_version)(void) { return tfm_version(); }
+EXPORT(const char *, web_kernels)(void) { return tfm_cpu_string(); }
+EXPORT(const int32_t *, web_info)(void) {
+    static int32_t info[12];
+    const tfm_config *c = tfm_model_config(web.model);
+    info[0] = c->n_encoder_layers, info[1] = c->n_decoder_layers, info[2] = c->n_heads;
+    info[3] = c->d_model, info[4] = c->src_vocab_size, info[5] = c->tgt_vocab_size;
+    info[6] = c->has_text, info[7] = c->n_ssru_layers, info[8] = c->n_languages;
+    info[9] = c->src_language == TFM_LANGUAGE_SOURCE;
+    info[10] = c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced;
+    info[11] = c->forced >= 0 || c->tgt_language_forced; /* a result's first id is not chosen */
+    return info;
+}
+EXPORT(const char *, web_language)(int32_t i) {
+    return tfm_model_config(web.model)->languages[i].code;
+}
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+static const char *code(const char *language) { return *language ? language : NULL; }
+
+static tfm_status open_session(tfm_session **session, const tfm_session_options *o) {
+    tfm_status status = tfm_session_create(session, web.model, o, &web.err);
+    if (status == TFM_OK && (*web.source || *web.target))
+        status = tfm_languages_set(*session, code(web.source), code(web.target), &web.err);
+    if (status == TFM_OK) return status;
+    tfm_session_free(*session);
+    *session = NULL;
+    return status;
+}
+
+/* The reader begins small and follows what arrives. */
+static tfm_status grow_reader(void) {
+    int32_t most = tfm_model_config(web.model)->max_positions;
+    tfm_session_options o;
+    memset(&o, 0, sizeof o);
+    o.max_source = web.reader ? 8 * web.reader_source : 64, o.max_target = 1;
+    if (o.max_source > MOST_SOURCE) o.max_source = MOST_SOURCE;
+    if (most && o.max_source > most) o.max_source = most;
+    tfm_session_free(web.reader);
+    web.reader = NULL;
+    web.reader_source = o.max_source;
+    return open_session(&web.reader, &o);
+}
+
+static void close_sessions(void) {
+    tfm_session_free(web.reader), tfm_session_free(web.session);
+    web.reader = web.session = NULL;
+}
+
+/* "source\0target\0" in the text: what sessions translate from and into; "" for none, and so after a fault. */
+EXPORT(int32_t, web_languages)(void) {
+    const char *source = (const char *)web.text.data, *target = source + strlen(source) + 1;
+    tfm_status status = TFM_E_TOKEN;
+    close_sessions(); /* they do not forget */
+    *web.source = *web.target = 0;
+    if (strlen(source) >= sizeof web.source || strlen(target) >= sizeof web.target)
+        return failed(tfm__fail(&web.err, status, "a language's code is longer than 63 bytes"));
+    strcpy(web.source, source), strcpy(web.target, target);
+    status = grow_reader();
+    if (status != TFM_OK) *web.source = *web.target = 0;
+    return failed(status);
+}
+
+/* The text's first size bytes in tokens: how many; web_ids, web_spans. */
+EXPORT(int32_t, web_tokenize)(size_t size) {
+    tfm_text text;
+    tfm_status status = web.reader ? TFM_OK : grow_reader();
+    text.data = (const char *)web.text.data, text.size = size;
+    while (status == TFM_OK) {
+        int32_t *ids = (int32_t *)fit(&web.ids, (size_t)web.reader_source * sizeof *ids);
+        tfm_span *spans = (tfm_span *)fit(&web.spans, (size_t)web.reader_source * sizeof *spans);
+        int32_t before = web.reader_source;
+        if (!ids || !spans) return no_memory();
+        status = tfm_session_tokenize(web.reader, &text, TFM_FORM_TEXT, ids, spans,
+                                      web.reader_source, &web.n, NULL, &web.err);
+        if (status == TFM_OK) return web.n;
+        if (status != TFM_E_TOO_LONG) break;
+        if (before < MOST_SOURCE) status = grow_reader();
+        if (web.reader_source == before) return -TFM_E_TOO_LONG;
+    }
+    return failed(status);
+}
+/* The same of a target. */
+EXPORT(int32_t, web_tokenize_target)(size_t size) {
+    tfm_arena need = tfm_arena_measuring(), scratch;
+    const char *text = (const char *)web.text.data;
+    tfm_status status =
+        tfm_tokenize_target(web.model, text, size, TFM_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
+    size_t most = 2 * size + need.peak / 17 + 3; /* a token is a byte of scratch or text */
+    if (status != TFM_OK) return failed(status);
+    if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
+        return no_memory();
+    scratch = tfm_arena_make(web.scratch.data, need.peak + 64);
+    status = tfm_tokenize_target(web.model, text, size, TFM_FORM_TEXT, (int32_t *)web.ids.data,
+                                 (int32_t)most, &web.n, &scratch, &web.err);
+    return status == TFM_OK ? web.n : failed(status);
+}
+EXPORT(const int32_t *, web_ids)(void) { return (const int32_t *)web.ids.data; }
+EXPORT(const tfm_span *, web_spans)(void) { return (const tfm_span *)web.spans.data; }
+
+/* The label of token i of the text that was tokenized last, of a target id. */
+EXPORT(const char *, web_source_label)(int32_t i, size_t size) {
+    tfm_text text;
+    const tfm_config *c = tfm_model_config(web.model);
+    const int32_t *ids = (const int32_t *)web.ids.data;
+    const tfm_span *spans = (const tfm_span *)web.spans.data;
+    char *label;
+    (void)draw_attention; /* of attention.h, and not wanted here */
+    text.data = (const char *)web.text.data, text.size = size;
+    label = (char *)fit(&web.out, label_source(NULL, c, &text, ids, spans, web.n, i));
+    if (label) label_source(label, c, &text, ids, spans, web.n, i);
+    return label;
+}
+EXPORT(const char *, web_target_label)(int32_t id) {
+    size_t size = label_target(NULL, 0, web.model, id);
+    char *label = (char *)fit(&web.out, size);
+    if (label) *label = 0, label_target(label, size, web.model, id);
+    return label;
+}
+
+/* ---- sentences ------------------------------------------------------------------------------ */
+
+/* Where the sentences of the text's lines are: how many; pairs of bytes at web_batch. */
+EXPORT(int32_t, web_sentences)(size_t size) {
+    const char *text = (const char *)web.text.data, *sentence;
+    int32_t n = 0, pass;
+    for (pass = 0; pass < 2; pass++) {
+        uint32_t *out = pass ? (uint32_t *)fit(&web.batch, 8 * (size_t)n + 8) : NULL;
+        size_t line, end, at, length;
+        if (pass && !out) return no_memory();
+        for (n = 0, line = 0; line < size; line = end + 1) {
+            const char *newline = (const char *)memchr(text + line, '\n', size - line);
+            end = newline ? (size_t)(newline - text) : size;
+            for (at = 0; next_sentence(text + line, end - line, &at, &sentence, &length); n++) {
+                if (!out) continue;
+                out[2 * n] = (uint32_t)(sentence - text);
+                out[2 * n + 1] = (uint32_t)((size_t)(sentence - text) + length);
+            }
+        }
+    }
+    return n;
+}
+EXPORT(int32_t, web_space_after)(size_t size) {
+    return sentence_space_after((const char *)web.text.data, size);
+}
+
+/* ---- translating ---------------------------------------------------------------------------- */
+
+static tfm_decode_options decode_options(void) {
+    const double *o = web.options;
+    tfm_decode_options d;
+    tfm_decode_defaults(o[GREEDY] != 0 ? NULL : web.model, &d);
+    if (o[BEAM] > 0) d.beam = (int32_t)o[BEAM];
+    if (o[N_BEST] > 0) d.n_best = (int32_t)o[N_BEST];
+    if (o[LENGTH_PENALTY] != 0) d.length_penalty = o[LENGTH_PENALTY];
+    if (o[MAX_LENGTH] > 0) d.max_length = (int32_t)o[MAX_LENGTH];
+    if (o[NO_REPEAT_NGRAM] > 0) d.no_repeat_ngram = (int32_t)o[NO_REPEAT_NGRAM];
+    if (o[REPETITION_PENALTY] > 0) d.repetition_penalty = o[REPETITION_PENALTY];
+    if (d.beam < d.n_best) d.beam = d.n_best;
+    if (d.beam < 1) d.beam = 1;
+    d.alternatives = (int32_t)o[ALTERNATIVES];
+    d.min_alternative_prob = o[MIN_PROBABILITY];
+    if (d.alternatives) d.n_best = 1;
+    return d;
+}
+
+/* Hypotheses of a sentence at a time. */
+static int32_t ways(const tfm_decode_options *d) {
+    return d->beam * (d->alternatives ? d->alternatives : 1);
+}
+
+static int32_t round_up(int32_t n, int32_t least) {
+    while (least < n) least *= 2;
+    return least;
+}
+
+static tfm_session_options session_limits(int32_t rows, int32_t source, int32_t prefix,
+                                          int32_t target, int32_t beam, int attention) {
+    int32_t most = tfm_model_config(web.model)->max_positions;
+    tfm_session_options o;
+    memset(&o, 0, sizeof o);
+    o.max_batch = round_up(rows, 1);
+    o.max_source = round_up(source, 64);
+    /* the target's limit must not decide where a sentence ends */
+    o.max_target = target ? round_up(target, 64)
+                          : 2 * o.max_source + 16 + (prefix ? round_up(prefix, 64) : 0);
+    o.max_beam = beam;
+    o.attention = attention;
+    if (most && o.max_source > most) o.max_source = most;
+    if (most && o.max_target > most) o.max_target = most;
+    return o;
+}
+
+/* Makes sure that the session takes these; the old one goes before a larger one is made. */
+static tfm_status fit_session(tfm_session_options o) {
+    if (web.session && web.limits.max_batch >= o.max_batch &&
+        web.limits.max_source == o.max_source && web.limits.max_target >= o.max_target &&
+        web.limits.max_beam >= o.max_beam && web.limits.attention == o.attention)
+        return TFM_OK;
+    tfm_session_free(web.session);
+    web.session = NULL;
+    web.limits = o;
+    return open_session(&web.session, &o);
+}
+
+/* How many of so many rows go into one batch: where sentences, beam or model are so large that memory would go to them,
+   fewer. */
+EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
+    tfm_decode_options d = decode_options();
+    size_t bytes = 0;
+    for (; rows > 1; rows /= 2) {
+        tfm_session_options o = session_limits(rows, width, prefix_width, d.max_length, ways(&d),
+                                               web.options[KEEP_ATTENTION] != 0);
+        if (tfm_session_bytes(web.model, &o, &bytes, NULL) == TFM_OK && bytes <= MOST_BYTES) break;
+    }
+    return rows;
+}
+
+/* Begins: at web_batch are lengths [rows], ids [rows, width], prefix lengths [rows], prefix ids
+   [rows, prefix_width]. */
+EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
+    const int32_t *at = (const int32_t *)web.batch.data;
+    tfm_decode_options d = decode_options();
+    tfm_batch source;
+    tfm_status status;
+    if (d.beam > MOST_BEAM || d.alternatives > MOST_BEAM || ways(&d) > MOST_BEAM)
+        return failed(tfm__fail(&web.err, TFM_E_ARGUMENT, "beam %d, alternatives %d: at most %d",
+                                d.beam, d.alternatives, (int32_t)MOST_BEAM));
+    if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
+        return failed(tfm__no_language(&web.err));
+    source.rows = web.prefix.rows = rows;
+    source.width = width, web.prefix.width = prefix_width;
+    source.lengths = at, at += rows;
+    source.ids = at, at += rows * width;
+    web.prefix.lengths = at, at += rows;
+    web.prefix.ids = at;
+    if (prefix_width) d.prefix = &web.prefix;
+    status = fit_session(session_limits(rows, width, prefix_width, d.max_length, ways(&d),
+                                        web.options[KEEP_ATTENTION] != 0));
+    return failed(status == TFM_OK ? tfm_start(web.session, &source, &d, &web.err) : status);
+}
+
+/* One token more: how many rows go on. */
+EXPORT(int32_t, web_step)(void) {
+    int32_t running = 0;
+    tfm_status status = tfm_step(web.session, &running, &web.err);
+    return status == TFM_OK ? running : failed(status);
+}
+EXPORT(int32_t, web_count)(int32_t row) { return tfm_result_count(web.session, row); }
+
+/* The text of web.result's ids, and where each of them ends in it. */
+static tfm_status spell(void) {
+    hypothesis *h = &web.result;
+    size_t end = 0;
+    uint32_t *ends = (uint32_t *)fit(&web.ends, ((size_t)h->length + 1) * sizeof *ends);
+    int32_t i;
+    tfm_status status =
+        tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, NULL, 0, &h->size, &web.err);
+    if (status == TFM_OK && (!ends || !fit(&web.out, h->size + 1)))
+        return no_memory(), TFM_E_MEMORY;
+    h->ends = ends, h->text = (const char *)web.out.data;
+    if (status == TFM_OK)
+        status = tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, (char *)web.out.data,
+                                h->size + 1, &h->size, &web.err);
+    for (i = 0; status == TFM_OK && i < h->length; i++) {
+        status = tfm_detokenize(web.model, h->ids, i + 1, TFM_FORM_TEXT, NULL, 0, &end, &web.err);
+        ends[i] = (uint32_t)(end < h->size ? end : h->size);
+    }
+    return status;
+}
+
+/* A hypothesis at web_hypothesis. */
+EXPORT(int32_t, web_result)(int32_t row, int32_t rank) {
+    hypothesis *h = &web.result;
+    tfm_result r;
+    tfm_status status = tfm_result_get(web.session, row, rank, &r, &web.err);
+    if (status != TFM_OK) return failed(status);
+    memset(h, 0, sizeof *h);
+    h->score = r.score, h->log_probability = r.log_probability;
+    h->finish = (int32_t)r.finish, h->length = r.length, h->ids = r.ids;
+    h->each = (double *)fit(&web.each, ((size_t)r.length + 1) * sizeof *h->each);
+    if (!h->each) return no_memory();
+    status =
+        tfm_result_log_probabilities(web.session, row, rank, (double *)web.each.data, &web.err);
+    if (status == TFM_OK) status = spell();
+    if (status == TFM_OK && web.limits.attention) {
+        int32_t width = ((const int32_t *)web.batch.data)[row];
+        tfm_tensor t;
+        h->weights =
+            (const float *)fit(&web.weights, (size_t)r.length * (size_t)width * sizeof(float));
+        if (!h->weights) return no_memory();
+        t = tfm_tensor_2d(web.weights.data, TFM_F32, r.length, width);
+        if (r.length) status = tfm_result_attention(web.session, row, rank, &t, &web.err);
+    }
+    return failed(status);
+}
+/* The same of n ids at web_batch, as far as it can be known. */
+EXPORT(int32_t, web_spell)(int32_t n) {
+    memset(&web.result, 0, sizeof web.result);
+    web.result.ids = (const int32_t *)web.batch.data, web.result.length = n;
+    return failed(spell());
+}
+EXPORT(const hypothesis *, web_hypothesis)(void) { return &web.result; }
+
+/* ---- attention of all layers and heads ------------------------------------------------------- */
+
+/* Of the source and target at web_batch, as web_start has source and prefix, one row: kind 0 the decoder's on the
+   source [N, H, T + 1, S], where row t is the one that chose token t and the last one the end, 1 the
+   encoder's [N, H, S, S], 2 the decoder's on what stands before [N, H, T + 1, T + 1]. */
+EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind) {
+    const tfm_config *c = tfm_model_config(web.model);
+    int32_t *at = (int32_t *)web.batch.data, rows = kind == 1 ? width : target + 1;
+    int32_t columns = kind == 2 ? rows : width, pad = web.model->target.pad;
+    int64_t dims[5];
+    tfm_forward_options o;
+    tfm_tensor logits, *weights = kind == 1   ? &o.encoder_attention
+                                  : kind == 2 ? &o.decoder_attention
+                                              : &o.cross_attention;
+    tfm_batch source, to;
+    tfm_status status;
+    size_t n = 1;
+    int i;
+    memset(&o, 0, sizeof o);
+    dims[0] = kind == 1 ? c->n_encoder_layers : c->n_decoder_layers;
+    dims[1] = 1, dims[2] = c->n_heads, dims[3] = rows, dims[4] = columns;
+    for (i = 0; i < 5; i++) n *= (size_t)dims[i];
+    source.rows = to.rows = 1, source.lengths = to.lengths = NULL;
+    source.width = width, source.ids = at + 1;
+    to.width = target + 1, to.ids = at + 1 + width; /* a start in the place of its length */
+    at[1 + width] = c->start < 0 ? 0 : c->start;
+    status = fit_session(session_limits(1, width, 0, target + 1, 1, 0));
+    if (status == TFM_OK &&
+        (!fit(&web.weights, n * sizeof(float)) ||
+         !fit(&web.scratch, ((size_t)target + 1) * (size_t)c->tgt_vocab_size * sizeof(float))))
+        no_memory(), status = TFM_E_MEMORY;
+    if (status == TFM_OK) {
+        *weights = tfm_tensor_make(web.weights.data, TFM_F32, 5, dims);
+        logits = tfm_tensor_3d(web.scratch.data, TFM_F32, 1, target + 1, c->tgt_vocab_size);
+        web.model->target.pad =
+            -1; /* where a start is the pad's id (Marian, T5), it is none here */
+        status = tfm_forward(web.session, &source, &to, &o, &logits, &web.err);
+        web.model->target.pad = pad;
+    }
+    give_back(NULL, web.scratch.data), memset(&web.scratch, 0, sizeof web.scratch);
+    return failed(status) ? NULL : (const float *)web.weights.data;
+}
