@@ -15,7 +15,12 @@ export interface LoadOptions {
   wasm?: string | URL | BufferSource | WebAssembly.Module;
   /** false: without SIMD. Default: where there is SIMD. */
   simd?: boolean;
+  /** true: the bytes move to the Worker and are gone here. */
+  transfer?: boolean;
 }
+
+/** In a Worker, or at the other end of any MessagePort that is given as a worker. worker.js is this in one line. */
+export function serve(port: MessagePort | DedicatedWorkerGlobalScope): void;
 
 /** Copies the model into memory of its own, which close() gives back. A model file that is none is a TranslationError. */
 export function load(model: ArrayBuffer | Uint8Array, options?: LoadOptions): Promise<Translator>;
@@ -64,7 +69,8 @@ export interface Options {
 }
 
 export interface Piece {
-  /** As the vocabulary has it: "▁haus"; "[start]", "[end]" or a language's code where it is of no text. */
+  /** Of a target as the vocabulary has it ("▁house"), of a source as the text has it (" Haus"); "[start]", "[end]" or a
+      language's code where it is of no text. */
   label: string;
   /** Its part of the text: text.slice(begin, end); empty where it is of no text. */
   begin: number;
@@ -75,7 +81,7 @@ export interface Hypothesis {
   text: string;
   score: number; // what they are ordered by
   logProbability: number;
-  finish: "ended" | "length" | "stuck" | "running";
+  finish: "ended" | "length" | "stuck" | "stopped" | "running";
   ids: number[];
   pieces: Piece[]; // of text, one an id
   logProbabilities: number[]; // of each id, and behind them of the end
@@ -123,7 +129,7 @@ export interface Translator {
   /** Many, in batches; in their order. progress(done): how many are. A text at fault has an error, the others are translated. */
   translateAll(texts: string[], options?: Options & { progress?: (done: number) => void }): Promise<Translation[]>;
 
-  /** A text of paragraphs, cut into sentences; line breaks and what stands between paragraphs stay. Sentences that the
+  /** A text whose lines are paragraphs, cut into sentences: what translate --document makes of it. Sentences that the
       call before had, with the same options, are not translated again. sentence(index, translation) as each one is done,
       in any order. Its faults are in each sentence's translation.error. */
   translateText(text: string, options?: Options & { sentence?: (index: number, translation: Translation) => void }): Promise<Document>;
