@@ -53,7 +53,7 @@ static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model 
     tfm_tensor tensor;
     size_t size = 0, across;
     float *weights;
-    char *labels, *at;
+    char *labels, *at, title[80];
     int32_t i;
     status = tfm_result_get(session, row, 0, &result, err);
     if (status != TFM_OK) return status;
@@ -69,7 +69,9 @@ static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model 
         for (i = 0; i < n; i++) at += label_source(at, c, source, ids, spans, n, i);
         for (i = 0; i < result.length; i++)
             at += label_target(at, size - (size_t)(at - labels), model, result.ids[i]);
-        write_heat_map(f, weights, labels + across, result.length, labels, n);
+        snprintf(title, sizeof title, "Attention from target (down) to source (across), score %.4f",
+                 (double)result.score);
+        write_heat_map(f, title, weights, labels + across, result.length, labels, n);
     }
     free(weights), free(labels);
     return status;

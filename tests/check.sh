@@ -13,3 +13,10 @@ counts() {
     else echo "$1: $passed passed, $failed failed"; fi
     [ $failed -eq 0 ]
 }
+# For awk: of XML, every opening tag has its end, nothing is left of < > & but tags and entities
+well_formed='{ while (match($0, /<[^>]*>/)) { tag = substr($0, RSTART, RLENGTH); before = substr($0, 1, RSTART - 1)
+    gsub(/&(amp|lt|gt|quot);/, "", before); if (before ~ /[<>&]/) bad = 1; $0 = substr($0, RSTART + RLENGTH)
+    if (tag ~ /^<[?]/ || tag ~ /\/>$/) continue
+    name = tag; gsub(/^<\/?|[ >].*$/, "", name)
+    if (tag ~ /^<\//) { if (stack[depth--] != name) bad = 1 } else stack[++depth] = name } }
+    END { print bad || depth ? "broken" : "well-formed" }'

@@ -51,4 +51,8 @@ check "inspect, workers on a machine" "0 6" "$(status build/inspect $model --cor
 check "  where memory is what holds them, it feeds bandwidth / one core" "4.0 4.00" "$(build/inspect $model --cores 8 --bandwidth 20 --one-core 5 --rate 1000000 | awk '$1 == 1 && NF == 6 { print $6, $5 }')"
 check "  in the cache all grow" "8.00 all" "$(build/inspect $model --cores 8 --bandwidth 20 --cache 1000 | awk '$1 == 16 { print $5, $6 }')"
 check "  cores without bandwidth" 2 "$(status build/inspect $model --cores 8)"
+check "inspect --picture" "0 8" "$(status build/inspect $ssru --picture $dir/a.svg) $(grep -c '<text.*bytes</text>\|<text.*kB</text>' $dir/a.svg)"
+check "  is well-formed, equal layers are one" "well-formed 1" "$(awk "$well_formed" $dir/a.svg) $(grep -c '× 2<' $dir/a.svg)"
+check "  onto the model" "2 inspect: $dir/own: is a file to be read" "$(cp $ssru $dir/own; status build/inspect $dir/own --picture $dir/own) $(cat $dir/err)"
+check "  nowhere" "1" "$(status build/inspect $ssru --picture $dir/nowhere/a.svg)"
 counts test_forward

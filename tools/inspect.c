@@ -1,7 +1,8 @@
 /* inspect.c: says what a model file holds and what running it costs.
 
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/inspect.c -o inspect -lm
-       inspect MODEL [--tensors] [--src N] [--tgt N] [--cores N --bandwidth GB/s] */
+       inspect MODEL [--tensors] [--src N] [--tgt N] [--cores N --bandwidth GB/s]
+                     [--picture FILE] */
 
 #include "output.h"
 
@@ -11,11 +12,12 @@
 #include "arithmetic.h"
 #include "examples/options.h"
 #include "write_safetensors.h" /* for the size of a tensor and the name of a scale */
+#include "structure.h"
 
 enum { MAX_TOKENS = 1000000 }; /* far from where products overflow */
 
 static struct {
-    const char *path;
+    const char *path, *picture;
     int tensors, f16_cache;
     int32_t S, T, cores;
     double bandwidth, one_core, rate, cache;
@@ -31,6 +33,8 @@ static option table[] = {
     {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
     {"--tensors", NULL, OPTION_FLAG, &opt.tensors, 0, 0, 0,
      "also name, type, shape and bytes of every tensor"},
+    {"--picture", "FILE", OPTION_PATH, &opt.picture, 0, 0, 0,
+     "draw the stacks and the sizes of their parts: SVG"},
     {"--src", "N", OPTION_INTEGER, &opt.S, 1, MAX_TOKENS, 0,
      "source tokens of the sentence (default 32)"},
     {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
@@ -103,10 +107,11 @@ static void print_decoding(const tfm_model *model) {
     }
 }
 
+static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
+
 static void print_config(const tfm_config *c) {
     static const char *const norms[] = {"post", "pre"};
     static const char *const layer_norms[] = {"variance", "deviation", "rms"};
-    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
                                             "sinusoidal_per_index", "learned", "none"};
     static const char *const texts[] = {"words",         "characters", "pieces",
@@ -426,11 +431,31 @@ static void print_session(const tfm_model *model) {
     else print_cost("bytes", (int64_t)bytes);
 }
 
+/* NULL, or what is wrong with the picture. */
+static const char *draw(const tfm_safetensors *file, const tfm_config *c,
+                        const model_shape *shape) {
+    const char *name = opt.path + strlen(opt.path);
+    char title[256], size[24], count[32];
+    int64_t bytes = 0, n = params_model(shape), i;
+    while (name > opt.path && name[-1] != '/' && name[-1] != '\\') name--;
+    for (i = 0; i < tfm_safetensors_count(file); i++) {
+        tfm_tensor t = tfm_safetensors_tensor(file, i);
+        bytes += st_bytes(&t);
+    }
+    if (n < 1000000) snprintf(count, sizeof count, "%d", (int)n);
+    else snprintf(count, sizeof count, "%.4g million", (double)n / 1e6);
+    snprintf(title, sizeof title, "%.120s: %s parameters, %s, matrices %s, %s-norm", name, count,
+             box_size(size, bytes), tfm_dtype_name(type_of_matrices(file)),
+             c->norm ? "pre" : "post");
+    return draw_structure(opt.picture, file, c, title, activations[c->activation]);
+}
+
 static int inspect(const char *path) {
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
     tfm_config config;
     model_shape shape;
+    const char *fault = NULL;
     tfm_error err;
     if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
     config = *tfm_model_config(model);
@@ -447,7 +472,10 @@ static int inspect(const char *path) {
     print_self_attention(&shape, opt.S);
     print_costs(&shape, type_of_matrices(file), opt.S, opt.T);
     if (opt.cores) print_workers(&shape, type_of_matrices(file));
+    if (opt.picture && (fault = draw(file, &config, &shape)) != NULL)
+        output_fail("inspect", opt.picture, fault);
     tfm_safetensors_free(file);
+    if (fault) return 1;
     if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
     fputs("inspect: standard output: write error\n", stderr);
     return 1;
@@ -471,5 +499,7 @@ int main(int argc, char **argv) {
     }
     if (!opt.path) misuse("MODEL is needed; see --help");
     if ((opt.cores > 0) != (opt.bandwidth > 0)) misuse("--cores and --bandwidth belong together");
+    if (opt.picture && output_is_same(opt.path, opt.picture))
+        misuse("%s: is a file to be read", opt.picture);
     return inspect(opt.path);
 }
