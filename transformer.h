@@ -139,7 +139,7 @@
    --------------------
    The caller drives, so streaming, progress, time limits and cancelling need no callback:
 
-       tfm_batch src = {ids, lengths, rows, width};
+       tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
        int32_t running = 1;
        if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
        while (running && !the_user_has_had_enough)
@@ -149,6 +149,14 @@
 
    tfm_decode is all of that in one call. While a row runs, its results are the hypotheses so far:
    what a program shows while it translates.
+
+   Sources that are not ids. src.embeddings is a tensor [rows, width, D_in] that the encoder reads
+   instead, src.memory one [rows, width, D_memory] that the decoder attends to instead of an
+   encoder's output (examples/vectors.c): of sound, of images, whatever the program computes. Both
+   are as many positions as lengths says; ids beside them say which are pads, and are needed by
+   lexical_shortlist and no_source_ngram. Embeddings are what transformers calls inputs_embeds: they
+   go through src_projection where the model has one, positions and the embedding norm follow as
+   ever, embedding_scale does not apply.
 
 
    4. SEARCH
@@ -238,6 +246,7 @@
    writes it from checkpoints.
 
        src_embedding.weight [V, D]         tgt_embedding.weight [V, D]    absent: shared with src
+       src_projection.weight [D, D_in] .bias   of sources that are embeddings; absent: D_in is D
        src_positions.weight [n, D]         tgt_positions.weight           only for learned positions
        src_embedding_norm.weight .bias     tgt_embedding_norm.*           absent: none
        encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
@@ -250,7 +259,8 @@
        encoder.relative_positions.weight [buckets, H]   added to the scores of all its layers' self-
                                            attention by the distance of key and query; or of one:
            encoder.layers.N.self_attn.relative_positions.weight         absent: none
-       decoder.layers.N. the same, multihead_attn.* for the memory, norm3
+       decoder.layers.N. the same, multihead_attn.* for the memory, norm3; without an encoder its
+                                           k_proj is [H*K, D_memory], its v_proj [H*W, D_memory]
        decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   SSRU, no self_attn
        encoder.norm.*, decoder.norm.*                                   absent: no final norm
        generator.weight [V, D]                                          absent: the tgt_embedding
@@ -267,6 +277,10 @@
        shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: a lexicon. Source token t
                                            may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
 
+   A file without src_embedding, whose sources are embeddings or memories, has a tgt_embedding; of
+   learned positions it may have the target's alone, and what comes as embeddings has its own. So
+   may be a file without any encoder.*: its sources are memories.
+
    Vectors are F32, F16 or BF16. So are matrices, or they are int8: an I8 tensor with its scales
    beside it as NAME_scale [out], F32 (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale).
    Quantization is symmetric with one scale per output channel: w = q * scale[row]. A bias or norm
@@ -276,7 +290,7 @@
    Numbers have at most 19 digits.
 
        n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
-       tgt_vocab_size
+       tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
        norm                "post" | "pre"
        layer_norm          "variance" | "deviation" (unbiased, eps outside) | "rms" (no mean)
        layer_norm_eps      1e-5 | 1e-6 for "deviation" and "rms"
@@ -320,8 +334,8 @@
    micro-kernels read them, so that a mapped file (map, in tfm_model_options) is used where it lies:
    nothing is rearranged, loading touches no page of weights, and processes share them. It is a
    safetensors file like any other. Its config has "packed": 1, the version of this layout, and
-   d_model, d_ff, d_ff_decoder (where it is another), d_key, d_value and both vocab_sizes, since
-   panels are padded. A matrix [rows, columns] may then be
+   d_model, d_ff, d_ff_decoder, d_input, d_memory (where they are others), d_key, d_value and both
+   vocab_sizes, since panels are padded. A matrix [rows, columns] may then be
 
        NAME         [ceil(rows/16), ceil(columns/k), 16, k]  F32, F16: k = 1; BF16: 2; I8: 4
                     element [p, g, r, j] is row 16 p + r, column g k + j; behind the last, 0
@@ -381,7 +395,7 @@
    Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
    max_beam * max_target) for the KV cache (2 bytes where cache is TFM_F16, which also makes batches
    decode faster: reading keys and values is much of their time; a layer that is an SSRU has 4 * D a
-   hypothesis instead of max_target of these), 4 * max_source * D for the encoder's output; per
+   hypothesis instead of max_target of these), 4 * max_source * D_memory for the memory; per
    hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens and
    back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
    the longest sentence, of which int8 weights want 2,112 bytes more a position for every 2,048
@@ -1064,8 +1078,8 @@ typedef struct tfm_config {
     int32_t src_pad, tgt_pad, src_unk, tgt_unk, src_start, src_end, start, end, forced;
     int32_t start_embedding_zero;
     tfm_text_kind src_text, tgt_text;
-    int32_t has_text;      /* the file has vocabularies */
-    int32_t max_positions; /* learned positions: the longest sequence; else 0 */
+    int32_t has_text;      /* the file has vocabularies: of both sides */
+    int32_t max_positions; /* learned positions: the longest sequence of both sides; else 0 */
     int32_t n_suppressed;
     const int32_t *suppressed; /* [n_suppressed], the model's */
     int32_t n_languages;
@@ -1082,6 +1096,9 @@ typedef struct tfm_config {
     int32_t has_gate;     /* feed-forwards are gated */
     int32_t byte_offset;  /* of TFM_TEXT_BYTES: the id of byte 0 */
     int32_t prefix_space; /* byte_bpe: 1: before a text that begins without one */
+    int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
+    int32_t d_memory;     /* of a source's memory; with an encoder d_model */
+    int32_t max_source_positions, max_target_positions; /* as max_positions, of one side */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -1162,18 +1179,23 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
 TFM_DEF void tfm_session_free(tfm_session *session);
 
 /* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count;
-   NULL: all. The model's pad id is a pad wherever it stands. Ids past a length are never read. */
+   NULL: all. The model's pad id is a pad wherever it stands. Ids past a length are never read. A
+   source may be embeddings or memory instead, F32 [rows, width, d_input or d_memory of tfm_config],
+   the caller's during the call; ids may then be NULL. */
 typedef struct tfm_batch {
     const int32_t *ids;
     const int32_t *lengths;
     int32_t rows, width;
+    const tfm_tensor *embeddings; /* NULL: none */
+    const tfm_tensor *memory;     /* NULL: none. The encoder does not run */
 } tfm_batch;
 
 /* Runs the encoder alone, for those who want sentence representations. Then tfm_encoder_output is
-   [B, S, D], the session's, until its next call; positions past a sentence's length hold numbers
-   without meaning.
+   [B, S, d_memory], the session's, until its next call; positions past a sentence's length hold
+   numbers without meaning. A memory comes out as it went in.
    TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, an empty or
-   all-pad row), each naming row and position. */
+   all-pad row), each naming row and position; TFM_E_SHAPE, TFM_E_DTYPE of embeddings or memory;
+   TFM_E_ARGUMENT where the model has no such source. */
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
 
@@ -7417,7 +7439,7 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")        \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
     X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
-    X(prefix_space, 4, "none|add")
+    X(prefix_space, 4, "none|add") X(d_input, 1, "") X(d_memory, 1, "")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -7839,6 +7861,13 @@ typedef struct tfm__stack {
     tfm_norm_weights norm;
 } tfm__stack;
 
+#ifndef TRANSFORMER_NO_TEXT
+/* Whether a side's texts can be read and written. */
+static int tfm__has_text(const tfm__side *side) {
+    return side->text == TFM_TEXT_BYTES || side->vocabulary.n > 0;
+}
+#endif
+
 /* What a source token may become: the ids of list t are offsets[t] to offsets[t + 1] - 1. All lie in
    the file as U32, little-endian, at any address. */
 typedef struct tfm__lexicon {
@@ -7862,6 +7891,7 @@ struct tfm_model {
     tfm__side source, target;
     tfm__stack encoder, decoder;
     tfm__matrix embeddings[2]; /* of source and target, those that are not the generator's */
+    tfm__linear projection;    /* of a source's embeddings; without rows: none */
     tfm__linear generator;
     tfm__lexicon lexicon;
 };
@@ -8101,9 +8131,20 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
 /* Where a norm may be missing as a whole, either of its tensors says that it is there. */
 static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* NAME.in_proj_weight or NAME.{q,k,v}_proj.weight, and NAME.out_proj. */
+/* Whether some tensor's name begins so. */
+static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
+    tfm__entry key;
+    int64_t i;
+    key.name = prefix;
+    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__compare_names);
+    return i < f->n_entries &&
+           strncmp(((const tfm__entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
+}
+
+/* NAME.in_proj_weight or NAME.{q,k,v}_proj.weight, and NAME.out_proj. *memory: columns of what keys
+   and values are made of; 0 takes any and remembers it. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
-                                      tfm__projections *a) {
+                                      int32_t *memory, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__found all;
@@ -8118,8 +8159,11 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
     TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, D, HW, &a->out));
     a->has_out = a->out.w.data != NULL;
-    TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
+    memset(&all, 0, sizeof all);
+    if (!*memory || *memory == D)
+        TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
     if (all.w.data) {
+        *memory = (int32_t)D;
         /* query, key and value below each other; the output projection's input says how many rows
            are values, which matters where values have a width of their own */
         int64_t rows = all.w.rows;
@@ -8137,9 +8181,11 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     } else {
         TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, HK, D, &a->query));
         HK = a->query.w.rows;
-        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, HK, D, &a->key));
+        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, HK, *memory ? *memory : -1,
+                                  &a->key));
+        *memory = (int32_t)a->key.w.columns;
         if (a->has_out) HW = a->out.w.columns;
-        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, D, &a->value));
+        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, *memory, &a->value));
         HW = a->value.w.rows;
     }
     /* without an output projection the contexts are added to the stream as they are */
@@ -8196,16 +8242,6 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, D, *d_ff, &w->linear2);
 }
 
-/* Whether some tensor's name begins so. */
-static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
-    tfm__entry key;
-    int64_t i;
-    key.name = prefix;
-    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__compare_names);
-    return i < f->n_entries &&
-           strncmp(((const tfm__entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
-}
-
 /* Layers are counted by any of their tensors, so that one that is missing is reported by name. */
 static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     char prefix[TFM__NAME];
@@ -8221,7 +8257,7 @@ static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
     char self[TFM__NAME], ssru[TFM__NAME];
-    int64_t D = l->model->config.d_model;
+    int32_t D = l->model->config.d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
     layer->order = l->model->config.norm;
@@ -8232,7 +8268,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, D, D, &layer->ssru.gate));
         l->model->config.n_ssru_layers++;
     } else {
-        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &layer->self));
+        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
         self[strlen(self) - 1] = 0; /* the dot */
         TFM__TRY(tfm__load_relative(l, self, has_cross, stack->n_relative, &layer->self.relative));
         if (layer->self.relative.buckets) stack->n_relative++;
@@ -8241,7 +8277,8 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->self_norm));
     if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->ffn_norm);
     TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->cross_norm));
-    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &layer->cross));
+    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &l->model->config.d_memory,
+                                 &layer->cross));
     return tfm__load_norm(l, prefix, ".norm3", &layer->ffn_norm);
 }
 
@@ -8274,6 +8311,31 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     return tfm__load_norm(l, name, ".norm", &stack->norm);
 }
 
+/* Learned positions: a table for each side, or the source's for both. A source of embeddings alone
+   may have none. */
+static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encoder) {
+    tfm_model *m = l->model;
+    tfm_config *c = &m->config;
+    int32_t most[2] = {0, 0};
+    int i;
+    if (c->positions != TFM_POSITIONS_LEARNED) return TFM_OK;
+    for (i = has_encoder ? 0 : 1; i < 2; i++) {
+        const char *name = i ? "tgt_positions" : "src_positions";
+        tfm_tensor *table = i ? &m->target.positions : &m->source.positions;
+        int is_needed = i ? !m->source.positions.data : is_ids;
+        TFM__TRY(tfm__load_tensor(l, name, ".weight", is_needed ? TFM__REQUIRED : 0, -1, c->d_model,
+                                  table));
+        most[i] = table->data ? (int32_t)table->dims[0] - c->position_offset : most[0];
+        if (table->data && most[i] < 1)
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "tensor '%s.weight' is %t, but position_offset is %d", name, table,
+                             c->position_offset);
+    }
+    c->max_source_positions = most[0], c->max_target_positions = most[1];
+    c->max_positions = most[0] ? (int32_t)tfm__min(most[0], most[1]) : most[1];
+    return TFM_OK;
+}
+
 /* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
    the vocabularies. */
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
@@ -8282,32 +8344,31 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm__found source, target;
     tfm_tensor bias;
     int shared, tied = tfm_safetensors_find(l->file, "generator.weight") < 0;
-    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", TFM__REQUIRED,
+    int is_ids = tfm_safetensors_find(l->file, "src_embedding.weight") >= 0;
+    int has_own = tfm_safetensors_find(l->file, "tgt_embedding.weight") >= 0;
+    int has_encoder = is_ids || tfm__has_prefix(l->file, "encoder.");
+    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", has_own ? 0 : TFM__REQUIRED,
                               l->packed ? c->src_vocab_size : -1, l->packed ? c->d_model : -1,
                               &source));
-    c->d_model = (int32_t)source.w.columns;
+    if (is_ids) c->d_model = (int32_t)source.w.columns;
     TFM__TRY(tfm__find_matrix(l, "tgt_embedding", ".weight", 0, l->packed ? c->tgt_vocab_size : -1,
-                              c->d_model, &target));
+                              is_ids || l->packed ? c->d_model : -1, &target));
     shared = !target.w.data; /* by both sides */
     if (shared) target = source;
+    c->d_model = (int32_t)target.w.columns;
     c->src_vocab_size = (int32_t)source.w.rows;
     c->tgt_vocab_size = (int32_t)target.w.rows;
-    if (c->positions == TFM_POSITIONS_LEARNED) {
-        TFM__TRY(tfm__load_tensor(l, "src_positions", ".weight", TFM__REQUIRED, -1, c->d_model,
-                                  &m->source.positions));
-        TFM__TRY(tfm__load_tensor(l, "tgt_positions", ".weight", 0, -1, c->d_model,
-                                  &m->target.positions));
-        c->max_positions = (int32_t)m->source.positions.dims[0];
-        if (m->target.positions.data)
-            c->max_positions = (int32_t)tfm__min(c->max_positions, m->target.positions.dims[0]);
-        c->max_positions -= c->position_offset;
-        if (c->max_positions < 1)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor 'src_positions.weight' is %t, but "
-                             "position_offset is %d",
-                             &m->source.positions, c->position_offset);
+    TFM__TRY(tfm__load_positions(l, is_ids, has_encoder));
+    if (has_encoder) {
+        int64_t columns = l->packed ? (c->d_input ? c->d_input : c->d_model) : -1;
+        TFM__TRY(tfm__load_linear(l, "src_projection", "", 0, c->d_model, columns, &m->projection));
+        c->d_memory = c->d_model;
+        TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
+    } else {
+        c->d_memory = l->packed && !c->d_memory ? c->d_model : c->d_memory;
     }
-    TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
+    c->d_input = m->projection.w.rows ? (int32_t)m->projection.w.columns
+                                      : has_encoder ? c->d_model : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are looked up in it */
@@ -8321,7 +8382,9 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     }
     m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
     m->source.embedding = shared ? m->target.embedding : &m->embeddings[0];
-    return shared ? TFM_OK : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
+    return shared || !is_ids
+               ? TFM_OK
+               : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
 /* shortlist.offsets and shortlist.ids, which stay where they are. */
@@ -8395,7 +8458,9 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
                  {tfm__field_n_encoder_layers, c->n_encoder_layers},
                  {tfm__field_n_decoder_layers, c->n_decoder_layers},
                  {tfm__field_src_vocab_size, c->src_vocab_size},
-                 {tfm__field_tgt_vocab_size, c->tgt_vocab_size}};
+                 {tfm__field_tgt_vocab_size, c->tgt_vocab_size},
+                 {tfm__field_d_input, c->d_input},
+                 {tfm__field_d_memory, c->d_memory}};
     int i;
     int32_t s;
     for (i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++)
@@ -8426,11 +8491,13 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
         TFM__TRY(tfm__check_config_ids(l, "forbidden_sequences", o->forbidden_sequences->ids,
                                        (int64_t)o->forbidden_sequences->rows *
                                            o->forbidden_sequences->width));
-    if (c->max_positions && tfm__max(o->max_length, o->min_length + 1) > c->max_positions)
+    if (c->max_target_positions &&
+        tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: decoding: %s is %d, there are positions for %d",
                          o->max_length ? "max_length" : "min_length",
-                         o->max_length ? o->max_length : o->min_length, c->max_positions);
+                         o->max_length ? o->max_length : o->min_length,
+                         c->max_target_positions);
     for (s = 0; s < c->n_languages; s++)
         if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
@@ -8455,7 +8522,9 @@ static tfm_status tfm__stated_sizes(tfm__loader *l, const tfm__value *v) {
         return tfm__config_fault("packed", "is not 1, the layout that this library knows", "",
                                  l->err);
     for (i = 0; i < (int)(sizeof fields / sizeof *fields); i++)
-        if (v[fields[i]].integer < 1)
+        if (v[fields[i]].integer < 1 &&
+            (fields[i] != tfm__field_src_vocab_size ||
+             tfm_safetensors_find(l->file, "src_embedding.weight") >= 0))
             return tfm__config_fault(tfm__fields[fields[i]].name,
                                      "is missing or 0, and the file is packed", "", l->err);
     l->packed = 1;
@@ -8465,6 +8534,8 @@ static tfm_status tfm__stated_sizes(tfm__loader *l, const tfm__value *v) {
     if (c->d_ff_decoder < 1) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
     c->d_key = v[tfm__field_d_key].integer;
     c->d_value = v[tfm__field_d_value].integer;
+    c->d_input = v[tfm__field_d_input].integer;
+    c->d_memory = v[tfm__field_d_memory].integer;
     c->src_vocab_size = v[tfm__field_src_vocab_size].integer;
     c->tgt_vocab_size = v[tfm__field_tgt_vocab_size].integer;
     return TFM_OK;
@@ -8521,8 +8592,10 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     c->embedding_scale = 1;
     if (scale->seen)
         c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
-    TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
+    if (c->d_input)
+        TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
+    if (!c->d_input) c->d_ff = c->d_ff_decoder;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: 'layer_norm' is deviation, which "
@@ -8666,6 +8739,7 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
 
 enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
 enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
+enum { TFM__NO_ID = -2 };          /* of a source that is not ids: neither a token nor "none" */
 enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
 
 /* A hypothesis: its last token; the others are found by back-pointers. */
@@ -8736,7 +8810,8 @@ typedef struct tfm__id_rows {
     int32_t *lengths;    /* [B]: up to the last token that is no pad */
     unsigned char *pads; /* [B, L]: 1 = pad; NULL: none */
     int32_t B, L;
-    int has_holes; /* a pad stands before a token */
+    int has_holes;        /* a pad stands before a token */
+    const int32_t *given; /* which of the session's given rows each is; NULL: embeddings of ids */
 } tfm__id_rows;
 
 struct tfm_session {
@@ -8764,6 +8839,8 @@ struct tfm_session {
 
     /* the source of the last encode */
     tfm__id_rows src;                   /* B 0: none */
+    tfm__rows given;                    /* the caller's embeddings or memory; no data: ids */
+    int is_memory;                      /* that is what they are */
     int32_t *order;                     /* [B]: rows by length, longest first */
     int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
     unsigned char *group_pads;          /* [group] */
@@ -8864,7 +8941,7 @@ static int64_t tfm__most_candidates(const tfm_session *s) {
     X(source, s->max_source) X(sources, (int64_t)s->max_batch * s->max_source)                     \
     X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__group_rows(s))   \
     X(waves, computed ? tfm__max(s->max_source, s->max_target) : 0) X(model, c->d_model)           \
-    X(vocabulary, c->tgt_vocab_size)                                                               \
+    X(memory, c->d_memory) X(vocabulary, c->tgt_vocab_size)                                        \
     X(candidates, tfm__most_candidates(s)) X(steps, kept * s->max_target)                          \
     X(heads, kept * c->n_heads * (tfm__alignment_layer(c) ? 1 : c->n_decoder_layers))              \
     X(shortlist, listed) X(listed, listed ? c->tgt_vocab_size : 0)                                 \
@@ -8885,7 +8962,7 @@ static const struct {
     size_t at, size;
     int rows, columns;
 } tfm__arrays[] = {
-    TFM__ARRAY(positions, waves, model), TFM__ARRAY(memory, sources, model),
+    TFM__ARRAY(positions, waves, model), TFM__ARRAY(memory, sources, memory),
     TFM__ARRAY(x, group, model), TFM__ARRAY(logits, rows, vocabulary),
     TFM__ARRAY(order, batch, one), TFM__ARRAY(group_lengths, batch, one),
     TFM__ARRAY(group_ids, group, one), TFM__ARRAY(group_pads, group, one),
@@ -8974,7 +9051,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     tfm_session_options o;
     const tfm_allocator *allocator;
     tfm_session *place; /* the session itself, first in its memory */
-    int32_t most;
+    int32_t most_source, most_target;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
@@ -8998,11 +9075,15 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     else s->team.n = 1; /* this build has none of its own */
 #endif
     /* learned positions end somewhere, computed ones do not */
-    most = model->config.max_positions ? model->config.max_positions : INT32_MAX;
-    if (o.max_source > most || o.max_target > most)
+    most_source = model->config.max_source_positions;
+    if (!most_source) most_source = INT32_MAX;
+    most_target = model->config.max_target_positions;
+    if (!most_target) most_target = INT32_MAX;
+    if (o.max_source > most_source || o.max_target > most_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "max_source %d and max_target %d, but the model has positions for %d",
-                         o.max_source, o.max_target, most);
+                         o.max_source, o.max_target,
+                         o.max_source > most_source ? most_source : most_target);
     if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
@@ -9021,8 +9102,9 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
     /* defaults stay inside what the model has; only limits that were asked for can be too long */
     s->model = model;
-    s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most);
-    s->max_target = o.max_target ? o.max_target : (int32_t)tfm__min(2 * s->max_source + 16, most);
+    s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most_source);
+    s->max_target = o.max_target;
+    if (!s->max_target) s->max_target = (int32_t)tfm__min(2 * s->max_source + 16, most_target);
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
@@ -9134,13 +9216,17 @@ static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, c
     return TFM_OK;
 }
 
-/* Rows of target ids, rows of them unless that is -1, each of length least or more. */
+/* Rows of ids, rows of them unless that is -1, each of length least or more; vocab -1: lengths are
+   all that there is. */
 static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
                                      int32_t least, int32_t vocab, tfm_error *err) {
     int32_t r;
     if (batch->width < 0 || batch->rows < 0)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids", name, batch->rows,
                          batch->width);
+    if (batch->embeddings || batch->memory)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %s, which only src may have", name,
+                         batch->embeddings ? "embeddings" : "memory");
     if (rows >= 0 && batch->rows != rows)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s has %d rows, src has %d", name, batch->rows,
                          rows);
@@ -9149,25 +9235,49 @@ static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, i
         if (length < least || length > batch->width)
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
                              name, r, length, least, batch->width);
-        TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL, length,
-                                vocab, name, r, err));
+        if (vocab >= 0)
+            TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL,
+                                    length, vocab, name, r, err));
     }
     return TFM_OK;
 }
 
-/* How many ids a row has without the pads behind the last token. */
+/* How many positions a row has without the pads behind the last token. */
 static int32_t tfm__unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
     int32_t n = tfm__row_length(batch, row);
-    while (n > 0 && batch->ids[row * batch->width + n - 1] == pad) n--;
+    while (n > 0 && batch->ids && batch->ids[row * batch->width + n - 1] == pad) n--;
     return n;
+}
+
+/* That the model has such a source, and the shape of one that is not ids. */
+static tfm_status tfm__check_source(const tfm_session *s, const tfm_batch *src, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    tfm_tensor expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, src->width, c->d_memory);
+    if (src->embeddings && src->memory)
+        return tfm__fail(err, TFM_E_ARGUMENT, "src: embeddings and memory: choose one");
+    if (src->embeddings && !c->d_input)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src: embeddings, but the model has no encoder: it takes memory");
+    if (src->ids && !c->src_vocab_size)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src: ids, but the model has no tensor 'src_embedding.weight': it takes "
+                         "%s",
+                         c->d_input ? "embeddings or memory" : "memory");
+    if (src->memory) return tfm__check_shape(src->memory, "src.memory", TFM_F32, &expected, err);
+    expected.dims[2] = c->d_input;
+    if (!src->embeddings) return TFM_OK;
+    return tfm__check_shape(src->embeddings, "src.embeddings", TFM_F32, &expected, err);
 }
 
 /* A batch of at most max_length ids a row, or where rows are truncated of any length. */
 static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
                                    int32_t truncate, const tfm_batch *batch, tfm_error *err) {
     const char *name = side->name;
+    int is_source = side == &s->model->source;
     int64_t b;
-    if (!batch || (!batch->ids && batch->rows > 0 && batch->width > 0))
+    tfm_batch plain; /* without what else a source may be */
+    int given = batch && is_source && (batch->embeddings || batch->memory);
+    if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     if (batch->rows < 1 || batch->rows > s->max_batch)
         return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
@@ -9177,7 +9287,13 @@ static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, 
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
                          max_length);
-    TFM__TRY(tfm__check_id_rows(batch, name, -1, 1, (int32_t)side->embedding->rows, err));
+    plain = *batch;
+    if (is_source) {
+        TFM__TRY(tfm__check_source(s, batch, err));
+        plain.embeddings = plain.memory = NULL;
+    }
+    TFM__TRY(tfm__check_id_rows(&plain, name, -1, 1,
+                                given && !batch->ids ? -1 : (int32_t)side->embedding->rows, err));
     for (b = 0; b < batch->rows; b++)
         if (!tfm__unpadded_length(batch, b, side->pad))
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
@@ -9195,15 +9311,17 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
     to->L = (int32_t)tfm__min(batch->width, most);
     to->has_holes = 0;
     for (b = 0; b < to->B; b++) {
-        const int32_t *ids = batch->ids + b * batch->width;
+        const int32_t *ids = batch->ids ? batch->ids + b * batch->width : NULL;
         int32_t n = tfm__unpadded_length(batch, b, side->pad);
         to->lengths[b] = (int32_t)tfm__min(n, most);
         for (i = 0; i < to->L; i++) {
             int64_t at = b * to->L + i;
-            int32_t id = i < to->lengths[b] ? ids[i] : side->pad;
-            int is_pad = i >= to->lengths[b] || id == side->pad;
-            if (n > most && i + 1 == most && ids[n - 1] == side->end) id = side->end, is_pad = 0;
-            to->ids[at] = id < 0 ? 0 : id; /* no pad id: any will do, nobody attends to it */
+            int32_t id = i >= to->lengths[b] ? side->pad : ids ? ids[i] : 0;
+            int is_pad = i >= to->lengths[b] || (ids && id == side->pad);
+            if (ids && n > most && i + 1 == most && ids[n - 1] == side->end)
+                id = side->end, is_pad = 0;
+            if (id < 0) id = 0; /* no pad id: any will do, nobody attends to it */
+            to->ids[at] = ids ? id : TFM__NO_ID;
             to->pads[at] = (unsigned char)is_pad;
             if (is_pad && i < to->lengths[b]) to->has_holes = 1;
         }
@@ -9222,6 +9340,21 @@ static void tfm__need_positions(tfm_session *s, int64_t n) {
     o.first += s->n_positions;
     tfm__position_rows(&rows, &o, NULL);
     s->n_positions = n;
+}
+
+/* The caller's embeddings for these rows of the stream x, projected where the model does; past a
+   length zeros. A sentence at a time, so that pads are not read. */
+static void tfm__take_embeddings(tfm_session *s, const tfm__id_rows *in, const tfm__rows *x) {
+    int64_t b;
+    for (b = 0; b < in->B; b++) {
+        tfm__rows from = s->given, to = *x;
+        from.data = tfm__row(&s->given, in->given[b], 0), to.data = tfm__row(x, b, 0);
+        from.B = to.B = 1, from.L = to.L = in->lengths[b];
+        if (s->model->projection.w.rows)
+            tfm__linear_run(&s->team, &to, &from, &s->model->projection);
+        else tfm__copy_rows(&to, &from);
+        memset(to.data + to.L * x->D, 0, (size_t)((in->L - to.L) * x->D) * sizeof *to.data);
+    }
 }
 
 /* A pass over these ids at positions first.., its stream in s->x:
@@ -9243,15 +9376,16 @@ static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tf
     p.work = s->work;
     TFM_PART(EMBEDDING);
     tfm__need_positions(s, first + in->L);
+    if (in->given) tfm__take_embeddings(s, in, &p.x);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
             int64_t at = b * in->L + l, position = first + l;
             const float *added = NULL;
             float *row = tfm__row(&p.x, b, l);
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else tfm__unpack_row(side->embedding, in->ids[at], row);
-            if (scale != 1) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITIONS_LEARNED)
+            else if (!in->given) tfm__unpack_row(side->embedding, in->ids[at], row);
+            if (scale != 1 && !in->given) kernels->scale(row, scale, D);
+            if (c->positions == TFM_POSITIONS_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
             else if (s->positions) added = s->positions + position * D;
             if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
@@ -9306,6 +9440,7 @@ static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64
     g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__group_rows(s) / L));
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
+    g.given = s->given.data ? s->order + first : NULL;
     for (b = 0; b < g.B; b++) {
         int64_t row = s->order[first + b];
         memcpy(g.ids + b * L, s->src.ids + row * s->src.L, (size_t)L * sizeof *g.ids);
@@ -9313,6 +9448,25 @@ static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64
         g.lengths[b] = s->src.lengths[row];
     }
     return g;
+}
+
+/* The caller's memory into the session, and keys and values of it. */
+static void tfm__take_memory(tfm_session *s, int for_decoding) {
+    const tfm__stack *w = &s->model->decoder;
+    int64_t S = s->src.L, D = s->given.D;
+    int32_t b, i;
+    for (b = 0; b < s->src.B; b++) {
+        tfm__rows from = s->given, to = tfm__rows_make(s->memory + b * S * D, 1, S, D);
+        tfm__pass p;
+        memset(&p, 0, sizeof p);
+        p.work = s->work, p.self_rows = &b;
+        from.data = tfm__row(&s->given, b, 0);
+        from.B = 1, from.L = to.L = s->src.lengths[b];
+        tfm__copy_rows(&to, &from);
+        memset(to.data + to.L * D, 0, (size_t)((S - to.L) * D) * sizeof *to.data);
+        for (i = 0; for_decoding && i < w->n; i++)
+            tfm__append_kv(&p, &to, &w->layers[i]->cross, &s->cross[i], 0, NULL);
+    }
 }
 
 /* Encodes the source and, for decoding, makes each decoder layer's keys and values of the
@@ -9325,6 +9479,10 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
     int wanted = attention && attention->data;
     tfm__id_rows group;
     int32_t i;
+    if (s->is_memory) {
+        tfm__take_memory(s, for_decoding);
+        return;
+    }
     tfm__order_rows(s);
     for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
     for (first = 0; first < s->src.B; first += group.B) {
@@ -9358,7 +9516,11 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
 static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
                                   tfm_error *err) {
     int32_t b;
+    const tfm_tensor *given = src ? (src->memory ? src->memory : src->embeddings) : NULL;
     TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
+    memset(&s->given, 0, sizeof s->given);
+    if (given) (void)tfm__view(given, "src", 3, 3, &s->given, NULL);
+    s->is_memory = src->memory != NULL;
     s->decoding = 0;
     for (b = 0; b < src->rows; b++)
         s->left_out[b] = tfm__unpadded_length(src, b, s->model->config.src_pad) - s->src.lengths[b];
@@ -9374,7 +9536,7 @@ TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_er
 
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
     return tfm_tensor_3d(session->src.B ? session->memory : NULL, TFM_F32, session->src.B,
-                         session->src.L, session->model->config.d_model);
+                         session->src.L, session->model->config.d_memory);
 }
 
 /* Runs the pass through the decoder over the session's caches. b0: which row of the attention
@@ -9440,6 +9602,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     if (options) o = *options;
     if (tgt->rows != src->rows)
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
+    if (src->memory && o.encoder_attention.data)
+        return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is memory");
     /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
     T = tgt->width;
     TFM__TRY(tfm__check_ssru(m, &o, err));
@@ -10268,6 +10432,9 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
+    if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
+                         o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
     if (o.lexical_shortlist)
         TFM__TRY(tfm__check_batch(s, &s->model->source, s->max_source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
@@ -10359,7 +10526,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
         tfm_masks cross = tfm__pad_masks(&s->src);
-        tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0}; /* tokens of the hypotheses */
+        tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0, NULL}; /* the last tokens */
         tfm_tensor attention;
         tfm__pass p;
         int32_t b;
@@ -12528,7 +12695,7 @@ static tfm_status tfm__map_target(tfm__loader *l) {
 }
 
 /* Vocabularies and SentencePiece models of both sides; the source's serve the target that has none
-   of its own. */
+   of its own. A source without embedding has no text. */
 static tfm_status tfm__load_text(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -12557,15 +12724,15 @@ static tfm_status tfm__load_text(tfm__loader *l) {
                              (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
         m->target.vocabulary = m->source.vocabulary;
     }
-    if ((m->target.vocabulary.n || m->target.spm || bytes_out) && !m->source.vocabulary.n &&
-        !m->source.spm && !bytes)
+    if ((m->target.vocabulary.n || m->target.spm || bytes_out) && c->src_vocab_size &&
+        !m->source.vocabulary.n && !m->source.spm && !bytes)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
     if ((m->source.spm || bytes) && !m->target.spm && !m->target.vocabulary.n && !bytes_out)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
     if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
     if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
     if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
-    c->has_text = bytes || m->source.vocabulary.n > 0;
+    c->has_text = tfm__has_text(&m->source);
     return TFM_OK;
 }
 
@@ -12996,7 +13163,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
     c = &m->config;
     is_source = side == &m->source;
-    if (!c->has_text)
+    if (!tfm__has_text(side))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary",
                          is_source ? "src" : "tgt");
     TFM__TRY(tfm__check_text(&text, "text", err));
@@ -13336,7 +13503,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_detokenize: a pointer is NULL");
-    if (!model->config.has_text)
+    if (!tfm__has_text(&model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     for (i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
@@ -13381,7 +13548,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     if (!size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "tfm_result_text: a pointer is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
-    if (!session->model->config.has_text)
+    if (!tfm__has_text(&session->model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
@@ -13475,6 +13642,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                                        size_t capacity, tfm_error *err) {
     tfm_session *s = session;
     tfm_batch batch;
+    memset(&batch, 0, sizeof batch);
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "tfm_translate_batch: a pointer is NULL, or n negative");
@@ -13560,6 +13728,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             tfm_ffn_weights), relative positions (relative_positions, relative of
                             tfm_attention_weights), texts as bytes; convert.py reads them (T5, v1.1,
                             FLAN-T5, mT5, UMT5, ByT5, MADLAD-400).
+                            Sources that are not ids: embeddings and memory of tfm_batch, which has
+                            to begin as zeros where a program fills it in by hand; models without
+                            src_embedding or encoder, src_projection, a memory of another width.
                             Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
                             ssru of tfm_decoder_layer_weights). Weights that a program fills in by
                             hand must begin as zeros: they have members that 0.3.0 had not.

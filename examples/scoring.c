@@ -14,8 +14,8 @@ int main(void) {
                                               "She forgot to open the window.",
                                               "The train was ten minutes late."};
     int32_t src_ids[ROWS][WIDTH], src_lengths[ROWS], tgt_ids[ROWS][WIDTH], tgt_lengths[ROWS];
-    tfm_batch src = {src_ids[0], src_lengths, ROWS, WIDTH};
-    tfm_batch tgt = {tgt_ids[0], tgt_lengths, ROWS, WIDTH};
+    tfm_batch src = {src_ids[0], src_lengths, ROWS, WIDTH, NULL, NULL};
+    tfm_batch tgt = {tgt_ids[0], tgt_lengths, ROWS, WIDTH, NULL, NULL};
     double scores[ROWS][WIDTH + 1]; /* of each token, then of the end token, then zeros */
     double memory[512];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* of the tokenizer */

@@ -13,7 +13,7 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     int32_t ids[64], running = 1;
-    tfm_batch batch = {ids, NULL, 1, 0}; /* one row; its width is set by tfm_tokenize */
+    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* a row; tfm_tokenize sets its width */
     size_t shown = 0, size;
     clock_t start = clock();
     char text[1024];

@@ -456,6 +456,7 @@ static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *line
         if (lines[row]->n[side] > width) width = lines[row]->n[side];
     lengths = (int32_t *)malloc((size_t)n * ((size_t)width + 1) * sizeof *lengths);
     if (!lengths) return NULL;
+    memset(batch, 0, sizeof *batch);
     batch->ids = lengths + n;
     batch->lengths = lengths;
     batch->rows = n;

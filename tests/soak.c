@@ -272,6 +272,7 @@ static void *work(void *context) {
         if (pthread_mutex_trylock(&at->mutex)) continue;
         if (below(&state, 200) == 0)
             renew(at, &subjects[below(&state, n_subjects)], 1 + below(&state, 2));
+        memset(&src, 0, sizeof src);
         src.ids = ids, src.lengths = lengths, src.width = SOURCE;
         src.rows = 1 + below(&state, BATCH);
         memset(ids, 0, sizeof ids);

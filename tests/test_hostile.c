@@ -22,7 +22,8 @@
    T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
    T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
    T4    test_sentencepiece wire                  P1    packed_files() here
-   L1    lexicons() here                          T8    byte_bpe() here; test_byte_bpe refused */
+   L1    lexicons() here                          T8    byte_bpe() here; test_byte_bpe refused
+   M7    sources() here */
 #define _DEFAULT_SOURCE /* mmap with all its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -745,6 +746,61 @@ static void t5(void) {
     t.without = NULL, t.config = ", \"relative_max_distance\": 0";
     tiny_write(&w, t);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "9 buckets of both directions up to a distance of 0");
+}
+
+/* Parts of files whose sources are not ids: missing ones, some that do not fit, some too many. */
+static void sources(void) {
+    static const struct {
+        const char *without, *config, *name;
+        int64_t d0, d1; /* a tensor of that name has this shape; 0: as it is */
+        const char *says;
+    } rows[] = {
+        {"src_embedding tgt_embedding", "", NULL, 0, 0, "'src_embedding.weight' is missing"},
+        {"encoder.", "", NULL, 0, 0, "'encoder.layers.0.linear1.weight' is missing"},
+        {"src_embedding encoder.layers", "", "encoder.norm.weight", 20, 0,
+         "'encoder.layers.0.linear1.weight' is missing"},
+        {"src_ encoder.", "", "src_projection.weight", 20, 9, "not part of a model"},
+        {"src_ encoder.", "", "src_embedding_norm.weight", 20, 0, "not part of a model"},
+        {"src_ encoder.", "", "src_vocabulary", 7, 0, "src_vocabulary"},
+        {"src_ encoder.", ", \"src_pad\": 0", NULL, 0, 0, "'src_pad' is 0"},
+        {"src_ encoder.", ", \"d_memory\": 21", NULL, 0, 0, "'d_memory' is 21, the tensors say 20"},
+        {"src_ encoder.", ", \"d_input\": 20", NULL, 0, 0, "'d_input' is 20, the tensors say 0"},
+        {"src_ encoder.", "", "decoder.layers.1.multihead_attn.k_proj.weight", 12, 21,
+         "decoder.layers.1.multihead_attn.k_proj.weight' is [12, 21], expected [12, 20]"},
+        {"src_ encoder.", "", "decoder.layers.0.multihead_attn.v_proj.weight", 10, 21,
+         "decoder.layers.0.multihead_attn.v_proj.weight' is [10, 21], expected [10, 20]"},
+        {"src_ encoder.", "", "decoder.layers.0.self_attn.k_proj.weight", 12, 21,
+         "decoder.layers.0.self_attn.k_proj.weight' is [12, 21], expected [12, 20]"},
+        {"", "", "decoder.layers.0.multihead_attn.k_proj.weight", 12, 21,
+         "decoder.layers.0.multihead_attn.k_proj.weight' is [12, 21], expected [12, 20]"},
+        {"", "", "src_projection.weight", 21, 9, "'src_projection.weight' is [21, 9]"},
+        {"", "", "src_projection.weight", 20, 0, "'src_projection.weight'"},
+        {"src_embedding", ", \"d_input\": 8", "src_projection.weight", 20, 9, "'d_input' is 8"},
+        {"src_embedding", "", "src_projection.bias", 20, 0, "not part of a model"},
+        {"src_ tgt_positions", ", \"positions\": \"learned\"", NULL, 0, 0,
+         "'tgt_positions.weight' is missing"},
+        {"src_embedding", ", \"positions\": \"learned\", \"position_offset\": 3",
+         "tgt_positions.weight", 3, 20, "'tgt_positions.weight' is [3, 20], but position_offset"}};
+    static float zeros[512];
+    size_t i;
+    SECTION("M7: sources that are not ids");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tiny t = tiny_default();
+        tfm_tensor made = tfm_tensor_2d(zeros, TFM_F32, rows[i].d0, rows[i].d1);
+        char config[128];
+        st_entry *e = NULL;
+        st_writer w;
+        size_t k;
+        snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2%s", rows[i].config);
+        t.without = rows[i].without, t.config = config;
+        tiny_write(&w, t);
+        if (!rows[i].d1) made = tfm_tensor_1d(zeros, TFM_F32, rows[i].d0);
+        for (k = 0; rows[i].name && k < w.n_entries; k++)
+            if (strcmp(w.entries[k].name, rows[i].name) == 0) e = &w.entries[k];
+        if (e) e->tensor = made, e->bytes = st_bytes(&made);
+        else if (rows[i].name) st_add(&w, rows[i].name, made);
+        CHECK(load(&w) != TFM_OK && strstr(err.text, rows[i].says), "%s", err.text);
+    }
 }
 
 static void special_ids(void) {
@@ -1756,6 +1812,7 @@ int main(int argc, char **argv) {
     many_layers();
     special_ids();
     t5();
+    sources();
     decoding();
     numbers_of_weights();
     scales_of_bytes();

@@ -28,6 +28,7 @@ typedef struct tiny {
     unsigned seed;
     unsigned ssru; /* bit i: decoder layer i is an SSRU */
     int t5;        /* gates, and relative positions: 1: a table for each stack, 2: for each layer */
+    int64_t input, memory; /* columns of src_projection, 0: none; and of a memory, 0: d */
 } tiny;
 
 static tiny TEST_UNUSED tiny_default(void) {
@@ -91,6 +92,7 @@ static void TEST_UNUSED tiny_pair(st_writer *w, tiny *t, const char *prefix, con
 static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix,
                                        const char *name) {
     int64_t HK = t->heads * t->key, HW = t->heads * t->value;
+    int64_t from = t->memory && strcmp(name, "multihead_attn") == 0 ? t->memory : t->d;
     char whole[80];
     snprintf(whole, sizeof whole, "%s%s.", prefix, name);
     if (t->packed) {
@@ -98,8 +100,8 @@ static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix
         tiny_tensor(w, t, whole, "in_proj_bias", 2 * HK + HW, 0);
     } else {
         tiny_pair(w, t, whole, "q_proj", HK, t->d);
-        tiny_pair(w, t, whole, "k_proj", HK, t->d);
-        tiny_pair(w, t, whole, "v_proj", HW, t->d);
+        tiny_pair(w, t, whole, "k_proj", HK, from);
+        tiny_pair(w, t, whole, "v_proj", HW, from);
     }
     tiny_pair(w, t, whole, "out_proj", t->d, HW);
 }
@@ -149,6 +151,7 @@ static void TEST_UNUSED tiny_write(st_writer *w, tiny t) {
     st_add_metadata(w, "transformer.config", config);
     tiny_embedding(w, &t, "src", t.vs, t.src_positions);
     tiny_embedding(w, &t, "tgt", t.vt, t.tgt_positions);
+    if (t.input) tiny_pair(w, &t, "", "src_projection", t.d, t.input);
     tiny_stack(w, &t, "encoder", t.encoder, t.ff, 0);
     tiny_stack(w, &t, "decoder", t.decoder, t.ff_decoder ? t.ff_decoder : t.ff, 1);
     tiny_pair(w, &t, "", "generator", t.vt, t.d);
@@ -288,6 +291,7 @@ static tfm_session TEST_UNUSED *tiny_session(const tfm_model *model, int32_t bat
 static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengths, int32_t rows,
                                         int32_t width) {
     tfm_batch b;
+    memset(&b, 0, sizeof b);
     b.ids = ids, b.lengths = lengths, b.rows = rows, b.width = width;
     return b;
 }

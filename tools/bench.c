@@ -493,6 +493,8 @@ static int run_job(void *what) {
     tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_F32, w->rows, w->target, w->vocabulary);
     tfm_error err;
     tfm_status status;
+    memset(&src, 0, sizeof src);
+    tgt = src;
     src.ids = j->src, tgt.ids = j->tgt, src.lengths = tgt.lengths = NULL;
     src.rows = tgt.rows = w->rows, src.width = w->source, tgt.width = w->target;
     if (w->of == ENCODE) status = tfm_encode(j->session, &src, &err);

@@ -95,6 +95,7 @@ static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tens
                  (long long)lengths->dims[0], (long long)ids->dims[0]);
         return fail(t->in_path, cause);
     }
+    memset(batch, 0, sizeof *batch);
     batch->ids = (const int32_t *)ids->data;
     batch->lengths = (const int32_t *)lengths->data;
     batch->rows = (int32_t)ids->dims[0];

@@ -32,7 +32,7 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
 }
 static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* of two: score */
     host *h = sqlite3_user_data(sql);
-    tfm_batch src = {h->src, NULL, 1, 0}, tgt = {h->tgt, NULL, 1, 0};
+    tfm_batch src = {h->src, NULL, 1, 0, NULL, NULL}, tgt = {h->tgt, NULL, 1, 0, NULL, NULL};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
     tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
     for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))

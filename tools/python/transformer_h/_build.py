@@ -55,7 +55,7 @@ ffi.cdef("""
     typedef struct { tfm_weight_type weights; int in_place, map; ...; } tfm_model_options;
     typedef struct { int32_t max_batch, max_source, max_target, max_beam, attention, threads; ...;
         } tfm_session_options;
-    typedef struct { const int32_t *ids; const int32_t *lengths; int32_t rows, width; } tfm_batch;
+    typedef struct { const int32_t *ids; const int32_t *lengths; int32_t rows, width; ...; } tfm_batch;
     typedef struct { int not_causal; ...; } tfm_forward_options;
     typedef enum { TFM_STOP_ENOUGH, ... } tfm_stop;
     typedef struct {
