@@ -36,6 +36,8 @@ typedef struct model_shape {
     int64_t gate, gate_bias;              /* of feed-forwards: 1 or 0 */
     int64_t encoder_relative,
         decoder_relative; /* elements of relative positions, which stay floats */
+    int64_t D_memory;     /* columns of a memory; 0: D */
+    int64_t D_input, projection_bias; /* columns of src_projection; 0: none */
 } model_shape;
 
 static inline int64_t shape_has(const tfm_safetensors *file, const char *name) {
@@ -48,6 +50,15 @@ static inline int64_t shape_norm(const tfm_safetensors *file, const char *weight
 static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) {
     int64_t i = tfm_safetensors_find(file, name);
     return i < 0 ? 0 : tfm_safetensors_tensor(file, i).dims[0];
+}
+
+/* Whether the first layer has that tensor: of the encoder, or where there is none of the decoder. */
+static inline int64_t shape_part(const tfm_config *c, const tfm_safetensors *file,
+                                 const char *part) {
+    char name[80];
+    snprintf(name, sizeof name, "%s.layers.0.%s", c->n_encoder_layers ? "encoder" : "decoder",
+             part);
+    return shape_has(file, name);
 }
 
 /* Elements of a stack's tables of relative positions. */
@@ -68,7 +79,7 @@ static inline int64_t shape_relative(const tfm_safetensors *file, const char *st
 }
 
 /* The shape of a model that tfm_model_load accepts. What one layer may leave out is read from the
-   first encoder layer: compare params_model with the tensors where layers may differ. */
+   first layer: compare params_model with the tensors where layers may differ. */
 static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetensors *file) {
     char name[64];
     model_shape m;
@@ -81,13 +92,13 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     m.tgt_embedding = shape_has(file, "tgt_embedding.weight");
     m.generator = shape_has(file, "generator.weight");
     m.generator_bias = shape_has(file, "generator.bias");
-    m.in_bias = shape_has(file, "encoder.layers.0.self_attn.in_proj_bias") ||
-                shape_has(file, "encoder.layers.0.self_attn.q_proj.bias");
-    m.out_proj = shape_has(file, "encoder.layers.0.self_attn.out_proj.weight");
-    m.out_bias = shape_has(file, "encoder.layers.0.self_attn.out_proj.bias");
-    m.linear1_bias = shape_has(file, "encoder.layers.0.linear1.bias");
-    m.linear2_bias = shape_has(file, "encoder.layers.0.linear2.bias");
-    m.norm = shape_norm(file, "encoder.layers.0.norm1.weight", "encoder.layers.0.norm1.bias");
+    m.in_bias = shape_part(c, file, "self_attn.in_proj_bias") ||
+                shape_part(c, file, "self_attn.q_proj.bias");
+    m.out_proj = shape_part(c, file, "self_attn.out_proj.weight");
+    m.out_bias = shape_part(c, file, "self_attn.out_proj.bias");
+    m.linear1_bias = shape_part(c, file, "linear1.bias");
+    m.linear2_bias = shape_part(c, file, "linear2.bias");
+    m.norm = shape_part(c, file, "norm1.weight") + shape_part(c, file, "norm1.bias");
     m.encoder_norm = shape_norm(file, "encoder.norm.weight", "encoder.norm.bias");
     m.decoder_norm = shape_norm(file, "decoder.norm.weight", "decoder.norm.bias");
     m.src_embedding_norm = shape_norm(file, "src_embedding_norm.weight", "src_embedding_norm.bias");
@@ -95,7 +106,10 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     m.src_positions = shape_rows(file, "src_positions.weight");
     m.tgt_positions = shape_rows(file, "tgt_positions.weight");
     m.gate = c->has_gate;
-    m.gate_bias = shape_has(file, "encoder.layers.0.linear1_gate.bias");
+    m.gate_bias = shape_part(c, file, "linear1_gate.bias");
+    if (c->d_memory != c->d_model) m.D_memory = c->d_memory;
+    if (shape_has(file, "src_projection.weight")) m.D_input = c->d_input;
+    m.projection_bias = shape_has(file, "src_projection.bias");
     m.encoder_relative = shape_relative(file, "encoder", m.N_encoder);
     m.decoder_relative = shape_relative(file, "decoder", m.N_decoder);
     m.N_ssru = c->n_ssru_layers;
@@ -131,7 +145,7 @@ static inline weight_unit unit_bytes(tfm_dtype matrices) {
 }
 /* The type of a file's matrices: the first layer's, which tools/quantize gives to all. */
 static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
-    int64_t i = tfm_safetensors_find(file, "encoder.layers.0.linear1.weight");
+    int64_t i = tfm_safetensors_find(file, "decoder.layers.0.linear1.weight");
     return i < 0 ? TFM_F32 : tfm_safetensors_tensor(file, i).dtype;
 }
 
@@ -139,9 +153,15 @@ static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
 static inline int64_t size_linear(weight_unit u, int64_t in, int64_t out, int64_t bias) {
     return u.matrix * in * out + (u.row + u.vector * bias) * out;
 }
-/* the projections of keys and values, which cross-attention applies once a sentence */
 static inline int64_t size_keys_values(const model_shape *m, weight_unit u) {
     return size_linear(u, m->D, m->H * (m->K + m->W), m->in_bias);
+}
+/* those of the memory, which cross-attention applies once a sentence */
+static inline int64_t size_memory(const model_shape *m, weight_unit u) {
+    return size_linear(u, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W), m->in_bias);
+}
+static inline int64_t size_projection(const model_shape *m, weight_unit u) {
+    return m->D_input ? size_linear(u, m->D_input, m->D, m->projection_bias) : 0;
 }
 static inline int64_t size_attention(const model_shape *m, weight_unit u) {
     return size_linear(u, m->D, m->H * m->K, m->in_bias) + size_keys_values(m, u) +
@@ -160,8 +180,8 @@ static inline int64_t size_encoder(const model_shape *m, weight_unit u) {
 static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
     int64_t ssru = size_linear(u, m->D, m->D, m->ssru_bias) +
                    size_linear(u, m->D, m->D, m->ssru_gate_bias);
-    int64_t layer = 2 * size_attention(m, u) + size_feed_forward(m, u, m->F_decoder) +
-                    3 * m->norm * u.vector * m->D;
+    int64_t layer = 2 * size_attention(m, u) + size_memory(m, u) - size_keys_values(m, u) +
+                    size_feed_forward(m, u, m->F_decoder) + 3 * m->norm * u.vector * m->D;
     return m->N_decoder * layer + m->N_ssru * (ssru - size_attention(m, u)) +
            u.vector * (m->decoder_norm * m->D + m->decoder_relative);
 }
@@ -181,7 +201,8 @@ static inline int64_t params_generator(const model_shape *m) {
 }
 static inline int64_t params_model(const model_shape *m) {
     weight_unit u = unit_parameters();
-    return params_embeddings(m) + size_encoder(m, u) + size_decoder(m, u) + params_generator(m);
+    return params_embeddings(m) + size_projection(m, u) + size_encoder(m, u) + size_decoder(m, u) +
+           params_generator(m);
 }
 
 /* ---- operations ---- */
@@ -206,11 +227,13 @@ static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
     return (1 + m->gate) * ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
 }
-/* The encoder, and the keys and values of its output for every decoder layer. rows: BS of them. */
+/* The encoder, and the keys and values of its output for every decoder layer. rows: BS of them, of
+   ids if the model takes any. */
 static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {
     return m->N_encoder *
                (ops_attention(m, rows, rows, pairs) + ops_feed_forward(m, rows, m->F_encoder)) +
-           m->N_decoder * ops_keys_values(m, rows);
+           m->N_decoder * ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W)) +
+           (m->V_source ? 0 : ops_linear(rows, m->D_input, m->D));
 }
 /* Decoder and generator over rows target positions: all BT of a teacher-forced pass, or the B of a
    step, whose pairs are B(position + 1) and BS. */
@@ -234,12 +257,12 @@ static inline int64_t bytes_embed(const model_shape *m, weight_unit u, int64_t r
 /* Weights that a pass over rows positions reads, each once, by unit_bytes of how they are kept:
    rows of embeddings and learned positions, and all of the layers. */
 static inline int64_t bytes_encode(const model_shape *m, weight_unit u, int64_t rows) {
-    return bytes_embed(m, u, rows, m->src_embedding_norm) + size_encoder(m, u) +
-           m->N_decoder * size_keys_values(m, u);
+    return (m->V_source ? bytes_embed(m, u, rows, m->src_embedding_norm) : size_projection(m, u)) +
+           size_encoder(m, u) + m->N_decoder * size_memory(m, u);
 }
 static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t rows) {
     return bytes_embed(m, u, rows, m->tgt_embedding_norm) + size_decoder(m, u) -
-           m->N_decoder * size_keys_values(m, u) +
+           m->N_decoder * size_memory(m, u) +
            size_linear(u, m->D, m->V_target, m->generator_bias);
 }
 /* Keys and values of that many positions of target and source in every decoder layer, as floats.

@@ -109,7 +109,7 @@ static void print_decoding(const tfm_model *model) {
 
 static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
 
-static void print_config(const tfm_config *c) {
+static void print_config(const tfm_config *c, int has_target_text) {
     static const char *const norms[] = {"post", "pre"};
     static const char *const layer_norms[] = {"variance", "deviation", "rms"};
     static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
@@ -127,6 +127,8 @@ static void print_config(const tfm_config *c) {
     print_size("n_encoder_layers", c->n_encoder_layers);
     print_size("n_decoder_layers", c->n_decoder_layers);
     if (c->n_ssru_layers) print_size("  of them SSRUs", c->n_ssru_layers);
+    if (c->d_input != c->d_model) print_size("d_input", c->d_input);
+    if (c->d_memory != c->d_model) print_size("d_memory", c->d_memory);
     print_size("src_vocab_size", c->src_vocab_size);
     print_size("tgt_vocab_size", c->tgt_vocab_size);
     print_word("norm", norms[c->norm]);
@@ -172,7 +174,7 @@ static void print_config(const tfm_config *c) {
     for (i = 0; i < c->n_languages; i++) putchar(' '), output_text(stdout, c->languages[i].code, 0);
     printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
-    print_word("tgt_text", c->has_text ? texts[c->tgt_text] : "no vocabulary");
+    print_word("tgt_text", has_target_text ? texts[c->tgt_text] : "no vocabulary");
     if (c->src_text == TFM_TEXT_BYTES || c->tgt_text == TFM_TEXT_BYTES)
         print_size("byte_offset", c->byte_offset);
     if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);
@@ -456,10 +458,12 @@ static int inspect(const char *path) {
     tfm_config config;
     model_shape shape;
     const char *fault = NULL;
+    size_t size;
     tfm_error err;
     if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
     config = *tfm_model_config(model);
-    print_config(&config);
+    print_config(&config, tfm_detokenize(model, NULL, 0, TFM_FORM_TEXT, NULL, 0, &size, NULL) !=
+                              TFM_E_NO_TEXT);
     print_decoding(model);
     print_session(model);
     tfm_model_free(model); /* before the file is read again: one copy of it in memory at a time */
