@@ -3,12 +3,13 @@
 zh=examples/models/zh-en.safetensors dir=build/test_examples
 mkdir -p $dir
 translate() { build/translate $zh "$@"; }
-for example in hello beam streaming embedded threads scoring modules; do
+for example in hello beam streaming embedded threads scoring modules vectors; do
     build/$example > $dir/$example
     check "$example: exit status" 0 $?
     check "  is at most 60 lines" 1 "$(( $(wc -l < examples/$example.c) <= 60 ))"
 done
 check "embedded: the toy model's translation" "$(wc -c < tests/data/models/toy.safetensors | tr -d ' ') bytes of model: I am a student" "$(cat $dir/embedded)"
+check "vectors: by its embeddings and by its memory, as by its ids" "I am a student I am a student" "$(tr '\n' ' ' < $dir/vectors | sed 's/ $//')"
 check "modules: the shape of the attention test that every tutorial has" "output  [4, 10, 128]" "$(head -n 1 $dir/modules)"
 check "  three weights that add up to 1, and zeros for pads" "yes 7" "$(sed -n 's/.*head 0: //p' $dir/modules |
     awk '{ d = $1 + $2 + $3 - 1; for (i = 4; i <= NF; i++) n += $i == "0.00"; print (d < .02 && d > -.02 && $1 != $2) ? "yes" : "no", n }')"

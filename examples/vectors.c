@@ -1,0 +1,58 @@
+/* vectors: a source that is not ids. Here the program makes the encoder's input itself, by looking
+   the tokens up in the model file as an encoder would; another has frames of sound there, or patches
+   of an image. Then it decodes a second time, from the memory that it kept.
+   cc -O2 -I. examples/vectors.c -o vectors -lm */
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL "tests/data/models/toy.safetensors"
+
+static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+    char text[256];
+    size_t size = 0;
+    tfm_status status = tfm_decode(session, src, NULL, err);
+    if (status == TFM_OK)
+        status = tfm_result_text(session, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, err);
+    if (status == TFM_OK) printf("%.*s\n", (int)size, text);
+    return status;
+}
+
+int main(void) {
+    static const int32_t tokens[] = {1, 2, 3, 4};
+    static float input[4 * 1024], kept[4 * 1024];
+    tfm_batch src = {NULL, NULL, 1, 4, NULL, NULL}; /* a row of four vectors, and no ids */
+    tfm_safetensors *file = NULL;
+    tfm_model *model = NULL;
+    tfm_session *session = NULL;
+    tfm_tensor vectors, memory;
+    tfm_error err;
+    tfm_status status = tfm_model_load_file(&model, MODEL, NULL, &err);
+    if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
+    if (status == TFM_OK) status = tfm_safetensors_open_file(&file, MODEL, NULL, &err);
+    if (status == TFM_OK) {
+        const tfm_config *c = tfm_model_config(model);
+        int64_t D = c->d_input, i, at = tfm_safetensors_find(file, "src_embedding.weight");
+        float *table = (float *)malloc((size_t)(c->src_vocab_size * D) * sizeof(float));
+        if (!table) return 1;
+        status = tfm_safetensors_read(file, at, TFM_F32, table, &err);
+        for (i = 0; i < 4 * D; i++) /* a tensor [1, 4, D] */
+            input[i] = table[tokens[i / D] * D + i % D] * (float)c->embedding_scale;
+        free(table);
+        src.embeddings = &vectors;
+        vectors = tfm_tensor_3d(input, TFM_F32, 1, 4, D);
+    }
+    if (status == TFM_OK) status = show(session, &src, &err);
+    if (status == TFM_OK) {
+        memory = tfm_encoder_output(session); /* until the next call: a copy stays */
+        memcpy(kept, memory.data, 4 * (size_t)memory.dims[2] * sizeof(float));
+        memory.data = kept;
+        src.embeddings = NULL, src.memory = &memory;
+        status = show(session, &src, &err);
+    }
+    if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
+    tfm_safetensors_free(file), tfm_session_free(session), tfm_model_free(model);
+    return status == TFM_OK ? 0 : 1;
+}
