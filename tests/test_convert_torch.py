@@ -846,7 +846,7 @@ class HuggingFace(ConvertTest):
 
     def test_what_is_not_computed_is_named(self):
         for changes, reason in (({"model_type": "switch_transformers"}, "a mixture of experts"),
-                                ({"model_type": "whisper"}, "audio, not text"),
+                                ({"model_type": "speecht5"}, "audio, not text"),
                                 ({"model_type": "moonshine"}, "rotary positions"),
                                 ({"model_type": "unheard-of"}, "model_type unheard-of; what"),
                                 ({"decoder_attention_heads": 2}, "[2, 3] heads"),

@@ -262,6 +262,56 @@ static void widths(void) {
     tfm_model_free(m);
 }
 
+/* ---- what transformers computes (tests/make_vectors.py) ---- */
+
+/* model: a file's path; of an empty one that of the family. */
+static void family(const char *name, const char *model) {
+    char path[128];
+    tfm_safetensors *file;
+    tfm_tensor x, n, tgt, memory, expected, greedy, logits, got;
+    tfm_batch src, targets;
+    tfm_decode_options o;
+    tfm_session *s;
+    tfm_model *m;
+    int32_t rows, width, cap, row, i, same = 1;
+    double most = 0;
+    snprintf(path, sizeof path, "families/%s.safetensors", name);
+    if (!*model) file = test_open(path);
+    else must(tfm_safetensors_open_file(&file, name, NULL, &err));
+    snprintf(path, sizeof path, "tests/data/models/%s.safetensors", name);
+    must(tfm_model_load_file(&m, *model ? model : path, NULL, &err));
+    x = test_get(file, "input.vectors"), n = test_get(file, "input.lengths");
+    tgt = test_get(file, "input.tgt"), memory = test_get(file, "expect.memory");
+    expected = test_get(file, "expect.logits"), greedy = test_get(file, "expect.greedy");
+    rows = (int32_t)x.dims[0], width = (int32_t)x.dims[1], cap = (int32_t)greedy.dims[1];
+    src = tiny_batch(NULL, (int32_t *)n.data, rows, width);
+    targets = tiny_batch((int32_t *)tgt.data, NULL, rows, (int32_t)tgt.dims[1]);
+    if (tfm_model_config(m)->d_input) src.embeddings = &x;
+    else src.memory = &x;
+    s = tiny_session(m, rows, width, cap);
+    logits = test_like(expected);
+    must(tfm_forward(s, &src, &targets, NULL, &logits, &err));
+    got = tfm_encoder_output(s);
+    for (row = 0; row < rows; row++)
+        most = fmax(most, difference((float *)got.data + row * got.strides[0],
+                                     (float *)memory.data + row * memory.strides[0],
+                                     ((int32_t *)n.data)[row] * got.dims[2]));
+    CHECK(most <= 2e-5, "%s: memory, largest difference %.2g", name, most);
+    CHECK(test_difference(&logits, &expected) <= 1e-4, "  logits, largest difference %.2g",
+          test_difference(&logits, &expected));
+    memset(&o, 0, sizeof o);
+    o.max_length = cap;
+    must(tfm_decode(s, &src, &o, &err));
+    for (row = 0; row < rows; row++) {
+        tfm_result r;
+        must(tfm_result_get(s, row, 0, &r, &err));
+        for (i = 0; i < cap; i++)
+            same &= ((int32_t *)greedy.data)[row * cap + i] == (i < r.length ? r.ids[i] : -1);
+    }
+    CHECK(same, "  greedy ids");
+    tfm_session_free(s), tfm_model_free(m), tfm_safetensors_free(file);
+}
+
 /* ---- the same bits, whatever stands beside ---- */
 
 static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, int of_memory,
@@ -449,9 +499,14 @@ static void text(void) {
 }
 #endif
 
-int main(void) {
+/* With two arguments: a case of that file by the model of the other (tests/test_vectors.py). */
+int main(int argc, char **argv) {
     unsigned seed = 9;
     int32_t i;
+    if (argc == 3) {
+        family(argv[1], argv[2]);
+        return test_done("test_sources");
+    }
     for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
     instead("instead of what the model has", ", \"start\": 1, \"end\": 2", 1);
     instead("  with a scale, pre-norm, without positions",
@@ -460,6 +515,10 @@ int main(void) {
             2.5);
     pads();
     widths();
+    SECTION("what transformers computes");
+    family("whisper", "");
+    family("trocr", "");
+    family("donut", "");
     SECTION("the same bits, whatever stands beside");
     identity("embeddings, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 0, 0);
     identity("memory, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 1, 0);

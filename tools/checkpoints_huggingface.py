@@ -19,6 +19,10 @@ differ in what no tensor shows:
     blenderbot-small   as bart, learned from row 0 on; its decoder's norm is of the embedding alone,
               before positions are added, and goes into the target's table
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
+    whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
+              Its sources are embeddings: what the convolutions give, which are left out
+    vision-encoder-decoder   its decoder, mbart's (Donut) or trocr's (as bart, or with positions as
+              m2m_100's), whose sources are memories: what the encoder gives, which is left out
 """
 
 from __future__ import annotations
@@ -71,6 +75,8 @@ FAMILIES = {
     "blenderbot": Family("pre", LEARNED_FROM_0, final_norms=True),
     "blenderbot-small": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
     **dict.fromkeys(checkpoints_t5.FAMILIES, Family("pre", {})),
+    "whisper": Family("pre", LEARNED_FROM_0, final_norms=True),
+    "trocr": Family("post", LEARNED, embedding_norms=("tgt",)),
 }
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
@@ -91,7 +97,7 @@ SPELLING = (
     (r"^decoder\.layernorm_embedding\.", "tgt_embedding_norm."),
     (r"^encoder\.embed_tokens\.", "src_embedding."),
     (r"^decoder\.embed_tokens\.", "tgt_embedding."),
-    (r"^(lm_head|decoder\.output_projection)\.", "generator."),
+    (r"^(lm_head|proj_out|output_projection|decoder\.output_projection)\.", "generator."),
     (r"^final_logits_bias$", "generator.bias"),
 )
 # What transformers takes where there is a config.json alone, which does not say.
@@ -108,7 +114,8 @@ KINDS = {
                      "decoder_layers", "d_model", "encoder_no_repeat_ngram_size"), "integer"),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
                      "forced_bos_token_id"), "integer|list of integers"),
-    **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "use_prompt"), "truth value"),
+    **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "use_prompt", "layernorm_embedding",
+                     "use_learned_position_embeddings"), "truth value"),
     **checkpoints_t5.KINDS,
     "attention_window": "integer|list of integers",
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
@@ -120,9 +127,9 @@ REASONS = {
     "longt5": "an encoder whose attention is local or to summaries of blocks",
     "switch_transformers": "a mixture of experts",
     **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
-    **dict.fromkeys(("whisper", "pop2piano", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
+    **dict.fromkeys(("pop2piano", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
                      "speech-encoder-decoder"), "its encoder reads audio, not text"),
-    **dict.fromkeys(("vision-encoder-decoder", "trocr", "donut-swin", "pix2struct", "florence2"),
+    **dict.fromkeys(("trocr", "donut-swin", "pix2struct", "florence2"),
                     "its encoder reads images, not text"),
     **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
     "bigbird_pegasus": "sparse attention in its encoder", "nllb-moe": "a mixture of experts",
@@ -170,8 +177,39 @@ def spell(name: str) -> str:
     return name
 
 
+def takes_memory(hf: dict[str, Any]) -> bool:
+    """Whether there is no encoder: of a decoder that had one of another kind before it."""
+    return "decoder_of" in hf
+
+
+def leave_decoder(tensors: Tensors, model: Model) -> Tensors:
+    """The decoder of a VisionEncoderDecoder under names of its own. What leads from the encoder's
+    width to its own goes into the keys and values: K (P m + p) + k = (K P) m + (K p + k)."""
+    kept = {name[len("decoder."):]: tensor for name, tensor in tensors.items()
+            if name.startswith("decoder.")}
+    kept.update({name: tensor for name, tensor in tensors.items()
+                 if not name.startswith(("encoder.", "decoder.", "enc_to_dec_proj."))})
+    left = sum(name.startswith("encoder.") for name in tensors)
+    model.notes.append(f"{left} tensors of the encoder: left out; its output is the memory")
+    if "enc_to_dec_proj.weight" not in tensors:
+        return kept
+    P = to_f32(tensors["enc_to_dec_proj.weight"]).astype(np.float64)
+    p = to_f32(tensors.get("enc_to_dec_proj.bias", np.zeros(len(P), np.float32)))
+    for name in [name for name in kept if re.search(r"\.encoder_attn\.[kv]_proj\.weight$", name)]:
+        K, bias = to_f32(kept[name]).astype(np.float64), name[:-len("weight")] + "bias"
+        if K.ndim != 2 or P.ndim != 2 or p.shape != P.shape[:1] or K.shape[1:] != P.shape[:1]:
+            raise ConvertError(f"decoder.{name} is {describe(kept[name])}: it does not take what "
+                               f"enc_to_dec_proj {list(P.shape)} gives")
+        kept[bias] = (K @ p + to_f32(kept.get(bias, np.zeros(len(K), np.float32)))).astype(np.float32)
+        kept[name] = (K @ P).astype(np.float32)
+    model.notes.append("enc_to_dec_proj: goes into the keys and values of the memory")
+    return kept
+
+
 def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> Tensors:
     rest: Tensors = {}
+    if takes_memory(hf):
+        tensors = leave_decoder(tensors, model)
     tables: Tensors = {}
     shared = None
     for name, tensor in tensors.items():
@@ -184,6 +222,9 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             tables[name] = tensor
         elif new == "generator.bias" and not tensor.any():
             model.notes.append(f"{name}: all zeros, left out")
+        elif hf["model_type"] == "whisper" and re.match(r"encoder\.conv[12]\.", new):
+            model.notes.append(f"{name} {describe(tensor)}: left out; what the convolutions give "
+                               f"are the embeddings of a source")
         elif shape_of(new):
             model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
         else:
@@ -191,7 +232,7 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
     for side in BOTH if shared else ():
         model.put(f"{side}_embedding.weight", shared, tensors[shared])
     if hf.get("tie_word_embeddings", True):
-        for one in ("src_embedding.weight", "generator.weight"):
+        for one in ("src_embedding.weight", "generator.weight")[model.takes_vectors:]:
             if one not in model.tensors and "tgt_embedding.weight" in model.tensors:
                 model.put(one, model.origin["tgt_embedding.weight"],
                           model.tensors["tgt_embedding.weight"])
@@ -245,8 +286,14 @@ def fold_norm(model: Model, scaled: bool) -> None:
                        "which positions are added to; three tables instead of one")
 
 
+def positions_of(hf: dict[str, Any]) -> Config:
+    if hf["model_type"] == "trocr" and hf.get("use_learned_position_embeddings") is False:
+        return SINES_BEHIND_PAD
+    return FAMILIES[hf["model_type"]].positions
+
+
 def place_positions(tables: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> None:
-    kind = FAMILIES[hf["model_type"]].positions
+    kind = positions_of(hf)
     if kind is SINES_BEHIND_PAD:  # transformers ignores a table and computes it
         for name, table in tables.items():
             if not is_formula(table, model.facts):
@@ -279,6 +326,19 @@ def read_configs(folder: Path) -> dict[str, Any]:
     hf = check_kinds(read_object(path), KINDS, str(path))
     if hf.get("model_type") is None:
         raise ConvertError(f"{path}: no model_type")
+    if hf["model_type"] == "vision-encoder-decoder":
+        inner = hf.get("decoder")
+        if not isinstance(inner, dict):
+            raise ConvertError(f"{path}: no decoder")
+        inner = check_kinds(inner, KINDS, f"{path}, decoder")
+        if inner.get("model_type") not in ("trocr", "mbart"):
+            raise ConvertError(f"{path}: a decoder of model_type {visible(str(inner.get('model_type')))};"
+                               f" what transformer.h runs of a vision-encoder-decoder is trocr, mbart")
+        hf = {**inner, **{key: value for key, value in hf.items() if value is not None and
+                          key not in ("model_type", "encoder", "decoder", "tie_word_embeddings")},
+              "decoder_of": True}
+    elif hf["model_type"] == "trocr":
+        raise ConvertError(f"{folder}: model_type trocr: {REASONS['trocr']}")
     if hf["model_type"] not in FAMILIES:
         reason = REASONS.get(hf["model_type"])
         raise ConvertError(f"{folder}: model_type {visible(hf['model_type'])}"
@@ -313,7 +373,7 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
         return checkpoints_t5.facts(hf, ACTIVATIONS)
     family = FAMILIES[hf["model_type"]]
     heads = {16 if hf.get(key) is None else hf[key]
-             for key in ("encoder_attention_heads", "decoder_attention_heads")}
+             for key in ("encoder_attention_heads", "decoder_attention_heads")[takes_memory(hf):]}
     if len(heads) > 1:
         raise ConvertError(f"config.json: {sorted(heads)} heads in encoder and decoder; "
                            f"transformer.h has one number for both")
@@ -325,16 +385,16 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     if hf["model_type"] == "bart" and any("encoder.layer_norm." in name for name in tensors):
         norm = "pre"
     facts = {"n_heads": heads.pop(), "norm": norm, "layer_norm": "variance",
-             "activation": ACTIVATIONS[activation], **family.positions,
+             "activation": ACTIVATIONS[activation], **positions_of(hf),
              "embedding_scale": "sqrt_d" if hf.get("scale_embedding") else 1}
-    if family.positions is SINES_BEHIND_PAD:
+    if positions_of(hf) is SINES_BEHIND_PAD:
         pad = one_id(hf, "pad_token_id")
         facts["position_offset"] = (1 if pad is None else pad) + 1
         if (hf.get("d_model") or 0) % 2:
             raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; "
                                f"{hf['model_type']} then has a column without positions, which "
                                f"transformer.h has not")
-    for side in ("encoder", "decoder"):
+    for side in ("encoder", "decoder")[takes_memory(hf):]:
         if isinstance(hf.get(f"{side}_layers"), int):
             facts[f"n_{side}_layers"] = hf[f"{side}_layers"]
     return facts
@@ -353,7 +413,9 @@ def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
         facts["start"] = first
     if facts.get("src_pad", facts.get("start")) != facts.get("start"):
         facts["tgt_pad"] = facts["src_pad"]  # a start token that is the pad is no pad there
-    suppressed = set(hf.get("suppress_tokens") or [])
+    if model.takes_vectors:
+        facts.pop("src_pad", None)
+    suppressed = {one for one in hf.get("suppress_tokens") or [] if one >= 0}
     suppressed.update(words[0] for words in hf.get("bad_words_ids") or []
                       if len(words) == 1 and words[0] != facts.get("end"))
     if suppressed:
@@ -375,6 +437,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise ConvertError(f"{folder} holds no weights")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
+        model.takes_vectors = takes_memory(hf) or hf["model_type"] == "whisper"
         model.facts.update(layer_facts(hf, chosen))
         model.facts.update(decoding_facts(hf, stated, model))
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
@@ -387,15 +450,35 @@ def read_checkpoint(folder: Path) -> Checkpoint:
             fold_norm(model, bool(hf.get("scale_embedding")))
         sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in BOTH
                  if f"{side}_embedding.weight" in model.tensors}
-        if len(sizes) == 2:
+        if model.takes_vectors and "tgt" in sizes:
+            read_target(folder, hf, sizes["tgt"], model)
+        elif len(sizes) == 2:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         return rest
 
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
 
 
+def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> None:
+    """The texts of a model whose sources have none: what would be both sides' is the target's."""
+    both = Model()
+    facts = tokenizer_files.read_texts(folder, hf, {side: size for side in BOTH}, both)
+    for found, kept in ((both.texts, model.texts), (both.tables, model.tables)):
+        for name, one in found.items():
+            own = "tgt" + name[len("src"):]
+            if name.startswith("tgt") or own not in found:
+                kept[own] = one
+    model.facts.update({key: value for key, value in facts.items() if not key.startswith("src_")
+                        and key not in ("languages", "tgt_language")})
+    model.notes += both.notes
+    model.warnings += both.warnings
+    model.problems += both.problems
+
+
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
     """Random sentences through both."""
+    if takes_memory(hf) or hf["model_type"] == "whisper":
+        raise NoComparison("its sources are vectors, not ids")
     try:
         import torch
         import transformers
@@ -434,8 +517,12 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
 def check_norms(hf: dict[str, Any], model: Model) -> None:
     """Norms that the family has and the checkpoint lacks would silently change what is computed."""
     family = FAMILIES[hf["model_type"]]
-    needed = [f"{side}.norm.weight" for side in ("encoder", "decoder")] * family.final_norms
-    needed += [f"{side}_embedding_norm.weight" for side in family.embedding_norms]
+    sides = ("encoder", "decoder")[takes_memory(hf):]
+    needed = [f"{side}.norm.weight" for side in sides] * family.final_norms
+    needed += [f"{side}_embedding_norm.weight" for side in family.embedding_norms
+               if side == "tgt" or not takes_memory(hf)]
+    if hf["model_type"] == "trocr" and hf.get("layernorm_embedding") is False:
+        needed = []
     for name in needed:
         if name not in model.tensors:
             model.problems.append(f"{name} is missing, which every {hf['model_type']} has")

@@ -28,7 +28,8 @@ IN is one of
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
-                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5.
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper behind its convolutions and
+                       the decoders of TrOCR and Donut, whose sources are vectors.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
@@ -85,6 +86,7 @@ is mapped or dropped. The names to use are those that the listing shows:
 
 NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: the memory's):
 
+    src_projection.weight [D, D_in] and .bias, of sources that are embeddings
     src_embedding.weight [V, D]    tgt_embedding.weight    generator.weight [V, D] and .bias [V]
     src_positions.weight [n, D]    tgt_positions.weight    src_ and tgt_embedding_norm.weight, .bias
     encoder. and decoder.layers.N. ATTN.in_proj_weight [3D, D], in_proj_bias, or ATTN.q_proj.weight

@@ -147,7 +147,7 @@ def switch(text: str) -> int:
 
 
 SIZES = ("d_model", "d_ff", "d_ff_decoder", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
-         "src_vocab_size", "tgt_vocab_size")
+         "src_vocab_size", "tgt_vocab_size", "d_input", "d_memory")
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
 TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
 
@@ -230,15 +230,17 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
 
 
 # ------------------------------------------------------------------- the names of the model file
-# Every name with its shape. D model width, F and Fd feed-forward widths of encoder and decoder, R buckets of relative positions, H heads, HK and HV the key and value
-# widths of all heads together, Vs and Vt the vocabularies, * any length.
+# Every name with its shape. D model width, Di and Dm widths of sources that are not ids, F and Fd
+# feed-forward widths of encoder and decoder, R buckets of relative positions, H heads, HK and HV the
+# key and value widths of all heads together, Vs and Vt the vocabularies, * any length.
 
 
-def attention_shapes(name: str) -> dict[str, str]:
+def attention_shapes(name: str, memory: str = "D") -> dict[str, str]:
     return {
         rf"{name}\.in_proj_weight": "3D D", rf"{name}\.in_proj_bias": "3D",
-        rf"{name}\.[qk]_proj\.weight": "HK D", rf"{name}\.[qk]_proj\.bias": "HK",
-        rf"{name}\.v_proj\.weight": "HV D", rf"{name}\.v_proj\.bias": "HV",
+        rf"{name}\.q_proj\.weight": "HK D", rf"{name}\.[qk]_proj\.bias": "HK",
+        rf"{name}\.k_proj\.weight": f"HK {memory}",
+        rf"{name}\.v_proj\.weight": f"HV {memory}", rf"{name}\.v_proj\.bias": "HV",
         rf"{name}\.out_proj\.weight": "D HV", rf"{name}\.out_proj\.bias": "D",
     }
 
@@ -253,7 +255,7 @@ ENCODER_LAYER = {
 }
 DECODER_LAYER = {
     **ENCODER_LAYER,
-    **attention_shapes("multihead_attn"),
+    **attention_shapes("multihead_attn", "Dm"),
     r"linear1\.weight": "Fd D", r"linear1\.bias": "Fd", r"linear2\.weight": "D Fd",
     r"linear1_gate\.weight": "Fd D", r"linear1_gate\.bias": "Fd",
     r"norm3\.(weight|bias)": "D",
@@ -265,6 +267,7 @@ SHAPES = {
     r"(encoder|decoder)\.norm\.(weight|bias)": "D",
     r"(encoder|decoder)\.relative_positions\.weight": "R H",
     r"src_embedding\.weight": "Vs D",
+    r"src_projection\.weight": "D Di", r"src_projection\.bias": "D",
     r"tgt_embedding\.weight": "Vt D",
     r"(src|tgt)_embedding_norm\.(weight|bias)": "D",
     r"(src|tgt)_positions\.weight": "* D",
@@ -378,6 +381,7 @@ class Model:
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it
     problems: list[str] = field(default_factory=list)
+    takes_vectors: bool = False  # its sources are embeddings or memories: neither ids nor text
 
     def put(self, new: str, old: str, tensor: np.ndarray) -> None:
         """Two names may claim one place only if they hold the same numbers (a tied module)."""
@@ -394,7 +398,8 @@ class Model:
 
     def width(self) -> int:
         """d_model as the first layer has it; 0 where there is none."""
-        first = self.tensors.get("encoder.layers.0.linear1.weight")
+        first = self.tensors.get("encoder.layers.0.linear1.weight",
+                                 self.tensors.get("decoder.layers.0.linear1.weight"))
         return first.shape[1] if first is not None and first.ndim == 2 else 0
 
 
@@ -455,6 +460,8 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
     for side, attentions in (("encoder", ["self_attn"]),
                              ("decoder", ["self_attn", "multihead_attn"])):
         layers: dict[int, set[str]] = {}
+        if model.takes_vectors and not any(name.startswith(f"{side}.") for name in have):
+            continue  # an encoder that is elsewhere
         for name in have:
             match = re.fullmatch(rf"{side}\.layers\.(\d{{1,4}})\.(.+)", name)
             if match:
@@ -473,9 +480,11 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
         for i in range(min(max(layers, default=0), len(layers)) + 1):
             lines += [f"{side}.layers.{i}.{part}" for part in sorted(needs - layers.get(i, set()))]
     around = ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]
+    around = around[model.takes_vectors:]
     lines += [name for name in around if name not in have and not core]
-    if config.get("positions") == "learned" and "src_positions.weight" not in have:
-        lines.append("src_positions.weight, for positions=learned")
+    table = "tgt_positions.weight" if model.takes_vectors else "src_positions.weight"
+    if config.get("positions") == "learned" and table not in have:
+        lines.append(f"{table}, for positions=learned")
     return lines
 
 
@@ -504,6 +513,12 @@ def measure(model: Model, heads: int) -> Config:
                                       f"[{', '.join(symbols)}]: {source[symbol]} makes {symbol} "
                                       f"{sizes[symbol]}")
                 break
+    has_encoder = any(name.startswith("encoder.") for name in model.tensors)
+    if has_encoder and sizes.get("Dm", sizes.get("D")) != sizes.get("D"):
+        model.problems.append(f"{source['Dm']} has {sizes['Dm']} columns; the encoder's output has "
+                              f"{sizes['D']}")
+    if sizes.get("Dm") == sizes.get("D"):
+        sizes.pop("Dm", None)
     if not model.problems and (sizes["HK"] % heads or sizes["HV"] % heads):
         model.problems.append(f"n_heads {heads} does not divide the width of all heads, "
                               f"{sizes['HK']} (values: {sizes['HV']})")
@@ -514,7 +529,8 @@ def measure(model: Model, heads: int) -> Config:
     measured = {"d_model": sizes.get("D"), "d_ff": sizes.get("F"), "d_ff_decoder": sizes.get("Fd"),
                 "relative_buckets": sizes.get("R"), "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
                 "n_encoder_layers": counts[0], "n_decoder_layers": counts[1],
-                "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt")}
+                "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt"),
+                "d_input": sizes.get("Di"), "d_memory": sizes.get("Dm")}
     return {key: value for key, value in measured.items() if value}
 
 
