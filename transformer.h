@@ -7587,6 +7587,7 @@ static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const char 
     TFM__TRY(TFM__NEW(pool, n, &lengths, err));
     TFM__TRY(TFM__NEW(pool, n * width, &ids, err));
     memset(ids, 0, (size_t)(n * width) * sizeof *ids);
+    memset(batch, 0, sizeof *batch);
     batch->ids = ids, batch->lengths = lengths;
     batch->rows = (int32_t)n, batch->width = (int32_t)width;
     for (; tfm__json_element(j); lengths++, ids += width)

@@ -781,6 +781,13 @@ static void sources(void) {
          "'tgt_positions.weight' is missing"},
         {"src_embedding", ", \"positions\": \"learned\", \"position_offset\": 3",
          "tgt_positions.weight", 3, 20, "'tgt_positions.weight' is [3, 20], but position_offset"}};
+    static const char *const packed[][2] = {
+        {", \"d_memory\": 2147483647", "expected [1, 2147483647, 16, 1]"},
+        {", \"d_input\": 2147483647", "expected [2, 2147483647, 16, 1]"},
+        {", \"d_memory\": 2147483648", "'d_memory'"},
+        {", \"d_input\": -31", "'d_input'"},
+        {"", "'decoder.layers.0.multihead_attn.k_proj.weight' is [1, 27, 16, 1]"},
+        {"", "'src_projection.weight' is [2, 31, 16, 1], expected [2, 20, 16, 1]"}};
     static float zeros[512];
     size_t i;
     SECTION("M7: sources that are not ids");
@@ -800,6 +807,18 @@ static void sources(void) {
         if (e) e->tensor = made, e->bytes = st_bytes(&made);
         else if (rows[i].name) st_add(&w, rows[i].name, made);
         CHECK(load(&w) != TFM_OK && strstr(err.text, rows[i].says), "%s", err.text);
+    }
+    /* a packed file states what its padded panels do not say */
+    for (i = 0; i < sizeof packed / sizeof *packed; i++) {
+        tiny t = tiny_default();
+        char config[128];
+        st_writer w;
+        snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2%s", packed[i][0]);
+        t.without = i % 2 ? "src_embedding" : "src_ encoder.", t.config = config, t.vs = 0;
+        if (i % 2) t.input = 31;
+        else t.memory = 27;
+        tiny_write(&w, t), tiny_pack(&w, &t, 1);
+        CHECK(load(&w) != TFM_OK && strstr(err.text, packed[i][1]), "%s", err.text);
     }
 }
 

@@ -119,7 +119,25 @@ static model_shape shape_of_tiny(const tiny *t) {
     m.src_positions = t->src_positions, m.tgt_positions = t->tgt_positions;
     for (i = 0; i < t->decoder; i++) m.N_ssru += t->ssru >> i & 1;
     m.ssru_gate_bias = t->ssru && tiny_has(t, "ssru_gate.bias");
+    m.D_memory = t->memory, m.D_input = t->input;
+    m.projection_bias = t->input && tiny_has(t, "src_projection.bias");
     return m;
+}
+
+/* Tokens, or vectors for a model that takes no tokens. */
+static tfm_batch source_of(const model_case *c, const int32_t *lengths) {
+    static tfm_tensor vectors;
+    const tiny *t = &c->t;
+    tfm_batch b = tiny_batch(ids, lengths, c->B, c->S);
+    if (t->vs) return b;
+    vectors = tfm_tensor_3d(pool, TFM_F32, c->B, c->S,
+                            t->encoder  ? (t->input ? t->input : t->d)
+                            : t->memory ? t->memory
+                                        : t->d);
+    b.ids = NULL;
+    if (t->encoder) b.embeddings = &vectors;
+    else b.memory = &vectors;
+    return b;
 }
 
 static void check_parameters(const model_shape *m, const void *data, size_t size,
@@ -153,7 +171,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
 }
 
 static void check_forward(const model_case *c, const model_shape *m, tfm_session *session) {
-    tfm_batch src = tiny_batch(ids, NULL, c->B, c->S), tgt = tiny_batch(ids, NULL, c->B, c->T);
+    tfm_batch src = source_of(c, NULL), tgt = tiny_batch(ids, NULL, c->B, c->T);
     tfm_tensor logits = tfm_tensor_3d(NULL, TFM_F32, c->B, c->T, m->V_target);
     tfm_forward_options options;
     int64_t B = c->B, S = c->S, T = c->T, expected;
@@ -178,15 +196,15 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     tfm_batch src;
     int64_t tokens = 0, expected = 0, here = 0, longest = 0;
     for (b = 0; b < c->B; b++) tokens += lengths[b] = 1 + (b + c->S / 2) % c->S;
-    src = tiny_batch(ids, lengths, c->B, c->S);
+    src = source_of(c, lengths);
     counted = 0;
     if (tfm_encode(session, &src, &err) != TFM_OK) CHECK(0, "%s", err.text);
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
             if (lengths[b] != l) continue;
             if (here == 0) longest = l, here = tfm__group_rows(session) / l;
-            expected += ops_encode(m, longest, longest * l) -
-                        m->N_decoder * ops_keys_values(m, longest);
+            expected += ops_encode(m, longest, longest * l) - ops_memory(m, longest);
+            if (!c->t.vs) expected -= ops_linear(longest - l, m->D_input, m->D);
             here--;
         }
     CHECK(counted == expected, "encode %lld tokens of %d sentences: %lld operations",
@@ -194,7 +212,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
 }
 
 static void check_steps(const model_case *c, const model_shape *m, tfm_session *session) {
-    tfm_batch src = tiny_batch(ids, NULL, c->B, c->S);
+    tfm_batch src = source_of(c, NULL);
     tfm_decode_options options;
     int64_t B = c->B, S = c->S, position, expected;
     int32_t running;
@@ -296,6 +314,14 @@ static void models(void) {
 
     c = make_case("relative positions of each layer, biases", 2, 7, 5);
     t->t5 = 2;
+    check_model(&c);
+
+    c = make_case("sources that are embeddings, projected", 3, 6, 4);
+    t->input = 31, t->vs = 0, t->without = "src_embedding";
+    check_model(&c);
+
+    c = make_case("a decoder alone, whose memories are wide", 3, 6, 4);
+    t->memory = 27, t->vs = 0, t->encoder = 0, t->without = "src_ bias";
     check_model(&c);
 
     c = make_case("layers of both kinds, no biases", 3, 6, 4);

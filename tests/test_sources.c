@@ -202,7 +202,8 @@ static double difference(const float *a, const float *b, int64_t n) {
 }
 
 static void widths(void) {
-    tfm_tensor x = vectors(ROWS, WIDTH, IN, 4), projected = vectors(ROWS, WIDTH, D, 5), weight, bias;
+    tfm_tensor x = vectors(ROWS, WIDTH, IN, 4), projected = vectors(ROWS, WIDTH, D, 5), weight,
+               bias;
     tfm_tensor memory = vectors(ROWS, WIDTH, D, 6), wide = vectors(ROWS, WIDTH, WIDE, 7);
     tfm_batch src = batch_of(NULL, &x, NULL);
     outcome expected, got;
@@ -321,6 +322,7 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
     tfm_batch src = batch_of(NULL, of_memory ? NULL : &x, of_memory ? &x : NULL);
     static outcome alone[ROWS], together, mixed_up;
     int32_t order[ROWS] = {3, 0, 4, 2, 1}, some[ROWS], row, threads, bad = 0;
+    int64_t i;
     tfm_session *s;
     tfm_model *m;
     st_writer w;
@@ -367,7 +369,21 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
         tfm_session_free(s);
     }
     CHECK(!bad, "%s: alone, in batches, in any order, in 1, 4 and 7 threads", name);
-    tfm_model_free(m);
+    /* what is no number, or too large for one, stays in its row */
+    for (row = 0, bad = 0; row < 3; row++)
+        for (i = 0; i < lengths[row] * x.dims[2]; i++)
+            ((float *)x.data)[row * x.strides[0] + i] = row == 2 ? 3e38f
+                                                                 : (float)(row ? INFINITY : NAN);
+    s = session_of(m, 1, cache);
+    run(s, &src, &mixed_up);
+    for (row = 3; row < ROWS; row++)
+        bad += memcmp(mixed_up.logits + (int)row * 3 * V, together.logits + (int)row * 3 * V,
+                      3 * V * sizeof(float)) != 0 ||
+               memcmp(mixed_up.found + row * CAP, together.found + row * CAP,
+                      CAP * sizeof *together.found) != 0 ||
+               mixed_up.best[row] != together.best[row];
+    CHECK(!bad, "  beside rows of NaN, infinity and 3e38");
+    tfm_session_free(s), tfm_model_free(m);
 }
 
 /* ---- limits, text, errors ---- */
@@ -397,6 +413,9 @@ static void limits(void) {
     must(tfm_session_bytes(m, &o, &wide, &err));
     CHECK(wide - narrow >= 2 * 600 * 4 * (WIDE - D) && wide - narrow < 2 * 600 * 4 * WIDE,
           "a session has room for a memory as wide as it is");
+    o.max_batch = o.max_source = INT32_MAX;
+    CHECK(tfm_session_bytes(m, &o, &wide, &err) != TFM_OK, "%s", err.text);
+    o.max_batch = 2, o.max_source = 600;
     tfm_model_free(m);
     shape = tiny_default();
     shape.without = "src_embedding", shape.src_positions = 30, shape.tgt_positions = 10;

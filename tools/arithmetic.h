@@ -35,8 +35,8 @@ typedef struct model_shape {
     int64_t ssru_bias, ssru_gate_bias;    /* of the first of them */
     int64_t gate, gate_bias;              /* of feed-forwards: 1 or 0 */
     int64_t encoder_relative,
-        decoder_relative; /* elements of relative positions, which stay floats */
-    int64_t D_memory;     /* columns of a memory; 0: D */
+        decoder_relative;             /* elements of relative positions, which stay floats */
+    int64_t D_memory;                 /* columns of a memory; 0: D */
     int64_t D_input, projection_bias; /* columns of src_projection; 0: none */
 } model_shape;
 
@@ -227,13 +227,16 @@ static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
     return (1 + m->gate) * ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
 }
-/* The encoder, and the keys and values of its output for every decoder layer. rows: BS of them, of
-   ids if the model takes any. */
+/* The memory's keys and values for every decoder layer. */
+static inline int64_t ops_memory(const model_shape *m, int64_t rows) {
+    return m->N_decoder * ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W));
+}
+/* The encoder, and the keys and values of its output. rows: BS of them, of ids if the model takes
+   any. */
 static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {
     return m->N_encoder *
                (ops_attention(m, rows, rows, pairs) + ops_feed_forward(m, rows, m->F_encoder)) +
-           m->N_decoder * ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W)) +
-           (m->V_source ? 0 : ops_linear(rows, m->D_input, m->D));
+           ops_memory(m, rows) + (m->V_source ? 0 : ops_linear(rows, m->D_input, m->D));
 }
 /* Decoder and generator over rows target positions: all BT of a teacher-forced pass, or the B of a
    step, whose pairs are B(position + 1) and BS. */
@@ -262,8 +265,7 @@ static inline int64_t bytes_encode(const model_shape *m, weight_unit u, int64_t 
 }
 static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t rows) {
     return bytes_embed(m, u, rows, m->tgt_embedding_norm) + size_decoder(m, u) -
-           m->N_decoder * size_memory(m, u) +
-           size_linear(u, m->D, m->V_target, m->generator_bias);
+           m->N_decoder * size_memory(m, u) + size_linear(u, m->D, m->V_target, m->generator_bias);
 }
 /* Keys and values of that many positions of target and source in every decoder layer, as floats.
    (The state of an SSRU is one position's worth, and left out.) */

@@ -1,5 +1,6 @@
 /* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, which
-   decoder, and whether there is a lexicon; the last how to search; between them three bytes are a change: what, where, how. */
+   kind, and whether there is a lexicon; the last how to search; between them three bytes are a
+   change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -126,8 +127,10 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         uint32_t numbers[2][14];
         unsigned char bytes[2 * 14 * 4];
     } lexicon;
-    static st_writer bases[3]; /* with self-attention, with an SSRU; gates, relative positions */
-    st_writer w, *base = &bases[size && data[0] & 128 ? 1 + (data[0] >> 3 & 1) : 0];
+    /* with self-attention, with an SSRU; gates, relative positions; of embeddings, of memories */
+    static st_writer bases[5];
+    st_writer w, *base = &bases[size && data[0] & 128 ? 1 + (data[0] >> 3 & 3) : 0];
+    int is_text = base < bases + 3;
     char config[2048];
     unsigned given = 0, seed = 1;
     size_t at, i;
@@ -138,6 +141,9 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = 2, t.decoder = 1, t.vt = 11;
         t.src_positions = t.tgt_positions = 30;
         t.ssru = base == bases + 1, t.t5 = base == bases + 2 ? 2 : 0;
+        if (!is_text) t.without = base == bases + 3 ? "src_embedding" : "src_ encoder.";
+        if (base == bases + 3) t.input = 7;
+        if (base == bases + 4) t.memory = 5;
         tiny_write(base, t);
         tiny_raise(base, 2, -4); /* not the end at once */
         for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
@@ -206,7 +212,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         }
     }
     for (k = 0; k < FUZZ_COUNT(fuzz_defaults); k++)
-        if (!(given >> k & 1))
+        if (!(given >> k & 1) && (is_text || fuzz_fields[k][0] != 's' || k == 0))
             used += snprintf(config + used, 100, ", \"%s\": %s", fuzz_fields[k], fuzz_defaults[k]);
     if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
         used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
@@ -222,7 +228,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     if (cut && (cut & 5) == 4)
         st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, FUZZ_UNIGRAM));
     if (!cut || cut & 9)
-        for (k = 0; k < 2; k++)
+        for (k = !is_text; k < 2; k++)
             st_add(&w, k ? "tgt_vocabulary" : "src_vocabulary",
                    tfm_tensor_1d(words[k], TFM_U8, sizeof words[0] - 1));
     snprintf(config + used, 100, "}");

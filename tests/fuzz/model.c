@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_batch src = tiny_batch(ids, NULL, 1, 3), two = tiny_batch(ids + 1, NULL, 1, 2);
     tfm_decode_options o = fuzz_options(data, size);
     double scores[3]; /* of two tokens and the end */
+    tfm_tensor vectors;
     if (!fuzz_changed(data, size, &bytes, &n)) return 0;
     memset(&so, 0, sizeof so), memset(&mo, 0, sizeof mo);
     so.max_source = 8, so.max_beam = 4, so.attention = 1, mo.allocator = fuzz_counting();
@@ -21,6 +22,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else {
         o.lexical_shortlist = tfm_model_config(model)->has_shortlist;
         so.max_shortlist = o.lexical_shortlist ? tfm_model_config(model)->tgt_vocab_size - 1 : 0;
+        vectors = tfm_tensor_3d(fuzz_same[size % 8], TFM_F32, 1, 3,
+                                tfm_model_config(model)->d_input
+                                    ? tfm_model_config(model)->d_input
+                                    : tfm_model_config(model)->d_memory);
+        if (!tfm_model_config(model)->src_vocab_size) src.ids = NULL, src.memory = &vectors;
+        if (src.memory && tfm_model_config(model)->d_input)
+            src.embeddings = &vectors, src.memory = NULL;
     }
     if (model && tfm_session_create(&s, model, &so, &err) == TFM_OK) {
         if (tfm_languages_set(s, "deu", "fra", &err) != TFM_OK)
