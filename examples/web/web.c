@@ -366,6 +366,7 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
                                 d.beam, d.alternatives, (int32_t)MOST_BEAM));
     if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
         return failed(tfm__no_language(&web.err));
+    memset(&source, 0, sizeof source);
     source.rows = web.prefix.rows = rows;
     source.width = width, web.prefix.width = prefix_width;
     source.lengths = at, at += rows;
@@ -458,11 +459,11 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     tfm_status status;
     size_t n = 1;
     int i;
-    memset(&o, 0, sizeof o);
+    memset(&o, 0, sizeof o), memset(&source, 0, sizeof source);
     dims[0] = kind == 1 ? c->n_encoder_layers : c->n_decoder_layers;
     dims[1] = 1, dims[2] = c->n_heads, dims[3] = rows, dims[4] = columns;
     for (i = 0; i < 5; i++) n *= (size_t)dims[i];
-    source.rows = to.rows = 1, source.lengths = to.lengths = NULL;
+    source.rows = 1, to = source;
     source.width = width, source.ids = at + 1;
     to.width = target + 1, to.ids = at + 1 + width; /* a start in the place of its length */
     at[1 + width] = c->start < 0 ? 0 : c->start;
