@@ -11,6 +11,7 @@
 # make test-scale    examples/ray_data.py and dask_bag.py
 # make web       the page that translates in the browser, into build/web (apt-get install clang lld wasi-libc)
 # make test-web-module   its module in node, beside build/translate
+# make test-web   the page in Chromium (make web-tools: apt-get install chromium), pictures into build/web-screenshots
 # make test-markup   pages through translate --html, beside lxml
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
@@ -221,18 +222,31 @@ test-markup: build/translate $(CACHE)/lxml/bin/python
 WASM = clang --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -nostartfiles -Wl,--no-entry \
 	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all
 WEB = -Os
-PAGE = $(filter-out %.c,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
-web: build/web/transformer.wasm build/web/transformer-simd.wasm $(PAGE)
+PAGE = $(filter-out %.c %.png,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
+web: build/web/transformer.wasm build/web/transformer-simd.wasm build/web/models.json $(PAGE)
 	cp $(PAGE) build/web
+# what the page can offer: names, checksums that tell a new file from a cached one, sizes
+build/web/models.json: $(wildcard examples/models/*.safetensors)
+	mkdir -p build/web && for m in $^; do set -- $$(cksum < $$m); \
+	printf ',{"file":"%s","check":"%s","bytes":%s}\n' $${m##*/} $$1 $$2; done | sed '1s/,/[/;$$s/$$/]/' > $@
 build/web/transformer-simd.wasm: WEB += -msimd128
 build/web/%.wasm: examples/web/web.c transformer.h examples/attention.h examples/heatmap.h examples/sentences.h
 	mkdir -p build/web && $(WASM) $(WEB) $< -o $@
 test-web-module: web build/translate
 	node tests/web.mjs
+CHROMIUM = chromium
+web-tools: $(CACHE)/web/bin/pytest
+	command -v $(CHROMIUM) > /dev/null || apt-get install -y chromium fonts-noto-cjk
+$(CACHE)/web/bin/pytest:
+	python3 -m venv $(CACHE)/web && $(CACHE)/web/bin/pip install -q 'playwright>=1.55' 'pytest>=8'
+test-web: web build/translate $(CACHE)/web/bin/pytest
+	@command -v $(CHROMIUM) > /dev/null || { echo "no $(CHROMIUM): make web-tools, or make test-web CHROMIUM=..."; exit 1; }
+	CHROMIUM=$$(command -v $(CHROMIUM)) $(CACHE)/web/bin/python -m pytest -q -p no:cacheprovider $(WEB_TESTS) tests/web
 test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install.sh
 clean:
 	rm -rf build
 
 .PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
-	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup web test-web-module clean
+	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup web test-web-module \
+	web-tools test-web clean

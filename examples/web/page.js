@@ -1,0 +1,618 @@
+// The page: models, text, words. The engine is transformer.js, in a Worker; this is what one sees of it.
+import { load } from "./transformer.js";
+
+const SAMPLES = {
+  de: "Unser Zug hatte heute zwanzig Minuten Verspätung. Wenn es morgen wieder regnet, bleiben wir einfach zu Hause.\n\n" +
+    "Meine Schwester arbeitet seit drei Jahren in diesem Krankenhaus. Könntest du mir bitte die Butter geben?",
+  zh: "火车晚了十分钟。如果明天下雨，我们就待在家里。\n\n他每天晚上都喝一杯牛奶。孩子们在公园里玩。",
+};
+const TYPING_MS = 80; // a pause in typing after which to translate
+const KEPT_SENTENCES = 1000; // translations that are not made again; twice those of a longer text
+const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 of memory, for all
+
+const $ = (id) => document.getElementById(id);
+const [source, marks, target, message] = ["source", "marks", "target", "message"].map($);
+const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+const languages = new Intl.DisplayNames(["en"], { type: "language" });
+
+/** An element: tag.class, its properties, what is in it. */
+function make(tag, properties = {}, ...inside) {
+  const [name, ...classes] = tag.split(".");
+  const element = Object.assign(document.createElement(name), properties);
+  if (classes.length) element.className = classes.join(" ");
+  element.append(...inside);
+  return element;
+}
+
+function say(text) { // to screen readers
+  $("announce").textContent = text;
+}
+
+function complain(text) { // "" takes the complaint back
+  message.textContent = text;
+  message.hidden = !text;
+}
+
+// ---- models ---------------------------------------------------------------------------------------------------------
+
+let worker;
+let model; // a Translator of transformer.js, or undefined
+let name = {}; // of the model: title, and from and to where its file name has them
+let kept = new Map(); // sentence: its translation, the last used last
+let chosen = new Map(); // sentence: the alternative that the reader chose
+let loadings = 0;
+
+function describe(file) {
+  const [, from, to] = /([a-z]{2,3})-([a-z]{2,3})[^/]*$/.exec(file) ?? [];
+  return { title: from ? `${languages.of(from)} → ${languages.of(to)}` : file, from, to };
+}
+
+/** The bytes of a model that ships, from the cache or else the net, with progress. */
+async function download({ file, bytes, check }, title) {
+  const url = new URL(`${file}?${check}`, document.baseURI).href;
+  const cache = await globalThis.caches?.open("models").catch(() => undefined); // there is none without https
+  const hit = await cache?.match(url);
+  if (hit) return hit.arrayBuffer();
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${file}: the server says ${response.status}`);
+  const parts = [];
+  let size = 0;
+  for (const reader = response.body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.length;
+    progress(`${title}: ${megabytes(size)} of ${megabytes(bytes)}`, size / bytes);
+  }
+  if (size !== bytes) throw new Error(`${file}: ${size} bytes came, not ${bytes}`);
+  const blob = new Blob(parts);
+  if (cache) {
+    for (const old of await cache.keys()) if (old.url.split("?")[0] === url.split("?")[0]) await cache.delete(old);
+    await cache.put(url, new Response(blob)).catch(() => undefined); // no room: then it is not kept
+  }
+  return blob.arrayBuffer();
+}
+
+function progress(text, share) {
+  $("loading").hidden = text === undefined;
+  if (text === undefined) return;
+  $("loading-text").textContent = text;
+  if (share === undefined) $("progress").removeAttribute("value");
+  else $("progress").value = share;
+}
+
+/** Makes a file the page's model; what is no model is a message, and the old one stays. */
+async function use(button, described, getBytes) {
+  const mine = ++loadings;
+  complain("");
+  progress(`${described.title} …`);
+  button?.setAttribute("aria-busy", "true");
+  try {
+    const bytes = await getBytes();
+    if (mine !== loadings) return false;
+    worker ??= startWorker();
+    const next = await load(bytes, { worker });
+    if (mine !== loadings || !next.info.hasText) {
+      next.close();
+      if (mine === loadings) throw new Error("it takes ids, not text: it has no tokenizer");
+      return false;
+    }
+    running?.abort();
+    model?.close();
+    model = next;
+    name = described;
+    kept = new Map();
+    chosen = new Map();
+    for (const each of document.querySelectorAll("#choices button")) each.setAttribute("aria-pressed", each === button);
+    $("own").classList.toggle("on", !button);
+    $("own-name").textContent = button ? "A model file of your own" : described.title;
+    showModel();
+    return true;
+  } catch (error) {
+    if (mine === loadings) complain(`${described.title} cannot be used: ${error.message}`);
+    return false;
+  } finally {
+    button?.removeAttribute("aria-busy");
+    if (mine === loadings) progress();
+  }
+}
+
+function startWorker() {
+  const started = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
+  started.addEventListener("error", (event) => {
+    complain(`The Worker ended. ${event.message ?? ""} Choose a model again.`);
+    started.terminate();
+    worker = model = undefined;
+  });
+  return started;
+}
+
+function showModel() {
+  const { info } = model;
+  source.lang = name.from ?? "";
+  target.lang = name.to ?? "";
+  target.replaceChildren();
+  $("sample").hidden = !SAMPLES[name.from];
+  if (SAMPLES[name.from] && Object.values(SAMPLES).includes(source.value)) source.value = SAMPLES[name.from];
+  $("languages").hidden = !info.languages.length;
+  for (const id of ["from", "to"]) $(id).replaceChildren(...info.languages.map((code) => make("option", { value: code }, code)));
+  $("from").parentElement.hidden = !info.needsSource;
+  options("layer", Math.max(info.decoderLayers, info.encoderLayers), false);
+  $("layer").value = info.decoderLayers;
+  options("head", info.heads, true);
+  $("kernels").textContent = info.kernels;
+  $("speed").textContent = "";
+  say(`${name.title} is loaded`);
+  typed(0);
+}
+
+function options(id, count, mean) {
+  const numbers = Array.from({ length: count }, (_, i) => make("option", { value: i + 1 }, String(i + 1)));
+  $(id).replaceChildren(...(mean ? [make("option", { value: 0 }, "mean")] : []), ...numbers);
+}
+
+async function listModels() {
+  let list = [];
+  try {
+    list = await (await fetch("models.json")).json();
+  } catch {
+    complain("models.json, the list of models, is not there. A file of your own can be used.");
+  }
+  const buttons = list.map((entry) => {
+    const described = describe(entry.file);
+    const button = make("button", { type: "button", value: entry.file }, described.title, make("small", {}, megabytes(entry.bytes)));
+    button.setAttribute("aria-pressed", false);
+    button.addEventListener("click", async () => {
+      if (!source.value && SAMPLES[described.from]) setText(SAMPLES[described.from]);
+      if (await use(button, described, () => download(entry, described.title))) remember(entry.file);
+    });
+    return [entry, described, button];
+  });
+  $("choices").prepend(...buttons.map(([, , button]) => button));
+  // The model of the last visit, where it is there without a download
+  for (const [entry, described, button] of buttons) {
+    const url = new URL(`${entry.file}?${entry.check}`, document.baseURI).href;
+    if (entry.file === remember() && (await globalThis.caches?.match(url)) && !loadings)
+      use(button, described, () => download(entry, described.title));
+  }
+}
+
+function remember(file) {
+  try {
+    if (file) localStorage.setItem("model", file);
+    return localStorage.getItem("model");
+  } catch {
+    return null; // where nothing may be stored
+  }
+}
+
+function useFile(file) {
+  return use(undefined, { ...describe(file.name), title: file.name }, () => {
+    if (file.size >= LARGEST_FILE) throw new Error(`It has ${megabytes(file.size)}; a page can take ${megabytes(LARGEST_FILE)}.`);
+    return file.arrayBuffer();
+  });
+}
+
+// ---- translation while one types ------------------------------------------------------------------------------------
+
+let running; // AbortController of the translation under way
+let timer;
+let sentences = []; // of the text: { begin, end, text, translation, error }
+
+function typed(pause = TYPING_MS) {
+  mark();
+  closeMenu();
+  running?.abort(); // it is outdated
+  clearTimeout(timer);
+  timer = setTimeout(run, pause);
+}
+
+function setText(text) {
+  source.value = text;
+  typed(0);
+}
+
+const language = () => (model.info.languages.length ? { source: $("from").value, target: $("to").value } : {});
+
+async function run() {
+  if (!model) return;
+  const { signal } = (running = new AbortController());
+  const text = source.value;
+  try {
+    const found = (await model.sentences(text)).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
+    if (signal.aborted) return;
+    for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
+    sentences = found;
+    const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
+    let [words, ms, shown, showing] = [0, 0, -1000, 0];
+    show();
+    for (let at = 0, count = 1; at < missing.length; at += count, count = Math.min(count * 8, 32)) { // the first one soon
+      const part = missing.slice(at, at + count);
+      const started = performance.now();
+      const translations = await model.translateAll(part, { alignment: true, signal, ...language() });
+      ms += performance.now() - started;
+      part.forEach((sentence, i) => keep(sentence, translations[i]));
+      if (signal.aborted) return;
+      for (const each of found) each.translation ??= chosen.get(each.text) ?? recall(each.text);
+      words += part.reduce((sum, sentence) => sum + countWords(sentence), 0);
+      if (at + count < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // time is for the work
+      showing = -performance.now();
+      show();
+      shown = performance.now();
+      showing += shown;
+      showSpeed(words, ms, at + part.length);
+    }
+    const faults = found.filter((each) => each.translation.error);
+    complain(faults.length ? `${faults.length} of ${found.length} sentences: ${faults[0].translation.error.message}` : "");
+    if (missing.length) say(found.filter((each) => missing.includes(each.text)).slice(0, 20).map((each) => each.translation.text).join(" "));
+    const { used, total } = await model.memory();
+    $("memory").textContent = `memory ${megabytes(total)}, ${megabytes(used)} in use`;
+    document.documentElement.dataset.done = text.length; // for who waits for it
+  } catch (error) {
+    if (signal.aborted) return;
+    complain(error.message);
+    if (error.status === "TRAP") model = undefined; // it is closed; another one can be chosen
+  }
+}
+
+function recall(sentence) {
+  const translation = kept.get(sentence);
+  if (translation) kept.delete(sentence), kept.set(sentence, translation);
+  return translation;
+}
+
+function keep(sentence, translation) {
+  kept.set(sentence, translation);
+  if (kept.size > Math.max(KEPT_SENTENCES, 2 * sentences.length)) kept.delete(kept.keys().next().value);
+}
+
+const wordsOf = new Intl.Segmenter(undefined, { granularity: "word" });
+
+function countWords(text) {
+  let count = 0;
+  for (const { isWordLike } of wordsOf.segment(text)) count += isWordLike;
+  return count;
+}
+
+function showSpeed(words, ms, count) {
+  const rate = Math.round((words / ms) * 1000).toLocaleString("en");
+  $("speed").textContent = `${count} ${count === 1 ? "sentence" : "sentences"} in ${Math.round(ms)} ms, ${rate} words/s`;
+}
+
+// ---- what is shown of it --------------------------------------------------------------------------------------------
+
+const shownAs = new WeakMap(); // translation: its element, made once
+const placeOf = new WeakMap(); // element of a word: { element of the sentence, its translation, begin, end }
+
+/** The translation as paragraphs; lines stay lines, sentences that stood apart stand apart. What stood there as it is stays. */
+function show() {
+  const made = [[]]; // of each paragraph what is in it
+  let last = 0;
+  for (const each of sentences) {
+    for (const _ of source.value.slice(last, each.begin).matchAll(/\r\n?|\n/g)) made.push([]);
+    made.at(-1).push(each);
+    last = each.end;
+  }
+  const focused = document.activeElement?.closest?.("#target .word");
+  const used = new Set();
+  made.forEach((inside, i) => {
+    let paragraph = target.children[i];
+    if (!paragraph) target.append((paragraph = make("p", { dir: "auto" })));
+    const before = contentOf.get(paragraph) ?? [];
+    const same = before.length === inside.length && inside.every((each, j) => each.translation === before[j]);
+    contentOf.set(paragraph, inside.map((each) => each.translation));
+    const elements = same ? [...paragraph.children] : inside.map((each) => elementOf(each.translation, each.text, used));
+    elements.forEach((element, j) => (used.add(element), sentenceOf.set(element, inside[j])));
+    if (!same) paragraph.replaceChildren(...elements.flatMap((element, j) => (j ? [between(elements[j - 1].textContent), element] : [element])));
+  });
+  while (target.childElementCount > made.length) target.lastChild.remove();
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // it lost it by being moved
+  if (!target.querySelector('[tabindex="0"]')) target.querySelector(".word")?.setAttribute("tabindex", 0);
+  $("copy").disabled = !sentences.length;
+  if ($("attention").open) draw();
+}
+
+const contentOf = new WeakMap(); // paragraph: its translations
+
+function elementOf(translation, text, used) {
+  if (!translation) return make("span.waiting", {}, "…");
+  if (translation.error) return make("span.fault", { title: translation.error.message }, text);
+  let element = shownAs.get(translation);
+  if (!element || used.has(element) || element.isConnected) shownAs.set(translation, (element = makeSentence(translation)));
+  return element;
+}
+
+const sentenceOf = new WeakMap(); // element of a sentence: its entry in sentences
+
+/** What stands between two sentences of a line: nothing in scripts without spaces. */
+function between(before) {
+  return /[\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]$/.test(before) ? "" : " ";
+}
+
+function makeSentence(translation) {
+  const element = make("span");
+  for (const { segment, index, isWordLike } of wordsOf.segment(translation.text)) {
+    if (!isWordLike) {
+      element.append(segment);
+      continue;
+    }
+    const word = make("span.word", { tabIndex: -1, role: "button", ariaHasPopup: "menu" }, segment);
+    placeOf.set(word, { element, translation, begin: index, end: index + segment.length });
+    element.append(word);
+  }
+  return element;
+}
+
+const overlaps = (piece, { begin, end }) => piece.begin < end && piece.end > begin;
+
+/** How much a word of a translation looked at each word of its source: [{ begin, end, text, weight }], most first. */
+function lookedAt(place) {
+  const { translation } = place;
+  const rows = translation.pieces.flatMap((piece, row) => (overlaps(piece, place) ? [row] : []));
+  if (!rows.length || !translation.alignment) return [];
+  const columns = translation.sourcePieces.length;
+  const words = [];
+  for (const { segment, index, isWordLike } of wordsOf.segment(translation.source))
+    if (isWordLike) words.push({ begin: index, end: index + segment.length, text: segment, weight: 0 });
+  translation.sourcePieces.forEach((piece, column) => {
+    const word = words.find((each) => overlaps(piece, each));
+    for (const row of rows) if (word) word.weight += translation.alignment[row * columns + column] / rows.length;
+  });
+  return words.filter((word) => word.weight > 0.08).sort((a, b) => b.weight - a.weight);
+}
+
+/** Lays marks under words of the text; without arguments, none. */
+function mark(offset = 0, words = []) {
+  const text = source.value;
+  const nodes = [];
+  let last = 0;
+  for (const { begin, end, weight } of [...words].sort((a, b) => a.begin - b.begin)) {
+    const under = make("mark", {}, text.slice(offset + begin, offset + end));
+    under.style.setProperty("--weight", (0.12 + 0.4 * Math.min(weight, 1)).toFixed(3));
+    nodes.push(text.slice(last, offset + begin), under);
+    last = offset + end;
+  }
+  marks.replaceChildren(...nodes, `${text.slice(last)}\n`); // the last line counts also where it is empty
+}
+
+function point(word) {
+  const place = placeOf.get(word);
+  const sentence = place && sentenceOf.get(place.element);
+  if (!sentence || source.value.slice(sentence.begin, sentence.end) !== sentence.text) return;
+  const words = lookedAt(place);
+  mark(sentence.begin, words);
+  word.ariaDescription = words.length
+    ? `looked at ${words.map(({ text, weight }) => `${text} ${Math.round(100 * weight)} %`).join(", ")}` : "";
+}
+
+// ---- other ways to go on --------------------------------------------------------------------------------------------
+
+const menu = $("alternatives");
+let opener; // the word whose menu it is
+
+async function openMenu(word) {
+  closeMenu();
+  const place = placeOf.get(word);
+  const { translation } = place;
+  const position = translation.pieces.findIndex((piece) => overlaps(piece, place));
+  const sentence = sentenceOf.get(place.element);
+  if (position < 0 || !model) return;
+  opener = word;
+  word.ariaExpanded = true;
+  let found;
+  try {
+    found = await model.alternatives(translation, position, { n: 8, alignment: true, ...language() });
+  } catch (error) {
+    if (opener === word) closeMenu(), complain(error.message);
+    return;
+  }
+  if (opener !== word || !word.isConnected) return;
+  const start = (hypothesis) => hypothesis.text.slice(Math.min(place.begin, hypothesis.pieces[position]?.begin ?? place.begin)).trimStart();
+  menu.replaceChildren(...found.filter((each, i) => each.pieces.length > position && (i < 4 || each.logProbabilities[position] > -6)).map((each) => {
+    const rest = start(each);
+    const head = [...wordsOf.segment(rest)].find(({ isWordLike }) => isWordLike);
+    const cut = head ? head.index + head.segment.length : rest.length;
+    const share = 100 * Math.exp(each.logProbabilities[position]);
+    const item = make("button", { type: "button", role: "menuitemradio", tabIndex: -1, dir: "auto" },
+      make("b", {}, rest.slice(0, cut)), make("span", {}, rest.slice(cut)), make("small", {}, `${share < 0.1 ? "< 0.1" : share.toFixed(share < 1 ? 1 : 0)} %`));
+    item.ariaChecked = each.text === translation.text;
+    item.addEventListener("click", () => choose(sentence, { ...each, source: translation.source, sourcePieces: translation.sourcePieces }, position));
+    return item;
+  }));
+  if (!menu.childElementCount) menu.append(make("p", {}, "No other way to go on is likely."));
+  menu.hidden = false;
+  const box = word.getBoundingClientRect();
+  menu.style.top = `${box.bottom + scrollY + 4}px`;
+  menu.style.left = `${Math.max(8, Math.min(box.left, innerWidth - menu.offsetWidth - 16)) + scrollX}px`;
+  (menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button"))?.focus({ preventScroll: true });
+}
+
+function closeMenu(refocus) {
+  if (!opener) return;
+  opener.ariaExpanded = null;
+  if (refocus) opener.focus();
+  opener = undefined;
+  menu.hidden = true;
+}
+
+function choose(sentence, translation, position) {
+  closeMenu();
+  chosen.set(sentence.text, translation);
+  for (const each of sentences) if (each.text === sentence.text) each.translation = translation;
+  show();
+  const words = [...(shownAs.get(translation)?.querySelectorAll(".word") ?? [])];
+  (words.find((word) => placeOf.get(word).end > (translation.pieces[position]?.begin ?? 0) + 1) ?? words[0])?.focus();
+}
+
+// ---- attention as a picture -----------------------------------------------------------------------------------------
+
+const MOST_PIECES = 100; // a side
+let pictured; // the sentence of the picture
+let drawing = 0;
+const attentionOf = new WeakMap(); // translation: its attention by kind
+
+/** That of the word pointed at last, else that where the cursor stands. */
+function sentenceInView() {
+  if (pictured && sentences.includes(pictured)) return pictured;
+  return sentences.find((each) => each.end >= source.selectionStart) ?? sentences.at(-1);
+}
+
+async function draw() {
+  const mine = ++drawing;
+  const sentence = sentenceInView();
+  const translation = sentence?.translation;
+  const picture = $("picture");
+  if (!translation?.pieces) return picture.replaceChildren(), ($("attention-of").textContent = "");
+  const kind = $("kind").value;
+  if (!attentionOf.has(translation)) attentionOf.set(translation, {});
+  let attention;
+  try {
+    attention = attentionOf.get(translation)[kind] ??= await model.attention(translation, { kind, ...language() });
+  } catch (error) {
+    if (mine === drawing) picture.replaceChildren(make("p", {}, error.message));
+    return;
+  }
+  if (mine !== drawing) return;
+  for (const option of $("layer").options) option.hidden = option.value > attention.layers;
+  if ($("layer").value > attention.layers) $("layer").value = attention.layers;
+  $("attention-of").textContent = translation.source;
+  const [layer, head] = [Number($("layer").value), Number($("head").value)];
+  picture.replaceChildren(heatMap(attention, layer, head, picture.clientWidth));
+  picture.dataset.shows = `${kind} ${layer} ${head}`;
+}
+
+function svg(tag, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+/** One layer's head (or the mean of its heads, 0), both counted from 1: rows look at columns. */
+function heatMap({ heads, weights, ...sides }, layer, head, room) {
+  const [rows, columns] = [sides.rows, sides.columns].map((side) => side.map(({ label }) => label.replaceAll(" ", "▁")));
+  const [m, n] = [rows.length, columns.length];
+  const at = (i, j) => {
+    const one = (h) => weights[(((layer - 1) * heads + h) * m + i) * n + j];
+    if (head) return one(head - 1);
+    let sum = 0;
+    for (let h = 0; h < heads; h++) sum += one(h);
+    return sum / heads;
+  };
+  const [high, wide] = [Math.min(m, MOST_PIECES), Math.min(n, MOST_PIECES)];
+  const width = (label) => [...label].reduce((sum, c) => sum + (c > "\u2e80" ? 13 : 7.5), 0);
+  const left = Math.max(...rows.slice(0, high).map(width)) + 14;
+  const longest = Math.max(...columns.slice(0, wide).map(width));
+  const top = Math.ceil(longest * 0.8) + 16;
+  const right = Math.ceil(width(columns[wide - 1]) * 0.6) + 8;
+  const cell = Math.max(18, Math.min(32, Math.floor((room - left - right) / wide)));
+  const [across, down] = [left + wide * cell, top + high * cell];
+  const picture = svg("svg", { width: across + right, height: down + 2, role: "img" });
+  const strongest = [];
+  const cells = svg("g", {});
+  for (let i = 0; i < high; i++) {
+    let best = 0;
+    for (let j = 0; j < wide; j++) {
+      const weight = at(i, j);
+      if (weight > at(i, best)) best = j;
+      const box = svg("rect", { class: "cell", x: left + j * cell + 1, y: top + i * cell + 1, width: cell - 2, height: cell - 2,
+        rx: 2, "fill-opacity": weight.toFixed(3) });
+      box.append(svg("title", {}, `${rows[i]} → ${columns[j]}: ${weight.toFixed(3)}`));
+      cells.append(box);
+    }
+    strongest.push(`${rows[i]} at ${columns[best]}, ${at(i, best).toFixed(2)}`);
+  }
+  picture.setAttribute("aria-label", `Each row looks most at: ${strongest.join("; ")}`);
+  picture.append(svg("rect", { class: "ground", x: left, y: top, width: wide * cell, height: high * cell }), cells);
+  for (let i = 0; i < high; i++)
+    picture.append(svg("text", { x: left - 8, y: top + (i + 0.5) * cell + 4.5, "text-anchor": "end" }, rows[i]));
+  for (let j = 0; j < wide; j++)
+    picture.append(svg("text", { transform: `translate(${left + (j + 0.5) * cell + 2} ${top - 8}) rotate(-52)` }, columns[j]));
+  return picture;
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------------
+
+source.addEventListener("input", () => typed());
+for (const event of ["keyup", "click"]) source.addEventListener(event, () => {
+  pictured = undefined;
+  if ($("attention").open) draw();
+});
+$("sample").addEventListener("click", () => setText(SAMPLES[name.from]));
+$("clear").addEventListener("click", () => (setText(""), source.focus()));
+$("copy").addEventListener("click", async () => {
+  const text = [...target.children].map((paragraph) => paragraph.textContent).join("\n");
+  await navigator.clipboard.writeText(text).then(() => say("Copied"), () => getSelection().selectAllChildren(target));
+});
+for (const id of ["from", "to"]) $(id).addEventListener("change", () => {
+  kept.clear();
+  chosen.clear();
+  typed(0);
+});
+
+const wordAt = (event) => event.target.closest?.(".word");
+target.addEventListener("pointerover", (event) => (wordAt(event) ? point(wordAt(event)) : mark()));
+target.addEventListener("pointerleave", () => mark());
+target.addEventListener("focusout", () => mark());
+target.addEventListener("focusin", (event) => {
+  const word = wordAt(event);
+  if (!word) return;
+  for (const each of target.querySelectorAll('[tabindex="0"]')) each.tabIndex = -1;
+  word.tabIndex = 0;
+  point(word);
+  const sentence = sentenceOf.get(placeOf.get(word).element);
+  if (sentence === pictured) return;
+  pictured = sentence;
+  if ($("attention").open) draw();
+});
+target.addEventListener("click", (event) => {
+  const word = wordAt(event);
+  if (word) word.focus(), openMenu(word);
+});
+target.addEventListener("keydown", (event) => {
+  const word = wordAt(event);
+  if (!word) return;
+  const words = [...target.querySelectorAll(".word")];
+  const forward = getComputedStyle(word).direction === "rtl" ? -1 : 1;
+  const step = { ArrowRight: forward, ArrowLeft: -forward, ArrowDown: 1, ArrowUp: -1, Home: -words.length, End: words.length }[event.key];
+  if (step) words[Math.max(0, Math.min(words.length - 1, words.indexOf(word) + step))].focus();
+  else if (event.key === "Enter" || event.key === " ") openMenu(word);
+  else return;
+  event.preventDefault();
+});
+menu.addEventListener("keydown", (event) => {
+  const items = [...menu.querySelectorAll("button")];
+  const step = { ArrowDown: 1, ArrowUp: -1, Home: -items.length, End: items.length }[event.key];
+  if (event.key === "Escape" || event.key === "Tab") closeMenu(true);
+  else if (step) items[Math.max(0, Math.min(items.length - 1, items.indexOf(document.activeElement) + step))]?.focus();
+  else return;
+  event.preventDefault();
+});
+document.addEventListener("pointerdown", (event) => {
+  if (opener && !menu.contains(event.target) && wordAt(event) !== opener) closeMenu();
+});
+document.addEventListener("keydown", (event) => event.key === "Escape" && closeMenu(true));
+
+for (const id of ["kind", "layer", "head"]) $(id).addEventListener("change", draw);
+$("attention").addEventListener("toggle", () => $("attention").open && draw());
+
+$("file").addEventListener("change", (event) => {
+  const [file] = event.target.files;
+  event.target.value = ""; // the same one can be chosen again
+  if (file) useFile(file);
+});
+addEventListener("dragover", (event) => {
+  event.preventDefault();
+  document.documentElement.classList.add("dropping");
+});
+for (const event of ["drop", "dragleave"]) addEventListener(event, () => document.documentElement.classList.remove("dropping"));
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  const [file] = event.dataTransfer.files;
+  if (file) useFile(file);
+});
+
+worker = startWorker(); // it is there when a model is
+typed(0);
+listModels();
+navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without one, the page needs the net
