@@ -9,7 +9,7 @@
 # make test-server    examples/server.py by its clients    make load-server   two minutes of load on it
 # make test-spark    examples/spark.py on a local cluster (apt-get install default-jre-headless)
 # make test-scale    examples/ray_data.py and dask_bag.py
-# make web       the page that translates in the browser, into build/web (apt-get install clang lld wasi-libc)
+# make web       the page that translates in the browser, into build/web: clang, lld, wasi-libc, libclang-rt-14-dev-wasm32
 # make test-web-module   its module in node, beside build/translate
 # make test-web   the page in Chromium (make web-tools: apt-get install chromium), pictures into build/web-screenshots
 # make test-markup   pages through translate --html, beside lxml

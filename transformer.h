@@ -3175,7 +3175,7 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
 #define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(1, 1)
+#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I __m128i
 #define TFM__I_ZERO _mm_setzero_si128()
@@ -3507,7 +3507,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
 #define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(1, 1)
+#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I v128_t
 #define TFM__I_ZERO wasm_i32x4_splat(0)
@@ -3659,52 +3659,58 @@ TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) 
 TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
                                                           int panels) {
     enum { VECTORS = TFM__PER_PANEL * TFM__INT8_SPLIT, MOST = (int)TFM__MOST_PANELS * VECTORS };
-    TFM__I acc[TFM__X_ROWS][MOST];
+    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
+    const int vectors = VECTORS / parts, outputs = panels * TFM__PER_PANEL / parts;
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    const unsigned char *w0 = t->w[0], *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
     const unsigned char *ahead = t->ahead;
-    int r, i;
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < panels * VECTORS; i++) acc[r][i] = TFM__I_ZERO;
-    }
-    for (; x != x_end; x += 4) {
-        TFM__I w[MOST];
-        TFM__UNROLL
-        for (i = 0; i < VECTORS; i++) {
-            const int at = i * 4 * TFM__VL / TFM__INT8_SPLIT;
-            w[i] = TFM__I_LOAD(w0 + at);
-            if (panels > 1) w[VECTORS + i] = TFM__I_LOAD(w1 + at);
-            if (panels > 2) w[2 * VECTORS + i] = TFM__I_LOAD(w2 + at);
-            if (panels > 3) w[3 * VECTORS + i] = TFM__I_LOAD(w3 + at);
-        }
-        if (rows > 4) {
-            TFM__PREFETCH(ahead);
-            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-            ahead += 4 * TFM__PANEL;
-        }
+    int r, i, part;
+    for (part = 0; part < parts; part++) {
+        TFM__I acc[TFM__X_ROWS][MOST];
+        const int from = part * outputs * TFM__VL, at0 = 4 * from;
+        const unsigned char *w0 = t->w[0] + at0, *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
-            TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
             TFM__UNROLL
-            for (i = 0; i < panels * VECTORS; i++) TFM__I_DOT(acc[r][i], four, w[i]);
+            for (i = 0; i < panels * vectors; i++) acc[r][i] = TFM__I_ZERO;
         }
-        w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL, w2 += 4 * TFM__PANEL, w3 += 4 * TFM__PANEL;
-    }
-    TFM__UNROLL
-    for (i = 0; i < panels * TFM__PER_PANEL; i++) {
-        TFM__V scale = TFM__V_LOAD(t->w_scales + i * TFM__VL), bias = TFM__V_SET(-0.0f);
-        if (t->bias) bias = TFM__V_LOAD(t->bias + i * TFM__VL);
+        for (x = (const unsigned char *)t->x; x != x_end; x += 4) {
+            TFM__I w[MOST];
+            TFM__UNROLL
+            for (i = 0; i < vectors; i++) {
+                const int at = i * 4 * TFM__VL / TFM__INT8_SPLIT;
+                w[i] = TFM__I_LOAD(w0 + at);
+                if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + at);
+                if (panels > 2) w[2 * vectors + i] = TFM__I_LOAD(w2 + at);
+                if (panels > 3) w[3 * vectors + i] = TFM__I_LOAD(w3 + at);
+            }
+            if (rows > 4) {
+                TFM__PREFETCH(ahead);
+                if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+                ahead += 4 * TFM__PANEL;
+            }
+            TFM__UNROLL
+            for (r = 0; r < rows; r++) {
+                TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
+                TFM__UNROLL
+                for (i = 0; i < panels * vectors; i++) TFM__I_DOT(acc[r][i], four, w[i]);
+            }
+            w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL, w2 += 4 * TFM__PANEL, w3 += 4 * TFM__PANEL;
+        }
         TFM__UNROLL
-        for (r = 0; r < rows; r++) {
-            float *y = t->y + r * t->y_stride + i * TFM__VL;
-            TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__INT8_SPLIT],
-                                     acc[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
-                                     t->block_sums + i * TFM__VL);
-            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
-            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-            TFM__V_STORE(y, TFM__V_ADD(v, bias));
+        for (i = 0; i < outputs; i++) {
+            const int64_t o = from + i * TFM__VL;
+            TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
+            if (t->bias) bias = TFM__V_LOAD(t->bias + o);
+            TFM__UNROLL
+            for (r = 0; r < rows; r++) {
+                float *y = t->y + r * t->y_stride + o;
+                TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__INT8_SPLIT],
+                                         acc[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
+                                         t->block_sums + o);
+                v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
+                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+                TFM__V_STORE(y, TFM__V_ADD(v, bias));
+            }
         }
     }
 }
@@ -13713,10 +13719,10 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             alignment_heads, the default of attention. TFM_COUNT_TEXT. AMX for int8
                             and bf16, where activations become bf16 too; a product's x is quantized
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
-                            and what else goes row by row in AVX-512. Plain C reads packed weights
-                            as every kernel set does, and may round otherwise than 0.3.0's. Tools
-                            write regular files only and refuse links; train.py does not resume
-                            0.3.0's checkpoints.
+                            and what else goes row by row in AVX-512; int8 in tiles of two rows by
+                            SSE2 and WebAssembly. Plain C reads packed weights as every kernel set
+                            does, and may round otherwise than 0.3.0's. Tools write regular files
+                            only and refuse links; train.py does not resume 0.3.0's checkpoints.
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A lexicon in the model file: lexical_shortlist of tfm_decode_options,
                             translate --shortlist. convert.py reads Marian's .bin with its
