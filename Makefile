@@ -12,7 +12,7 @@
 # make web       the page that translates in the browser, into build/web: clang, lld, wasi-libc, libclang-rt-14-dev-wasm32
 # make test-web-module   its module in node, beside build/translate
 # make test-web   the page in Chromium (make web-tools: apt-get install chromium), pictures into build/web-screenshots
-# make test-markup   pages through translate --html, beside lxml
+# make test-markup   pages and Markdown through markup.h, beside lxml and markdown-it
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
 # make test-t5       T5 and its kin beside transformers 4 and CTranslate2
@@ -215,9 +215,10 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/scale.py
 $(CACHE)/lxml/bin/python:
-	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5'
-test-markup: build/translate $(CACHE)/lxml/bin/python
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5' 'markdown-it-py>=3'
+test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/markup.py
+	$(CACHE)/lxml/bin/python tests/markdown.py --documents 300
 # The page: WebAssembly with and without SIMD, the module, the models. Any static host serves it.
 WASM = clang --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -nostartfiles -Wl,--no-entry \
 	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all

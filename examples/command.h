@@ -33,7 +33,7 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt;
+    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt, markdown;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
     tfm_decode_options decode;
     /* what follows from it */
@@ -105,6 +105,10 @@ static option table[] = {
      "the input is a document in HTML or XML: its text is translated by\n"
      "sentences, and has the tags where the alignment says; block tags end\n"
      "sentences; code and what says translate=\"no\" is copied"},
+    {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
+     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+     "the input is Markdown: as --html; what is wrapped is wrapped again, and\n"
+     "code, addresses and front matter are copied"},
     {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
      "the input is subtitles, SubRip or WebVTT: numbers and times stay,\n"
@@ -235,6 +239,7 @@ static void check_together(void) {
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
                  {NOT_MARKUP, 0, opt.html, "--html"},
                  {NOT_MARKUP, 0, opt.srt, "--srt"},
+                 {NOT_MARKUP, 0, opt.markdown, "--markdown"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;
@@ -249,6 +254,8 @@ static void check_together(void) {
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
     if (opt.html && opt.srt) fail("--html and --srt do not go together");
+    if (opt.markdown && (opt.html || opt.srt))
+        fail("--markdown and %s do not go together", opt.html ? "--html" : "--srt");
     if (opt.n_best && opt.decode.alternatives)
         fail("--n-best and --alternatives do not go together");
 }

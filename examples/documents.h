@@ -1,4 +1,4 @@
-/* documents.h: translate --html, --srt: a document's sentences as lines, and the document again.
+/* documents.h: translate --html, --markdown, --srt: a document's sentences as lines, and the document again.
 
    The input is read whole, as a document may end what its beginning opened; its sentences go
    through windows like lines, and each is written, with what is before it, as soon as all earlier
@@ -38,7 +38,11 @@ static void document_open(input *in) {
     }
     in->fault = r->fault, in->next = document_next;
     if (page.text.broken ||
-        !markup_read(&page.m, opt.srt ? MARKUP_SRT : MARKUP_HTML, page.text.data, page.text.size))
+        !markup_read(&page.m,
+                     opt.srt        ? MARKUP_SRT
+                     : opt.markdown ? MARKUP_MARKDOWN
+                                    : MARKUP_HTML,
+                     page.text.data, page.text.size))
         fail("the document does not fit into memory");
     markup_begin(&page.m);
 }

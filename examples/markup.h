@@ -20,6 +20,9 @@
    and what says translate="no", is taken out and put back as it is; so are entities that are not
    in the table below. Other entities are letters, and come out as UTF-8, but & < >.
 
+   Markdown: markdown.h. A paragraph in several lines is folded again, at the width that its document
+   has; what begins a line there never begins a block by that.
+
    Subtitles: a sentence that runs over lines or cues is translated whole, and cut between words
    where each line has the share of it that it had; numbers and times stay. A line that begins
    with a dash, a bracket or a note begins a sentence, and so does a seventh line without an end. */
@@ -29,8 +32,9 @@
 #include "protect.h"
 
 typedef enum markup_form {
-    MARKUP_HTML, /* and XML */
-    MARKUP_SRT   /* subtitles, and WebVTT */
+    MARKUP_HTML,    /* and XML */
+    MARKUP_SRT,     /* subtitles, and WebVTT */
+    MARKUP_MARKDOWN /* CommonMark, and tables */
 } markup_form;
 
 /* A token of a translation: where it ends, and the source's bytes that it is aligned to; of none,
@@ -61,6 +65,8 @@ typedef struct markup_item {
     size_t match;                   /* of OPEN and CLOSE: the other */
     int space_before, space_behind; /* in the document */
     int is_line;                    /* CUT: between two lines or cues */
+    char c;                         /* of Markdown: its delimiter */
+    size_t label, n_label;          /* of a link by its text alone: that, in the document */
 } markup_item;
 
 typedef struct markup_sentence {
@@ -73,6 +79,19 @@ typedef struct markup_sentence {
 typedef struct markup_place {
     size_t begin, end; /* in the document, of a byte of the plain text */
 } markup_place;
+
+/* Of a document in lines: a paragraph, a heading, a cell. */
+typedef struct markup_block {
+    size_t line, begin, end; /* in the document: its first line, and its text */
+    markup_form form;
+    int is_folded;        /* may have other lines than it had */
+    int is_line, is_cell; /* begins where a line's text does; stands in a table */
+} markup_block;
+
+/* Between two lines of a block: from the end of the one to the text of the other. */
+typedef struct markup_break {
+    size_t begin, end;
+} markup_break;
 
 /* What a word of a translation is, and who has it: words are what no tag may cut. */
 typedef struct markup_word {
@@ -99,16 +118,29 @@ typedef struct markup {
     markup_sentence *sentences;
     markup_word *words;
     markup_node *nodes;
+    markup_block *blocks;
+    markup_break *breaks;
+    struct markdown *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
-    size_t next, at; /* sentence to be put, and the document's byte */
-    int broken;      /* there was no memory */
+    size_t n_blocks, room_blocks, n_breaks, room_breaks;
+    size_t next, at;                /* sentence to be put, and the document's byte */
+    size_t width;                   /* of lines that are folded; 0: they are not */
+    size_t block, hard, first_hard; /* its block; its next hard break's item, and the block's */
+    int in_block, is_made;          /* that is begun; something in it was translated */
+    buffer woven;                   /* the block, flat */
+    int owes;                       /* a space, if a letter follows */
+    int has_brackets;               /* that mean something in this sentence */
+    int broken;                     /* there was no memory */
 } markup;
 
 enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
 
+static void markdown_free(struct markdown *d);
+
 static void markup_free(markup *m) {
-    buffer_free(&m->plain), buffer_free(&m->places);
+    buffer_free(&m->plain), buffer_free(&m->places), buffer_free(&m->woven);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
+    free(m->blocks), free(m->breaks), markdown_free(m->md);
     memset(m, 0, sizeof *m);
 }
 
@@ -206,7 +238,7 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
     item = &m->items[m->n_items];
     item->kind = kind;
     item->begin = begin, item->end = end, item->match = m->n_items++;
-    item->space_before = markup_after_space(m), item->is_line = 0;
+    item->space_before = markup_after_space(m), item->is_line = 0, item->c = 0, item->n_label = 0;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     if (kind == MARKUP_BLOCK) markup_plain(m, "\n\n", 2, begin, begin);
     item->at = m->plain.size;
@@ -233,7 +265,7 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
             for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
                 m->items[k - 1].at = m->plain.size;
         }
-        k = m->text[at] == '&' && m->form == MARKUP_HTML
+        k = m->text[at] == '&' && m->form != MARKUP_SRT
                 ? markup_entity_at(m->text + at, end - at, &c)
                 : 0;
         if (k && !c) {
@@ -357,11 +389,11 @@ static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
     return tag->end = m->size;
 }
 
-/* All tags of a document, each with its partner or itself. Partners are looked for MARKUP_DEEP
+/* All tags from a byte on, each with its partner or itself. Partners are looked for MARKUP_DEEP
    levels up, so that time is linear. */
-static markup_tag *markup_tags(markup *m, size_t *n_tags) {
+static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
     markup_tag *tags = NULL, *tag;
-    size_t room = 0, n = 0, at = 0, *open = NULL, room_open = 0, n_open = 0, k;
+    size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k;
     void *grown;
     const char *next;
     int ok = 1;
@@ -417,9 +449,11 @@ static int markup_join(markup *m, size_t first, size_t end) {
     return 1;
 }
 
-static void markup_scan_html(markup *m) {
-    size_t n, i, at = 0, last;
-    markup_tag *tags = markup_tags(m, &n);
+static void markup_scan_html(markup *m, size_t at, size_t end) {
+    size_t n, i, last, size = m->size;
+    markup_tag *tags;
+    m->size = end;
+    tags = markup_tags(m, at, &n);
     for (i = 0; i < n && !m->broken; i = last + 1) {
         const markup_tag *tag = &tags[i];
         int is_inline = sentence_in_table(markup_inline, tag->name, tag->n);
@@ -444,6 +478,7 @@ static void markup_scan_html(markup *m) {
             item->match = tags[tag->match].n, m->items[item->match].match = m->n_items - 1;
     }
     if (!m->broken) markup_add_text(m, at, m->size);
+    m->size = size;
     free(tags);
 }
 
@@ -530,6 +565,112 @@ static void markup_scan_srt(markup *m) {
     }
 }
 
+/* ---- blocks of lines ------------------------------------------------------------------------- */
+
+static markup_block *markup_add_block(markup *m, markup_form form, size_t row, size_t begin,
+                                      size_t end) {
+    void *grown = m->blocks;
+    markup_block *b = NULL;
+    if (markup_reserve(m, &grown, &m->room_blocks, m->n_blocks + 1, sizeof *m->blocks)) {
+        m->blocks = (markup_block *)grown;
+        b = &m->blocks[m->n_blocks++];
+        memset(b, 0, sizeof *b);
+        b->form = form, b->line = row, b->begin = begin, b->end = end;
+    }
+    return b;
+}
+
+static void markup_add_break(markup *m, size_t begin, size_t end) {
+    void *grown = m->breaks;
+    if (!markup_reserve(m, &grown, &m->room_breaks, m->n_breaks + 1, sizeof *m->breaks)) return;
+    m->breaks = (markup_break *)grown;
+    m->breaks[m->n_breaks].begin = begin, m->breaks[m->n_breaks++].end = end;
+}
+
+/* The first break at or behind a byte; n_breaks: there is none. */
+static size_t markup_break_at(const markup *m, size_t at) {
+    size_t low = 0, high = m->n_breaks, middle;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (m->breaks[middle].begin < at) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Columns of a character on a terminal: marks have none, East Asian ones two. */
+static size_t markup_columns(uint32_t c) {
+    static const uint32_t none[][2] = {
+        {0x300, 0x36F},   {0x483, 0x489},    {0x591, 0x5BD},   {0x610, 0x61A},   {0x64B, 0x65F},
+        {0x6D6, 0x6DC},   {0x900, 0x902},    {0x93C, 0x93C},   {0x941, 0x948},   {0x94D, 0x94D},
+        {0xE31, 0xE31},   {0xE34, 0xE3A},    {0xE47, 0xE4E},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
+        {0x200B, 0x200F}, {0x20D0, 0x20FF},  {0x302A, 0x302D}, {0x3099, 0x309A}, {0xFE00, 0xFE0F},
+        {0xFE20, 0xFE2F}, {0xE0100, 0xE01EF}};
+    static const uint32_t two[][2] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0x33FF},
+                                      {0x3400, 0x4DBF},   {0x4E00, 0xA4CF},   {0xA960, 0xA97F},
+                                      {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
+                                      {0xFF01, 0xFF60},   {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F},
+                                      {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
+    size_t i;
+    if (c < 0x300) return 1;
+    for (i = 0; i < sizeof none / sizeof *none; i++)
+        if (c >= none[i][0] && c <= none[i][1]) return 0;
+    for (i = 0; i < sizeof two / sizeof *two; i++)
+        if (c >= two[i][0] && c <= two[i][1]) return 2;
+    return 1;
+}
+
+/* The column behind a text that begins at one. */
+static size_t markup_column(const char *text, size_t size, size_t column) {
+    size_t i, n;
+    uint32_t c;
+    for (i = 0; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        column = c == '\n' ? 0 : c == '\t' ? (column / 8 + 1) * 8 : column + markup_columns(c);
+    }
+    return column;
+}
+
+/* Where the line begins that a byte is in. */
+static size_t markup_line(const markup *m, size_t at) {
+    while (at > 0 && m->text[at - 1] != '\n') at--;
+    return at;
+}
+
+static int markup_by_number(const void *a, const void *b) {
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The width that all lines but one in fifty have, of paragraphs in several. A paragraph in one line that
+   is wider keeps it. */
+static void markup_measure(markup *m) {
+    size_t i, k = 0, n = 0, *widths;
+    widths = (size_t *)malloc((2 * m->n_breaks + 1) * sizeof *widths);
+    if (!widths) m->broken = 1;
+    for (i = 0; widths && i < m->n_blocks; i++) {
+        const markup_block *b = &m->blocks[i];
+        for (; k < m->n_breaks && m->breaks[k].begin < b->end; k++) {
+            size_t row = markup_line(m, m->breaks[k].begin);
+            if (m->breaks[k].begin < b->begin || !b->is_folded) continue;
+            widths[n++] = markup_column(m->text + row, m->breaks[k].begin - row, 0);
+            if (k + 1 < m->n_breaks && m->breaks[k + 1].begin < b->end) continue;
+            row = markup_line(m, b->end); /* the last one */
+            widths[n++] = markup_column(m->text + row, b->end - row, 0);
+        }
+    }
+    if (n) qsort(widths, n, sizeof *widths, markup_by_number), m->width = widths[n - 1 - n / 50];
+    free(widths);
+    for (i = 0; i < m->n_blocks; i++) {
+        markup_block *b = &m->blocks[i];
+        k = markup_break_at(m, b->begin);
+        if (!b->is_folded || (k < m->n_breaks && m->breaks[k].begin < b->end)) continue;
+        if (markup_column(m->text + b->line, b->end - b->line, 0) > m->width) b->is_folded = 0;
+    }
+}
+
+#include "markdown.h"
+
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 /* Whether nothing but spaces and tags are between two items and a text: partners may join. */
@@ -570,9 +711,11 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     uint32_t c;
     m->form = form, m->text = text, m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = 0, m->broken = 0;
-    m->plain.size = m->places.size = 0;
-    if (form == MARKUP_HTML) markup_scan_html(m);
-    else markup_scan_srt(m);
+    m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
+    if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
+    else if (form == MARKUP_SRT) markup_scan_srt(m);
+    else markup_scan_markdown(m);
+    if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
            next_sentence(m->plain.data, m->plain.size, &at, &sentence, &n)) {
@@ -775,6 +918,12 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
             !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
                 markup_gap(m, t, s, item->at, parent, m->nodes[parent].low, m->nodes[parent].high);
+        if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* none is empty */
+            if (node->low < m->nodes[parent].high && m->words[node->low].owner == parent)
+                node->high++;
+            else if (node->low > m->nodes[parent].low && m->words[node->low - 1].owner == parent)
+                node->low--;
+        }
         for (k = node->low; k < node->high; k++) {
             m->words[k].owner = node->index;
             if (k > node->low) m->words[k].inner = node->index;
@@ -784,34 +933,65 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
     return n;
 }
 
-/* Appends text as the document would have it. */
-static void markup_encode(markup_form form, const char *text, size_t size, buffer *out) {
-    size_t i, from = 0;
-    for (i = 0; form == MARKUP_HTML && i < size; i++) {
+/* Appends a part of a translation as the document would have it. In blocks "\n" is a space, where a
+   line may end. */
+static void markup_encode(const markup *m, const char *text, size_t from, size_t to, buffer *out) {
+    markup_form form = m->n_blocks ? m->blocks[m->block].form : m->form;
+    size_t i;
+    if (form == MARKUP_MARKDOWN) {
+        markdown_encode(m, text, from, to, out);
+        return;
+    }
+    for (i = from; form == MARKUP_HTML && i < to; i++) {
         if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
         buffer_append(out, text + from, i - from), from = i + 1;
         if (text[i] == '&') buffer_append(out, "&amp;", 5);
         else buffer_append(out, text[i] == '<' ? "&lt;" : "&gt;", 4);
     }
-    buffer_append(out, text + from, size - from);
+    buffer_append(out, text + from, to - from);
+}
+
+/* Appends a part of the document, breaks as spaces. */
+static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *out) {
+    size_t i = markup_break_at(m, begin);
+    for (; i < m->n_breaks && m->breaks[i].begin < end; i++) {
+        buffer_append(out, m->text + begin, m->breaks[i].begin - begin), buffer_append(out, " ", 1);
+        begin = m->breaks[i].end;
+    }
+    if (begin < end) buffer_append(out, m->text + begin, end - begin);
 }
 
 static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
-    buffer_append(out, m->text + item->begin, item->end - item->begin);
+    size_t i, n = item->n_label;
+    if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
+        for (i = item->begin; i < item->end; i++) buffer_append(out, &item->c, 1);
+        return;
+    }
+    for (i = 0; i < n && n < out->size; i++) { /* is a link's text its label still? */
+        char c = out->data[out->size - n + i];
+        if ((c == '\n' ? ' ' : c) != m->text[item->label + i]) break;
+    }
+    if (n && !(i == n && out->data[out->size - n - 1] == '[')) {
+        buffer_append(out, "][", 2);
+        markup_copy_part(m, item->label, item->label + n, out);
+        buffer_append(out, "]", 1);
+    } else markup_copy_part(m, item->begin, item->end, out);
 }
 
 /* Appends a translation up to there, if it is not there yet. */
-static void markup_text_to(const markup *m, const markup_translation *t, size_t *from, size_t to,
+static void markup_text_to(markup *m, const markup_translation *t, size_t *from, size_t to,
                            buffer *out) {
     if (to <= *from) return;
-    markup_encode(m->form, t->text + *from, to - *from, out);
+    if (m->owes && !markup_is_space(t->text[*from])) buffer_append(out, "\n", 1);
+    m->owes = 0;
+    markup_encode(m, t->text, *from, to, out);
     *from = to;
 }
 
 /* Before a node's words, and behind them. */
-static void markup_enter(const markup *m, const markup_translation *t, const markup_node *node,
+static void markup_enter(markup *m, const markup_translation *t, const markup_node *node,
                          size_t *from, buffer *out) {
-    const markup_item *item = m->items;
+    markup_item *item = m->items;
     int is_begin;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0;
     if (node->item == (size_t)MARKUP_NONE) return;
@@ -823,16 +1003,22 @@ static void markup_enter(const markup *m, const markup_translation *t, const mar
     if (item->kind == MARKUP_COPY && item->space_before && *from &&
         !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
         buffer_append(out, " ", 1);
+    if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
+        markdown_choose(m, t, node, out);
     markup_copy(m, item, out);
-    if (item->kind == MARKUP_COPY && item->space_behind && *from < t->size &&
+    if (item->kind == MARKUP_COPY && *from < t->size &&
+        (item->space_behind ||
+         (item->end < m->size && protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
         !protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) &&
         sentence_space_after(t->text, t->size))
         buffer_append(out, " ", 1);
 }
-static void markup_leave(const markup *m, const markup_translation *t, const markup_node *node,
+static void markup_leave(markup *m, const markup_translation *t, const markup_node *node,
                          size_t *from, buffer *out) {
     if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
-    if (node->close != node->item) markup_copy(m, &m->items[node->close], out);
+    if (node->close == node->item) return;
+    markup_copy(m, &m->items[node->close], out);
+    m->owes |= m->items[node->close].is_line;
 }
 
 /* A translation with its tags. Nodes are sorted by parent: the children of one stand together. */
@@ -866,33 +1052,124 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-static void markup_begin(markup *m) { m->next = m->at = 0; }
+static void markup_begin(markup *m) { m->next = m->at = m->block = m->hard = 0, m->in_block = 0; }
 
-/* Appends the document up to the end of its next sentence, and that as it was translated; 0: no
-   memory. */
+/* Goes on in a block as it was, flat: "\n" is a space where a line may end, "\r" where it must. */
+static void markup_keep(markup *m, size_t to) {
+    size_t i = markup_break_at(m, m->at);
+    while (m->at < to) {
+        int is_break = i < m->n_breaks && m->breaks[i].end <= to;
+        size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
+        while (item < m->n_items && (m->items[item].c != '\n' || m->items[item].end <= m->at))
+            item++;
+        m->hard = item;
+        if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
+            end = m->items[item].begin;
+        else item = m->n_items;
+        if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
+        if (is_break) buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
+        m->at = is_break ? m->breaks[i++].end : to;
+    }
+}
+
+/* Writes a block in lines that are no wider than they may be. */
+static void markup_fold(markup *m, const markup_block *b, buffer *out) {
+    const char *text = m->woven.data;
+    size_t size = m->woven.size, at, end, i, n = 0, width, hard = m->first_hard, escaped;
+    size_t first = markup_column(m->text + b->line, b->begin - b->line, 0), column = first;
+    int is_first = b->is_line; /* of a line, and Markdown might see a block */
+    for (at = 0; at < size; at = end) {
+        char before = text[at];
+        at += before == '\n' || before == '\r';
+        for (end = at; end < size && text[end] != '\n' && text[end] != '\r';) end++;
+        width = markup_column(text + at, end - at, 0);
+        if (before == '\r') {
+            while (m->items[hard].c != '\n') hard++;
+            n = m->items[hard].end, i = m->items[hard].begin;
+            buffer_append(out, m->text + i, n - i);
+            while (m->text[n - 1] != '\n') n--;
+            column = markup_column(m->text + n, m->items[hard].end - n, 0);
+            hard++, is_first = 1;
+        } else if (before == '\n' && b->is_folded && m->width && column > first && end > at &&
+                   column + 1 + width > m->width && !markdown_hazard(text + at, size - at)) {
+            buffer_append(out, "\n", 1);
+            for (i = b->line; i < b->begin; i++)
+                buffer_append(out, m->text[i] == '>' || m->text[i] == '\t' ? &m->text[i] : " ", 1);
+            column = first;
+        } else if (before == '\n') buffer_append(out, " ", 1), column++;
+        escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
+        if (escaped) {
+            buffer_append(out, text + at, escaped - 1), buffer_append(out, "\\", 1);
+            buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
+        } else buffer_append(out, text + at, end - at);
+        column += width + (escaped > 0), is_first = 0;
+    }
+}
+
+/* Ends the block at hand. */
+static void markup_finish(markup *m, buffer *out) {
+    const markup_block *b = &m->blocks[m->block];
+    if (!m->in_block) return;
+    markup_keep(m, b->end);
+    m->in_block = 0;
+    if (m->woven.broken) m->broken = 1;
+    if (m->broken) return;
+    if (!m->is_made || (b->form == MARKUP_MARKDOWN && !markdown_is_same(m, b->begin, b->end, 0)))
+        buffer_append(out, m->text + b->begin, b->end - b->begin);
+    else if (b->form == MARKUP_HTML) buffer_append(out, m->woven.data, m->woven.size);
+    else markup_fold(m, b, out);
+}
+
+/* Appends the document up to its next sentence, or to the block that has it. */
+static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
+    if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
+    while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
+    if (m->n_blocks && !m->in_block) {
+        const markup_block *b = &m->blocks[m->block];
+        buffer_append(out, m->text + m->at, b->begin - m->at);
+        m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0;
+        while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
+        m->first_hard = m->hard;
+    }
+    if (m->n_blocks) markup_keep(m, s->from);
+    else buffer_append(out, m->text + m->at, s->from - m->at);
+}
+
+/* Appends the document up to the end of its next sentence, and that as it was translated; a block
+   when its last sentence was. 0: no memory. */
 static int markup_put(markup *m, const markup_translation *t, buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
-    size_t n, nodes = 0;
-    buffer_append(out, m->text + m->at, s->from - m->at);
-    m->at = s->to;
-    n = t->text ? markup_words(m, t) : 0;
+    size_t i, n = t->text ? markup_words(m, t) : 0, nodes = 0, before;
+    buffer *to = m->n_blocks ? &m->woven : out;
+    markup_come(m, s, out);
+    before = to->size;
     if (n && !m->broken) nodes = markup_place_items(m, t, s, n);
+    m->owes = 0, m->has_brackets = m->md && m->md->labels.size;
+    for (i = s->first; i < s->last; i++) m->has_brackets |= m->items[i].c == '[';
     if (nodes && !m->broken) {
         size_t begin = s->begin, end = s->begin + s->size;
         if (s->first < s->last && m->items[s->first].at < begin &&
-            s->from < m->items[s->first].end && out->size &&
-            !markup_is_space(out->data[out->size - 1]))
-            buffer_append(out, " ", 1); /* One.<b> Two</b> has it outside */
-        markup_weave(m, t, nodes, out);
-        if (s->first < s->last && m->items[s->last - 1].at > end && m->at < m->size &&
-            !markup_is_space(m->text[m->at]))
-            buffer_append(out, " ", 1);
-    } else buffer_append(out, m->text + s->from, s->to - s->from);
-    return !m->broken && !out->broken;
+            s->from < m->items[s->first].end && to->size &&
+            !markup_is_space(to->data[to->size - 1]))
+            buffer_append(to, " ", 1); /* One.<b> Two</b> has it outside */
+        markup_weave(m, t, nodes, to);
+        if (s->first < s->last && m->items[s->last - 1].at > end && s->to < m->size &&
+            !markup_is_space(m->text[s->to]))
+            buffer_append(to, " ", 1);
+    }
+    if (nodes && m->n_blocks && !m->woven.broken && !m->broken &&
+        m->blocks[m->block].form == MARKUP_MARKDOWN && !markdown_is_same(m, s->from, s->to, before))
+        nodes = 0, m->woven.size = before;
+    m->is_made |= nodes > 0, m->at = s->from;
+    if (!nodes && m->n_blocks) markup_keep(m, s->to);
+    else if (!nodes) buffer_append(out, m->text + s->from, s->to - s->from);
+    m->at = s->to;
+    return !m->broken && !m->woven.broken && !out->broken;
 }
 
 /* Appends what is behind the last sentence. */
 static int markup_end(markup *m, buffer *out) {
+    markup_finish(m, out);
     buffer_append(out, m->text + m->at, m->size - m->at);
     return !m->broken && !out->broken;
 }

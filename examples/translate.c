@@ -777,7 +777,7 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
-    if (opt.html || opt.srt) document_open(&t.in);
+    if (opt.html || opt.srt || opt.markdown) document_open(&t.in);
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system has no more locks");
     while (more) {

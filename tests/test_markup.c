@@ -75,6 +75,69 @@ static void html(void) {
     fake_free(&f), buffer_free(&out);
 }
 
+static void markdown_cases(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {{"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
+                 {"One\ntwo\n===\n", "One two|", "One two\n===\n", "two One\n===\n"},
+                 {"See [the docs](http://a.b/_c_ \"t\") of `f(x)` now.", "See the docs of now.|",
+                  NULL, "now. of [docs the](http://a.b/_c_ \"t\") See `f(x)`"},
+                 {"> a **b c** and\n> more of it here\n", "a b c and more of it here|", NULL,
+                  "> here it of more\n> and **c b** a\n"},
+                 {"- one\n  two\n- [x] three\n\n      code\n", "one two|three|", NULL,
+                  "- two\n  one\n- [x] three\n\n      code\n"},
+                 {"```\nno\n```\nyes\n\n    no\n\n~~~ x\n```\n~~~\n", "yes|", NULL, NULL},
+                 {"1. one\n2) two\n   * three\n", "one|two|three|", NULL, NULL},
+                 {"| a *b* c | `x` d |\n|---|:-:|\n| \\| e | f |\nend", "a b c|d|| e|f|end|", NULL,
+                  "| c *b* a | `x` d |\n|---|:-:|\n| e \\| | f |\nend"},
+                 {"---\na: b\n---\ntext\n", "text|", NULL, NULL},
+                 {"+++\na\n+++\n", "", NULL, NULL},
+                 {"See [Foo] and [foo bar][].\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n",
+                  "See Foo and foo bar.|", NULL,
+                  "[bar. foo][foo bar] and [Foo] See\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n"},
+                 {"[not] a [link][x]", "[not] a [link][x]|", "[not] a [link\\][x\\]",
+                  "[link\\][x] a [not\\]"},
+                 {"a \\*b\\* &amp; &copy; 2 * 3 a_b <c> C:\\d", "a *b* & © 2 * 3 a_b|C:\\d|",
+                  "a \\*b\\* & © 2 * 3 a_b <c> C:\\d", NULL},
+                 {"one  \ntwo\\\nthree", "one|two|three|", NULL, "one  \ntwo\\\nthree"},
+                 {"a 2. b", "a 2. b|", NULL, "b 2. a"},
+                 {"# b -", "b -|", NULL, "# - b"},
+                 {"b -", "b -|", NULL, "\\- b"},
+                 {"b + 7)", "b + 7)|", NULL, "7\\) + b"},
+                 {"***a** b*", "a b|", NULL, "*b **a***"},
+                 {"***a* b** c", "a b c|", "**_a_ b** c", "c **b *a***"},
+                 {"**a**, *b*", "a, b|", NULL, "*b* **a**,"},
+                 {"![alt text](i.png) and b <img src=x>", "and b|", NULL, NULL},
+                 {"text <!-- c --> more<br>last", "text|more|last|", NULL, NULL},
+                 {"<div>\nSome *<b>text* in</b>\nit\n</div>\n\n*on*", "Some *text* in it|on|",
+                  "<div>\nSome <b>*text* in</b> it\n</div>\n\n*on*", NULL},
+                 {"a <b>b *c</b> d* e", "a|b c|d e|", NULL, NULL},
+                 {"<https://a.b/c_d_> or www.a.b/_c_/ or a@b.c", "or or a@b.c|", NULL, NULL},
+                 {"Hi {name}, you have %d of {{x}} and ${y}.", "Hi, you have of and.|", NULL, NULL},
+                 {"[^1]: A note[^2] here", "A note here|", NULL, NULL},
+                 {"> [!NOTE]\n> Take care", "Take care|", NULL, NULL},
+                 {"a|b\n-|-\nc|d", "a|b|c|d|", NULL, NULL},
+                 {"- a\n\n  b\n\n<!-- *x*\n\ny -->\n\tcode", "a|b|", NULL, NULL}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("Markdown");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in, *expected = cases[i].same ? cases[i].same : in;
+        CHECK(strcmp(run(&f, SAME, MARKUP_MARKDOWN, in, strlen(in), &out), expected) == 0, "%s",
+              in);
+        if (strcmp(out.data, expected) != 0)
+            printf("      got      %s\n      expected %s\n", out.data, expected);
+        if (cases[i].sentences)
+            CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        if (!cases[i].backwards) continue;
+        (void)run(&f, BACKWARDS, MARKUP_MARKDOWN, in, strlen(in), &out);
+        CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
+    }
+    fake_free(&f), buffer_free(&out);
+}
+
 /* The document without tags and whitespace, or its tags in order. */
 static void strip(const char *text, size_t size, int tags, buffer *out) {
     size_t i;
@@ -281,9 +344,12 @@ static void any_document(void) {
 
 /* Many tags that open, close, or have no end: each is read once, or this takes hours. */
 static void deep(void) {
-    static const char *const pieces[] = {"<b>",  "</b>",   "<b>x ",    "<a \"",
-                                         "<!--", "<code>", "&",        "<i></i>",
-                                         "x.",   "<p>",    "<script>", "<b>x</b> "};
+    static const char *const pieces[] = {
+        "<b>",  "</b>",       "<b>x ",    "<a \"",     "<!--", "<code>", "&",        "<i></i>",
+        "x.",   "<p>",        "<script>", "<b>x</b> ", "*",    "*a ",    "**a_ ",    "[",
+        "[a](", "![",         "]",        "`",         "``a`", "> ",     "- ",       "> a\n",
+        "|",    "a|b\n-|-\n", "[a]: b\n", "[a]",       "\\",   "<a b='", "<a b=\"'", "a  \n",
+        "_a*",  "[a](<b",     "[a][",     "http://a"};
     fake f;
     buffer doc, out;
     size_t i, k;
@@ -293,17 +359,38 @@ static void deep(void) {
     for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         doc.size = 0;
         buffer_append(&doc, "1 --> 2\n", 8);
-        for (k = 0; k < 100000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
-        for (form = MARKUP_HTML; form <= MARKUP_SRT; form++) {
+        for (k = 0; k < 40000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
+        for (form = MARKUP_HTML; form <= MARKUP_MARKDOWN; form++) {
+            static const char *const names[] = {"40,000 times %s", "  in subtitles",
+                                                "  in Markdown"};
             (void)run(&f, NOTHING, (markup_form)form, doc.data, doc.size, &out);
-            CHECK(out.size == doc.size, form ? "  in subtitles" : "100,000 times %s", pieces[i]);
+            CHECK(out.size == doc.size, names[form], pieces[i]);
         }
     }
     fake_free(&f), buffer_free(&out), buffer_free(&doc);
 }
 
-int main(void) {
+/* test_markup FORM FUNCTION < in > out, for tests/markdown.py. */
+static int filter(int form, int how) {
+    fake f;
+    buffer in, out;
+    int c;
+    memset(&f, 0, sizeof f), memset(&in, 0, sizeof in), memset(&out, 0, sizeof out);
+    f.state = 1;
+    buffer_append(&in, "", 0);
+    while ((c = getchar()) != EOF) {
+        char byte = (char)c;
+        buffer_append(&in, &byte, 1);
+    }
+    fputs(run(&f, how, (markup_form)form, in.data, in.size, &out), stdout);
+    fake_free(&f), buffer_free(&in), buffer_free(&out);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3) return filter(atoi(argv[1]), atoi(argv[2]));
     html();
+    markdown_cases();
     subtitles();
     any_document();
     deep();

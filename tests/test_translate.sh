@@ -336,8 +336,11 @@ if [ -f $de ]; then
     check "--srt: numbers and times stay, sentences over cues are whole" "0  " "$(run $de --srt < $dir/in) $(for file in in out; do grep -e '-->' -e '^[0-9b]*$' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(grep -v -e '-->' -e '^[0-9]*b*$' $dir/out | tr -s ' \n' '  ' | sed 's/ *$//' > $dir/two; tr -s '\n' ' ' < $dir/expected | sed 's/ *$//' | cmp - $dir/two 2>&1)"
     check "  with --html" "2 translate: --html and --srt do not go together" "$(run $de --srt --html < $dir/in) $(cat $dir/err)"
     check "  with --n-best" "2 translate: --n-best and --html do not go together" "$(run $de --html --n-best 2 < $dir/in) $(cat $dir/err)"
+    awk 'BEGIN { print "---\ntitle: Haus\n---\n" } { if (match($0, / [a-z]+ /)) $0 = substr($0, 1, RSTART) "**" substr($0, RSTART + 1, RLENGTH - 2) "**" substr($0, RSTART + RLENGTH - 1); print "- [ ] " $0 "\n\n      Nein\n" }' examples/demo-de.txt > $dir/in
+    check "--markdown: what is no text stays, and sentences are as by themselves" "0  " "$(run $de --markdown < $dir/in) $(for file in in out; do sed 's/[^][*]*\*\*[^*]*\*\*.*/-/; s/^- .*/-/' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(sed -n 's/\*\*//g; s/^- \[ \] //p' $dir/out | cmp - $dir/expected 2>&1)"
+    check "  with --html" "2 translate: --markdown and --html do not go together" "$(run $de --markdown --html < $dir/in) $(cat $dir/err)"
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 24 "no $de"; fi
+else skip 26 "no $de"; fi
 counts test_translate

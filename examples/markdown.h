@@ -1,0 +1,1157 @@
+/* markdown.h: what is text in a document in Markdown, and how text is written there; a part of
+   markup.h, which includes it.
+
+   CommonMark's blocks, found line by line, with tables, front matter, footnotes and alerts; then
+   its inlines in each: code, addresses, images and HTML's points are copied, emphasis and links are
+   elements. Text in blocks of HTML is HTML's. What a translation has of Markdown's own characters
+   is escaped where it could mean something. A sentence whose markers would be read otherwise
+   among its new words stays as it was: each is read again. Time is linear. */
+#ifndef MARKDOWN_H
+#define MARKDOWN_H
+
+enum { MARKDOWN_TICKS = 80, MARKDOWN_ADDRESS_DEEP = 32, MARKDOWN_LABEL = 999 };
+
+/* Delimiters in a row: * _ ~. What is left of it after pairs were made. */
+typedef struct markdown_run {
+    size_t begin, n, length, prev, next;
+    char c;
+    int opens, closes;
+} markdown_run;
+
+typedef struct markdown_bracket {
+    size_t at, run, mark; /* and how many runs and marks were before it */
+    int is_image, is_off;
+} markdown_bracket;
+
+typedef struct markdown_mark {
+    markup_kind kind;
+    char c;            /* what it is: ` * _ ~ [ <, or a newline */
+    size_t begin, end; /* in the flat text */
+    size_t pair;       /* the same of two */
+    size_t label, n_label;
+    size_t item;
+} markdown_mark;
+
+typedef struct markdown {
+    markup *m;
+    buffer flat, map; /* a block's text without what its lines begin with; its places in the
+                         document, size_t each */
+    buffer labels;    /* uint64_t each, sorted: what references lead to */
+    markdown_run *runs;
+    markdown_bracket *brackets;
+    markdown_mark *marks;
+    size_t *open;
+    size_t n_runs, room_runs, n_brackets, room_brackets, n_marks, room_marks, room_open, n_pairs;
+    size_t last_run;                  /* of those in the list */
+    size_t ticks[MARKDOWN_TICKS + 1]; /* where the last run of so many begins */
+    int ticks_known;
+} markdown;
+
+static void markdown_free(markdown *d) {
+    if (!d) return;
+    buffer_free(&d->flat), buffer_free(&d->map), buffer_free(&d->labels);
+    free(d->runs), free(d->brackets), free(d->marks), free(d->open), free(d);
+}
+
+static int markdown_is_mark(char c) {
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+           (c >= '{' && c <= '~');
+}
+
+/* Whether a character counts as punctuation beside delimiters. */
+static int markdown_is_punctuation(uint32_t c) {
+    if (c < 0x80) return markdown_is_mark((char)c);
+    return (c > 0xA0 && c < 0xC0 && c != 0xAA && c != 0xB2 && c != 0xB3 && c != 0xB5 && c != 0xB9 &&
+            c != 0xBA && !(c >= 0xBC && c <= 0xBE)) ||
+           c == 0xD7 || c == 0xF7 || (c >= 0x2010 && c <= 0x205E && !sentence_is_space(c)) ||
+           (c >= 0x20A0 && c <= 0x20C0) || (c >= 0x2190 && c <= 0x245F) ||
+           (c >= 0x2500 && c <= 0x2775) || (c >= 0x2794 && c <= 0x2BFF) ||
+           (c >= 0x3001 && c <= 0x3003) || (c >= 0x3008 && c <= 0x3020) || c == 0x30FB ||
+           (c >= 0xFF01 && c <= 0xFF0F) || (c >= 0xFF1A && c <= 0xFF20) ||
+           (c >= 0xFF3B && c <= 0xFF40) || (c >= 0xFF5B && c <= 0xFF65) ||
+           (c >= 0x1F000 && c <= 0x1FAFF);
+}
+
+static const size_t *markdown_map(const markdown *d) {
+    return (const size_t *)(const void *)d->map.data;
+}
+
+/* Makes a text flat; a break is a newline, or "\r" where it is hard. */
+static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t end,
+                             int has_breaks) {
+    size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, stop;
+    d->flat.size = d->map.size = 0;
+    buffer_append(&d->flat, "", 0);
+    while (at < end) {
+        const markup_break *b = has_breaks && next < d->m->n_breaks ? &d->m->breaks[next] : NULL;
+        int stands = b && b->begin < end;
+        stop = stands ? b->begin : end;
+        for (i = at; i < stop; i++) {
+            buffer_append(&d->flat, text[i] == '\r' && has_breaks ? " " : text + i, 1);
+            buffer_append(&d->map, (const char *)&i, sizeof i);
+        }
+        if (!stands) break;
+        buffer_append(&d->flat, text[stop] == ' ' && text[stop + 1] == ' ' ? "\r" : "\n", 1);
+        buffer_append(&d->map, (const char *)&stop, sizeof stop);
+        at = b->end, next++;
+    }
+    d->m->broken |= d->flat.broken || d->map.broken;
+}
+
+/* Where in the document a flat text's part ends. */
+static size_t markdown_end(const markdown *d, size_t end) {
+    size_t last = markdown_map(d)[end - 1];
+    char c = d->flat.data[end - 1];
+    return c == '\n' || c == '\r' ? d->m->breaks[markup_break_at(d->m, last)].end : last + 1;
+}
+
+/* ---- labels, addresses, tags ----------------------------------------------------------------- */
+
+/* Letters in either case, whitespace of any kind. */
+static uint64_t markdown_hash(const char *text, size_t size) {
+    uint64_t hash = 0xCBF29CE484222325u;
+    size_t i, n;
+    uint32_t c;
+    int space = 0, any = 0;
+    for (i = 0; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if (markup_is_space((char)(c < 0x80 ? c : 'x'))) {
+            space = any;
+            continue;
+        }
+        if (space) hash = (hash ^ ' ') * 0x100000001B3u;
+        hash = (hash ^ protect_lower(c)) * 0x100000001B3u, space = 0, any = 1;
+    }
+    return any ? hash : 0;
+}
+
+static int markdown_by_hash(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int markdown_is_label(const markdown *d, const char *text, size_t size) {
+    uint64_t hash = size <= MARKDOWN_LABEL ? markdown_hash(text, size) : 0;
+    return hash && d->labels.size &&
+           bsearch(&hash, d->labels.data, d->labels.size / sizeof hash, sizeof hash,
+                   markdown_by_hash) != NULL;
+}
+
+/* The end of a label that begins with "[" there; 0: there is none. */
+static size_t markdown_label(const char *text, size_t size, size_t at) {
+    size_t begin = ++at;
+    for (; at < size && at - begin <= MARKDOWN_LABEL; at++) {
+        if (text[at] == ']') return at + 1;
+        if (text[at] == '[') return 0;
+        if (text[at] == '\\' && at + 1 < size && markdown_is_mark(text[at + 1])) at++;
+    }
+    return 0;
+}
+
+static size_t markdown_skip_space(const char *text, size_t size, size_t at) {
+    while (at < size && markup_is_space(text[at])) at++;
+    return at;
+}
+
+/* The end of an address; 0: there is none. */
+static size_t markdown_address(const char *text, size_t size, size_t at) {
+    size_t begin = at, deep = 0;
+    int angle = at < size && text[at] == '<';
+    for (at += (size_t)angle; at < size; at++) {
+        char c = text[at];
+        if (c == '\\' && at + 1 < size && markdown_is_mark(text[at + 1])) at++;
+        else if (angle && (c == '<' || c == '\n' || c == '\r')) return 0;
+        else if (angle && c == '>') return at + 1;
+        else if (angle) continue;
+        else if ((unsigned char)c <= ' ' || c == 0x7F) break;
+        else if (c == '(' && ++deep > MARKDOWN_ADDRESS_DEEP) return 0;
+        else if (c == ')' && !deep--) break;
+    }
+    return angle || at == begin || (deep && !(at < size && text[at] == ')')) ? 0 : at;
+}
+
+/* The end of a title with its quotes; 0: there is none. */
+static size_t markdown_title(const char *text, size_t size, size_t at) {
+    char close;
+    if (at >= size || !protect_in("\"'(", (unsigned char)text[at])) return 0;
+    close = text[at] == '(' ? ')' : text[at];
+    for (at++; at < size; at++) {
+        if (text[at] == '\\' && at + 1 < size) at++;
+        else if (text[at] == close) return at + 1;
+        else if (text[at] == '(' && close == ')') return 0;
+    }
+    return 0;
+}
+
+/* The end of "(address "title")"; 0: there is none. */
+static size_t markdown_target(const char *text, size_t size, size_t at) {
+    size_t end, space;
+    at = markdown_skip_space(text, size, at + 1);
+    if (at < size && text[at] == ')') return at + 1;
+    end = markdown_address(text, size, at);
+    if (!end) return 0;
+    space = markdown_skip_space(text, size, end);
+    if (space > end) {
+        end = markdown_title(text, size, space);
+        space = markdown_skip_space(text, size, end ? end : space);
+    }
+    return space < size && text[space] == ')' ? space + 1 : 0;
+}
+
+/* The end of a definition "[label]: address "title"" and its line; 0: there is none. */
+static size_t markdown_definition(const char *text, size_t size, size_t at, size_t *n_label) {
+    size_t end = markdown_label(text, size, at), title, row;
+    if (!end || end >= size || text[end] != ':') return 0;
+    *n_label = end - at - 2;
+    at = markdown_skip_space(text, size, end + 1);
+    end = markdown_address(text, size, at);
+    if (!end) return 0;
+    for (row = end; row < size && (text[row] == ' ' || text[row] == '\t');) row++;
+    at = markdown_skip_space(text, size, end);
+    title = at > end ? markdown_title(text, size, at) : 0;
+    for (; title && title < size && (text[title] == ' ' || text[title] == '\t');) title++;
+    if (title && (title == size || text[title] == '\n' || text[title] == '\r')) row = title;
+    if (row < size && text[row] != '\n' && text[row] != '\r') return 0;
+    return row < size ? row + 1 : row;
+}
+
+/* The end of a tag as CommonMark has it; 0: there is none. */
+static size_t markdown_tag(const char *text, size_t size, size_t at) {
+    int is_close = ++at < size && text[at] == '/';
+    at += (size_t)is_close;
+    if (at >= size || !protect_is_letter((unsigned char)text[at])) return 0;
+    while (at < size && (protect_is_word((unsigned char)text[at]) || text[at] == '-')) at++;
+    for (;;) {
+        size_t space = markdown_skip_space(text, size, at);
+        if (space >= size) return 0;
+        if (text[space] == '>') return space + 1;
+        if (!is_close && text[space] == '/')
+            return space + 1 < size && text[space + 1] == '>' ? space + 2 : 0;
+        if (is_close || space == at ||
+            !(protect_is_letter((unsigned char)text[space]) ||
+              protect_in("_:", (unsigned char)text[space])))
+            return 0;
+        for (at = space; at < size && (protect_is_word((unsigned char)text[at]) ||
+                                       protect_in("_.:-", (unsigned char)text[at]));)
+            at++;
+        space = markdown_skip_space(text, size, at);
+        if (space >= size || text[space] != '=') continue;
+        at = markdown_skip_space(text, size, space + 1);
+        if (at >= size) return 0;
+        if (text[at] == '"' || text[at] == '\'') {
+            const char *end = (const char *)memchr(text + at + 1, text[at], size - at - 1);
+            if (!end) return 0;
+            at = (size_t)(end - text) + 1;
+        } else {
+            for (space = at; at < size && !markup_is_space(text[at]) &&
+                             !protect_in("\"'=<>`", (unsigned char)text[at]);)
+                at++;
+            if (at == space) return 0;
+        }
+    }
+}
+
+/* The end of <https://...> or <a@b.c>; 0: there is none. */
+static size_t markdown_autolink(const char *text, size_t size, size_t at) {
+    size_t i = at + 1, name, kind = 0;
+    for (name = i;
+         i < size && i - name <= 32 &&
+         (protect_is_word((unsigned char)text[i]) || protect_in("+.-", (unsigned char)text[i]));)
+        i++;
+    if (i < size && text[i] == ':' && i - name >= 2 && protect_is_letter((unsigned char)text[name]))
+        kind = 1;
+    for (; i < size && (unsigned char)text[i] > ' ' && text[i] != '<' && text[i] != '>'; i++) {
+        if (kind != 1 && text[i] == '@') kind += 2;
+        if (kind != 1 && text[i] != '@' && !protect_is_word((unsigned char)text[i]) &&
+            !((unsigned char)text[i] < 0x80 &&
+              strchr(kind ? ".-" : ".!#$%&'*+/=?^_`{|}~-", text[i])))
+            return 0;
+    }
+    return (kind == 1 || kind == 2) && i < size && text[i] == '>' && i > at + 2 ? i + 1 : 0;
+}
+
+/* ---- inlines --------------------------------------------------------------------------------- */
+
+static markdown_mark *markdown_add(markdown *d, markup_kind kind, char c, size_t begin,
+                                   size_t end) {
+    void *grown = d->marks;
+    markdown_mark *mark;
+    if (markup_reserve(d->m, &grown, &d->room_marks, d->n_marks + 1, sizeof *d->marks)) {
+        d->marks = (markdown_mark *)grown;
+        mark = &d->marks[d->n_marks++];
+        memset(mark, 0, sizeof *mark);
+        mark->kind = kind, mark->c = c, mark->begin = begin, mark->end = end;
+        return mark;
+    }
+    return NULL;
+}
+
+/* Both marks of an element. */
+static void markdown_add_pair(markdown *d, char c, size_t begin, size_t end, size_t close,
+                              size_t close_end) {
+    markdown_mark *mark = markdown_add(d, MARKUP_OPEN, c, begin, end);
+    if (mark) mark->pair = ++d->n_pairs;
+    mark = markdown_add(d, MARKUP_CLOSE, c, close, close_end);
+    if (mark) mark->pair = d->n_pairs;
+}
+
+static void markdown_unlink(markdown *d, size_t i) {
+    markdown_run *r = &d->runs[i];
+    d->runs[r->prev].next = r->next;
+    if (r->next) d->runs[r->next].prev = r->prev;
+    else d->last_run = r->prev;
+}
+
+/* A row of delimiters: what it may be, by what is beside it. */
+static size_t markdown_add_run(markdown *d, size_t at) {
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, end = at;
+    uint32_t before = protect_before(text, at), after = ' ';
+    int space[2], mark[2], left, right;
+    void *grown = d->runs;
+    markdown_run *r;
+    while (end < size && text[end] == text[at]) end++;
+    if (end < size) (void)sentence_char(text + end, size - end, &after);
+    if (text[at] == '~' && end - at != 2) return end;
+    space[0] = sentence_is_space(before), space[1] = sentence_is_space(after);
+    mark[0] = markdown_is_punctuation(before), mark[1] = markdown_is_punctuation(after);
+    left = !space[1] && (!mark[1] || space[0] || mark[0]);
+    right = !space[0] && (!mark[0] || space[1] || mark[1]);
+    if (!left && !right) return end;
+    if (!markup_reserve(d->m, &grown, &d->room_runs, d->n_runs + 1, sizeof *d->runs)) return end;
+    d->runs = (markdown_run *)grown;
+    r = &d->runs[d->n_runs];
+    r->begin = at, r->n = r->length = end - at, r->c = text[at];
+    r->opens = left && (text[at] != '_' || !right || mark[0]);
+    r->closes = right && (text[at] != '_' || !left || mark[1]);
+    r->prev = d->last_run, r->next = 0;
+    d->runs[d->last_run].next = d->n_runs;
+    d->last_run = d->n_runs++;
+    return end;
+}
+
+/* Makes pairs of the runs from first on, as CommonMark says, and takes them out of the list. */
+static void markdown_pair(markdown *d, size_t first) {
+    size_t bottom[3][2][3], i, k, n, next;
+    for (i = 0; i < 18; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
+    i = d->last_run >= first ? d->last_run : 0;
+    while (i && d->runs[i].prev >= first) i = d->runs[i].prev; /* first is 1 at least */
+    while (i) {
+        markdown_run *r = &d->runs[i], *o = NULL;
+        size_t *least = &bottom[r->c == '*' ? 0 : r->c == '_' ? 1 : 2][r->opens][r->length % 3];
+        next = r->next;
+        if (!r->closes) {
+            i = next;
+            continue;
+        }
+        for (k = r->prev; k >= *least && k; k = d->runs[k].prev) {
+            o = &d->runs[k];
+            if (o->c == r->c && o->opens &&
+                (r->c == '~' || !(o->closes || r->opens) || (o->length + r->length) % 3 ||
+                 (o->length % 3 == 0 && r->length % 3 == 0)))
+                break;
+            o = NULL;
+        }
+        if (!o) {
+            *least = i;
+            if (!r->opens) markdown_unlink(d, i);
+            i = next;
+            continue;
+        }
+        n = o->n >= 2 && r->n >= 2 ? 2 : 1;
+        markdown_add_pair(d, o->c, o->begin + o->n - n, o->begin + o->n, r->begin, r->begin + n);
+        while (r->prev != k) markdown_unlink(d, r->prev);
+        o->n -= n, r->n -= n, r->begin += n;
+        if (!o->n) markdown_unlink(d, k);
+        if (!r->n) {
+            markdown_unlink(d, i);
+            i = next;
+        }
+    }
+    while (d->last_run >= first && d->last_run) markdown_unlink(d, d->last_run);
+}
+
+/* A "]": a link or an image, if that is what ends here. Returns where it ends. */
+static size_t markdown_close(markdown *d, size_t at) {
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
+    markdown_bracket *b = d->n_brackets ? &d->brackets[--d->n_brackets] : NULL;
+    markdown_mark *mark;
+    if (!b || b->is_off) return at + 1;
+    i = b->at + 1 + (size_t)b->is_image;
+    if (at + 1 < size && text[at + 1] == '(') end = markdown_target(text, size, at + 1);
+    if (!end && at + 1 < size && text[at + 1] == '[') {
+        end = markdown_label(text, size, at + 1);
+        if (end > at + 3 && !markdown_is_label(d, text + at + 2, end - at - 3)) end = 0;
+        else if (end > at + 3) label = at + 2, n_label = end - at - 3;
+        else if (end && !markdown_is_label(d, text + i, at - i)) end = 0;
+        else if (end) label = i, n_label = at - i;
+    }
+    if (!end && markdown_label(text, size, i - 1) == at + 1 &&
+        markdown_is_label(d, text + i, at - i))
+        end = at + 1, label = i, n_label = at - i;
+    if (!end) return at + 1;
+    if (b->is_image) {
+        while (d->last_run >= b->run && d->last_run) markdown_unlink(d, d->last_run);
+        d->n_marks = b->mark;
+        (void)markdown_add(d, MARKUP_COPY, '!', b->at, end);
+        return end;
+    }
+    markdown_pair(d, b->run);
+    markdown_add_pair(d, '[', b->at, i, at, end);
+    mark = d->n_marks ? &d->marks[d->n_marks - 1] : NULL;
+    if (mark && label) mark->label = label, mark->n_label = n_label;
+    for (i = d->n_brackets; i > 0; i--) { /* no link is in a link */
+        if (d->brackets[i - 1].is_image) continue;
+        if (d->brackets[i - 1].is_off) break;
+        d->brackets[i - 1].is_off = 1;
+    }
+    return end;
+}
+
+/* The end of code; 0: it is text. */
+static size_t markdown_code(markdown *d, size_t at, size_t n) {
+    const char *text = d->flat.data;
+    size_t i, k;
+    if (n > MARKDOWN_TICKS) return 0;
+    if (!d->ticks_known) { /* where the last of each length is, so that none is looked for behind */
+        memset(d->ticks, 0, sizeof d->ticks);
+        for (i = 0; i < d->flat.size; i += k + (k == 0)) {
+            for (k = 0; i + k < d->flat.size && text[i + k] == '`';) k++;
+            if (k && k <= MARKDOWN_TICKS) d->ticks[k] = i;
+        }
+        d->ticks_known = 1;
+    }
+    if (d->ticks[n] <= at) return 0;
+    for (i = at + n; i < d->flat.size; i += k + (k == 0)) {
+        for (k = 0; i + k < d->flat.size && text[i + k] == '`';) k++;
+        if (k == n) return i + k;
+    }
+    return 0;
+}
+
+/* An address as it stands in a text, or what else is to be copied; 0: it is text. */
+static size_t markdown_bare(const markdown *d, size_t at) {
+    const char *text = d->flat.data + at;
+    size_t size = d->flat.size - at, n, i, deep = 0;
+    int is_address;
+    if (!protect_in("hfwm{%$", (unsigned char)*text) ||
+        protect_is_word(protect_before(d->flat.data, at)))
+        return 0;
+    n = protect_placeholder(text, size);
+    if (n) return n;
+    is_address = protect_starts(text, size, "http://") || protect_starts(text, size, "https://") ||
+                 protect_starts(text, size, "ftp://") || protect_starts(text, size, "www.") ||
+                 protect_starts(text, size, "mailto:");
+    for (i = 0; is_address && i < size && (unsigned char)text[i] > ' ' &&
+                !protect_in("[]\\`<>*|\"", (unsigned char)text[i]);
+         i++) {
+        if (text[i] == '(') deep++;
+        if (text[i] == ')' && !deep--) break;
+    }
+    while (i > 0 && protect_in(".,:;!?'~_", (unsigned char)text[i - 1])) i--;
+    return i > 5 ? i : 0;
+}
+
+static int markdown_by_place(const void *a, const void *b) {
+    size_t x = ((const markdown_mark *)a)->begin, y = ((const markdown_mark *)b)->begin;
+    return x < y ? -1 : x > y;
+}
+
+/* Finds all marks of the flat text, in their order. */
+static void markdown_inlines(markdown *d) {
+    static const char *const odd[][2] = {
+        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, at = 0, end, i;
+    int none[4] = {0, 0, 0, 0};
+    void *grown = d->runs;
+    d->n_marks = d->n_brackets = d->n_pairs = 0, d->ticks_known = 0;
+    if (!markup_reserve(d->m, &grown, &d->room_runs, 1, sizeof *d->runs)) return;
+    d->runs = (markdown_run *)grown;
+    memset(d->runs, 0, sizeof *d->runs); /* the list's head */
+    d->n_runs = 1, d->last_run = 0;
+    for (; at < size && !d->m->broken; at = end) {
+        end = at + 1;
+        switch (text[at]) {
+        case '\\':
+            if (end < size && text[end] == '\n')
+                (void)markdown_add(d, MARKUP_BLOCK, '\n', at, ++end);
+            else if (end < size && markdown_is_mark(text[end])) end++;
+            break;
+        case '\r': (void)markdown_add(d, MARKUP_BLOCK, '\n', at, end); break;
+        case '`':
+            while (end < size && text[end] == '`') end++;
+            i = markdown_code(d, at, end - at);
+            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
+            break;
+        case '<':
+            i = markdown_autolink(text, size, at);
+            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
+            if (i) break;
+            i = markdown_tag(text, size, at);
+            if (i) (void)markdown_add(d, MARKUP_POINT, '<', at, end = i);
+            for (i = 0; i < 4 && end == at + 1; i++) {
+                if (!protect_starts(text + at, size - at, odd[i][0]) || none[i] ||
+                    (i == 3 && (at + 2 >= size || !protect_is_letter((unsigned char)text[at + 2]))))
+                    continue;
+                for (end = at + strlen(odd[i][0]) - (i == 0 ? 2 : 0);
+                     end < size && !protect_starts(text + end, size - end, odd[i][1]);)
+                    end++;
+                if (end < size)
+                    (void)markdown_add(d, MARKUP_BLOCK, '<', at, end += strlen(odd[i][1]));
+                else none[i] = 1, end = at + 1;
+            }
+            break;
+        case '*':
+        case '_':
+        case '~': end = markdown_add_run(d, at); break;
+        case '!':
+            if (end >= size || text[end] != '[') break;
+            end++;
+            goto bracket;
+        case '[':
+            for (i = at + 1; at + 2 < size && text[at + 1] == '^' && i < size && i - at < 100 &&
+                             text[i] != ']' && (unsigned char)text[i] > ' ';)
+                i++;
+            if (i > at + 2 && i < size && text[i] == ']' && !(i + 1 < size && text[i + 1] == '(')) {
+                (void)markdown_add(d, MARKUP_COPY, '`', at, end = i + 1);
+                break;
+            }
+        bracket:
+            grown = d->brackets;
+            if (!markup_reserve(d->m, &grown, &d->room_brackets, d->n_brackets + 1,
+                                sizeof *d->brackets))
+                break;
+            d->brackets = (markdown_bracket *)grown;
+            d->brackets[d->n_brackets].at = at, d->brackets[d->n_brackets].run = d->n_runs;
+            d->brackets[d->n_brackets].mark = d->n_marks;
+            d->brackets[d->n_brackets].is_image = text[at] == '!';
+            d->brackets[d->n_brackets++].is_off = 0;
+            break;
+        case ']': end = markdown_close(d, at); break;
+        default:
+            i = markdown_bare(d, at);
+            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
+        }
+    }
+    markdown_pair(d, 1);
+    if (!d->m->broken && d->n_marks)
+        qsort(d->marks, d->n_marks, sizeof *d->marks, markdown_by_place);
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+/* Of a tag: its name in small letters, and what else markup.h knows. */
+static void markdown_read_tag(const markdown *d, const markdown_mark *mark, markup_tag *tag) {
+    markup *m = d->m;
+    size_t size = m->size;
+    memset(tag, 0, sizeof *tag);
+    m->size = markdown_end(d, mark->end); /* of a document's text, flat or not */
+    if (!markup_read_tag(m, markdown_map(d)[mark->begin], tag)) tag->is_open = tag->is_close = 0;
+    m->size = size;
+}
+
+/* Which tags are elements: OPEN, CLOSE; of copied ones, all is one mark. */
+static void markdown_match(markdown *d) {
+    size_t i, k, n = 0, to = 0;
+    void *grown = d->open;
+    if (!markup_reserve(d->m, &grown, &d->room_open, d->n_marks + 1, sizeof *d->open)) return;
+    d->open = (size_t *)grown;
+    for (i = 0; i < d->n_marks; i++) {
+        markdown_mark *mark = &d->marks[to], *other;
+        markup_tag tag, open;
+        *mark = d->marks[i];
+        to++;
+        if (mark->c != '<') {
+            if (mark->kind == MARKUP_OPEN) d->open[n++] = to - 1;
+            if (mark->kind == MARKUP_CLOSE) { /* tags that it crosses have no partner */
+                while (n && d->marks[d->open[n - 1]].pair != mark->pair) n--;
+                n -= n > 0;
+            }
+            continue;
+        }
+        if (mark->kind != MARKUP_POINT) continue;
+        markdown_read_tag(d, mark, &tag);
+        if (!tag.is_open && !tag.is_close && sentence_in_table(markup_inline, tag.name, tag.n))
+            continue;
+        mark->kind = MARKUP_BLOCK; /* if it finds no partner */
+        if (tag.is_open) d->open[n++] = to - 1;
+        if (!tag.is_close) continue;
+        for (k = n; k > 0 && n - k < MARKUP_DEEP && d->marks[d->open[k - 1]].c == '<'; k--) {
+            other = &d->marks[d->open[k - 1]];
+            markdown_read_tag(d, other, &open);
+            if (strcmp(open.name, tag.name) != 0) continue;
+            n = k - 1;
+            for (k = (size_t)(other - d->marks); open.copied && k < to; k++)
+                open.copied = d->marks[k].c != '\n'; /* no copy goes over a hard break */
+            if (open.copied) {
+                other->kind = sentence_in_table(markup_inline, tag.name, tag.n) ||
+                                      sentence_in_table(markup_copied, tag.name, tag.n)
+                                  ? MARKUP_COPY
+                                  : MARKUP_BLOCK;
+                other->end = mark->end, to = (size_t)(other - d->marks) + 1;
+            } else if (sentence_in_table(markup_inline, tag.name, tag.n)) {
+                other->kind = MARKUP_OPEN, mark->kind = MARKUP_CLOSE;
+                other->pair = mark->pair = ++d->n_pairs;
+            }
+            break;
+        }
+    }
+    d->n_marks = to;
+}
+
+/* Text of the flat text: escapes are letters, breaks are spaces. */
+static void markdown_add_text(markdown *d, size_t at, size_t end) {
+    markup *m = d->m;
+    const char *text = d->flat.data;
+    const size_t *map = markdown_map(d);
+    size_t from = at;
+    for (; at <= end; at++) {
+        int is_break = at < end && text[at] == '\n';
+        int is_escape = at + 1 < end && text[at] == '\\' && markdown_is_mark(text[at + 1]);
+        if (at < end && !is_break && !is_escape) continue;
+        if (at > from) markup_add_text(m, map[from], map[at - 1] + 1);
+        if (is_break && !markup_after_space(m)) markup_plain(m, " ", 1, map[at], map[at] + 1);
+        if (is_escape) markup_plain(m, text + at + 1, 1, map[at], map[at] + 2), at++;
+        from = at + 1;
+    }
+}
+
+/* A block's items and plain text. */
+static void markdown_scan_text(markdown *d, const markup_block *block) {
+    markup *m = d->m;
+    size_t i, at = 0, n = 0;
+    markdown_flatten(d, m->text, block->begin, block->end, 1);
+    if (m->broken) return;
+    markdown_inlines(d);
+    markdown_match(d);
+    for (i = 0; i < d->n_marks && !m->broken; i++) {
+        markdown_mark *mark = &d->marks[i], *other;
+        markup_item *item;
+        size_t begin = markdown_map(d)[mark->begin], end = markdown_end(d, mark->end);
+        markdown_add_text(d, at, mark->begin);
+        at = mark->end;
+        if (mark->kind == MARKUP_CLOSE) {
+            while (n && d->marks[d->open[n - 1]].pair != mark->pair) n--;
+            if (!n) continue;
+            other = &d->marks[d->open[--n]];
+            if (markup_join(m, other->item, end)) continue;
+        } else other = NULL;
+        item = markup_add(m, mark->kind, begin, end);
+        if (!item) return;
+        item->c = mark->c;
+        if (mark->n_label) {
+            item->label = markdown_map(d)[mark->label];
+            item->n_label = markdown_end(d, mark->label + mark->n_label) - item->label;
+        }
+        if (mark->kind == MARKUP_OPEN) mark->item = m->n_items - 1, d->open[n++] = i;
+        if (other) item->match = other->item, m->items[other->item].match = m->n_items - 1;
+    }
+    if (!m->broken) markdown_add_text(d, at, d->flat.size);
+}
+
+/* ---- text as Markdown ------------------------------------------------------------------------ */
+
+/* Appends a part of a translation; "\n" is a space where a line may end. */
+static void markdown_encode(const markup *m, const char *text, size_t from, size_t to,
+                            buffer *out) {
+    uint32_t c;
+    size_t i;
+    for (i = from; i < to; i++) {
+        char before = i > from ? text[i - 1] : 0, after = i + 1 < to ? text[i + 1] : 0;
+        unsigned char next = (unsigned char)after;
+        int escaped = 0;
+        switch (text[i]) {
+        case '`': escaped = 1; break;
+        case '\\': escaped = !after || markdown_is_mark(after); break;
+        case '*': escaped = before != ' ' || after != ' '; break;
+        case '_':
+            escaped = (before != ' ' || after != ' ') &&
+                      !((protect_is_word((unsigned char)before) || (unsigned char)before >= 0x80) &&
+                        (protect_is_word(next) || next >= 0x80));
+            break;
+        case '~': escaped = before != ' '; break;
+        case '[': escaped = m->has_brackets || after == '^'; break;
+        case ']': escaped = m->has_brackets || !after || protect_in("([:", next); break;
+        case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
+        case '&': escaped = markup_entity_at(text + i, to - i, &c) != 0; break;
+        case '|': escaped = m->blocks[m->block].is_cell; break;
+        default: break;
+        }
+        if (escaped) buffer_append(out, "\\", 1);
+        buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+    }
+}
+
+/* Where a line that begins so would begin a block, or be one: the place of a backslash, from 1. */
+static size_t markdown_hazard(const char *text, size_t size) {
+    size_t n = 0, i = 1;
+    char c = size ? text[0] : 0, next = size > 1 ? text[1] : ' ';
+    int ends = markup_is_space(next);
+    while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
+    if (n && n < 10 && n < size && (text[n] == '.' || text[n] == ')') &&
+        (n + 1 == size || markup_is_space(text[n + 1])))
+        return n + 1;
+    while (i < size && i < 7 && text[i] == c) i++;
+    if (c == '#') return i < 7 && (i == size || markup_is_space(text[i]));
+    if (c == '=') return 1;
+    if (c == '-') return ends || next == '-' || next == '|' || next == ':';
+    if (c == ':') return next == ':' || next == '-' || next == '|';
+    if (c == '~') return i > 2;
+    return c == '>' || c == '|' || (protect_in("+*_", (unsigned char)c) && ends);
+}
+
+/* How the flat text would be read: the same for the same marks in any order, each in the same
+   other ones. */
+static uint64_t markdown_shape(markdown *d) {
+    uint64_t hash, sum = 0;
+    size_t i, n = 0;
+    void *grown = d->open;
+    markdown_inlines(d);
+    if (!markup_reserve(d->m, &grown, &d->room_open, 2 * d->n_marks + 2, sizeof *d->open)) return 0;
+    d->open = (size_t *)grown;
+    for (i = 0; i < d->n_marks; i++) {
+        const markdown_mark *mark = &d->marks[i];
+        const char *text = d->flat.data + mark->begin;
+        hash = mark->c == '\n' ? 1
+               : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
+               : mark->c == '*' || mark->c == '_' ? mark->end - mark->begin
+                                                  : markdown_hash(text, mark->end - mark->begin);
+        hash = (hash ^ (uint64_t)mark->kind << 8) * 0x100000001B3u;
+        if (n) hash = (hash ^ d->open[n - 1]) * 0x9E3779B97F4A7C15u;
+        if (mark->kind == MARKUP_OPEN) d->open[n++] = (size_t)(hash >> 8);
+        n -= mark->kind == MARKUP_CLOSE && n > 0;
+        sum += hash ^ hash >> 29;
+    }
+    return sum;
+}
+
+/* Whether the woven text from a byte on is read as that part of the document. */
+static int markdown_is_same(markup *m, size_t begin, size_t end, size_t from) {
+    uint64_t shape;
+    markdown_flatten(m->md, m->text, begin, end, 1);
+    shape = markdown_shape(m->md);
+    markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
+    return shape == markdown_shape(m->md);
+}
+
+/* Chooses the delimiter of an element that is about to begin: another one than beside it, and one
+   that may stand where it will; its end may owe a space (is_line). */
+static void markdown_choose(markup *m, const markup_translation *t, const markup_node *node,
+                            buffer *out) {
+    markup_item *item = &m->items[node->item], *close = &m->items[node->close];
+    size_t end = m->words[node->high > node->low ? node->high - 1 : node->high].end;
+    uint32_t left = protect_before(out->data ? out->data : "", out->size), first, right = ' ', last;
+    int letter[2], n = (int)(item->end - item->begin);
+    close->is_line = 0;
+    if (node->high == node->low) return;
+    (void)sentence_char(t->text + m->words[node->low].begin, t->size - m->words[node->low].begin,
+                        &first);
+    last = protect_before(t->text, end);
+    if (end < t->size) (void)sentence_char(t->text + end, t->size - end, &right);
+    letter[0] = !sentence_is_space(left) && !markdown_is_punctuation(left);
+    letter[1] = !sentence_is_space(right) && !markdown_is_punctuation(right);
+    if (item->c == '[') {
+        if (left == '!' && (out->size < 2 || out->data[out->size - 2] != '\\'))
+            out->data[out->size - 1] = '\\', buffer_append(out, "!", 1);
+        return;
+    }
+    if (!protect_in("*_~", (unsigned char)item->c)) return;
+    if (item->c == '_' && (letter[0] || letter[1])) item->c = '*';
+    if (left == (uint32_t)item->c && !(out->size > 1 && out->data[out->size - 2] == '\\') &&
+        !(item->c == '*' && n == 2 && item > m->items && item[-1].end == item->begin &&
+          item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1))
+        item->c = item->c == '_' ? '*' : letter[1] ? item->c : '_';
+    close->c = item->c;
+    if (letter[0] && markdown_is_punctuation(first)) buffer_append(out, "\n", 1);
+    close->is_line = letter[1] && markdown_is_punctuation(last);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+typedef enum {
+    MARKDOWN_NOTHING,
+    MARKDOWN_TEXT,
+    MARKDOWN_FENCE,
+    MARKDOWN_HTML,
+    MARKDOWN_INDENTED,
+    MARKDOWN_TABLE
+} markdown_leaf;
+
+/* A line, and how far it is read. */
+typedef struct markdown_line {
+    size_t begin, at, end, column;
+} markdown_line;
+
+typedef struct markdown_blocks {
+    markdown *d;
+    size_t widths[MARKUP_DEEP]; /* of what is open: a quote's is 0, else columns of a list's item */
+    size_t n;
+    markdown_leaf leaf;
+    char fence;              /* its character */
+    size_t n_fence;          /* how many */
+    int html;                /* which of CommonMark's kinds */
+    size_t begin, end, line; /* of text or HTML */
+} markdown_blocks;
+
+static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t begin, size_t end,
+                               int is_folded, int is_cell) {
+    markup_block *b = begin < end ? markup_add_block(d->m, form, row, begin, end) : NULL;
+    if (b) b->is_folded = is_folded, b->is_cell = is_cell;
+}
+
+/* Ends a paragraph; heading: it is one. */
+static void markdown_flush(markdown_blocks *b, int is_heading) {
+    markdown *d = b->d;
+    markdown_leaf leaf = b->leaf;
+    size_t at = 0, end, n_label, begin = b->begin, stop;
+    b->leaf = MARKDOWN_NOTHING;
+    if (leaf == MARKDOWN_HTML) {
+        for (at = 0; at < b->n && b->widths[at];) at++;
+        if (at == b->n) markdown_add_block(d, MARKUP_HTML, b->line, b->begin, b->end, 0, 0);
+    }
+    if (leaf != MARKDOWN_TEXT || b->begin >= b->end) return;
+    if (d->m->text[b->begin] == '[') {
+        markdown_flatten(d, d->m->text, b->begin, b->end, 1);
+        if (d->m->broken) return;
+        while ((end = d->flat.data[at] == '['
+                          ? markdown_definition(d->flat.data, d->flat.size, at, &n_label)
+                          : 0) != 0) {
+            uint64_t hash = markdown_hash(d->flat.data + at + 1, n_label);
+            if (!hash) break;
+            if (d->flat.data[at + 1] != '^')
+                buffer_append(&d->labels, (const char *)&hash, sizeof hash);
+            at = end;
+            if (at >= d->flat.size) return;
+        }
+        begin = markdown_map(d)[at];
+        if (d->flat.data[at] == '[' && at + 1 < d->flat.size) {
+            stop = markdown_label(d->flat.data, d->flat.size, at);
+            if (d->flat.data[at + 1] == '^' && stop && stop < d->flat.size &&
+                d->flat.data[stop] == ':')
+                at = markdown_skip_space(d->flat.data, d->flat.size, stop + 1); /* a footnote */
+            else if (protect_in(" xX", (unsigned char)d->flat.data[at + 1]) && stop == at + 3 &&
+                     stop < d->flat.size && d->flat.data[stop] == ' ')
+                at = stop + 1; /* a box */
+            else if (d->flat.data[at + 1] == '!' && stop && stop < d->flat.size &&
+                     markup_is_space(d->flat.data[stop]))
+                at = stop + 1; /* an alert */
+            if (at >= d->flat.size) return;
+            begin = markdown_map(d)[at];
+        }
+    }
+    n_label = d->m->n_blocks;
+    markdown_add_block(d, MARKUP_MARKDOWN, b->line, begin, b->end, !is_heading, 0);
+    if (d->m->n_blocks > n_label) d->m->blocks[n_label].is_line = 1;
+}
+
+/* Columns of whitespace there; *at: what is behind it. */
+static size_t markdown_indent(const markup *m, const markdown_line *l, size_t *at) {
+    size_t column = l->column;
+    for (*at = l->at; *at < l->end && (m->text[*at] == ' ' || m->text[*at] == '\t'); ++*at)
+        column = m->text[*at] == '\t' ? (column / 4 + 1) * 4 : column + 1;
+    return column - l->column;
+}
+
+/* Goes on by columns of whitespace; a tab may stand for some that are left. */
+static void markdown_advance(const markup *m, markdown_line *l, size_t columns) {
+    size_t to = l->column + columns;
+    while (l->column < to && l->at < l->end) {
+        size_t next = m->text[l->at] == '\t' ? (l->column / 4 + 1) * 4 : l->column + 1;
+        if (next <= to) l->at++;
+        l->column = next <= to ? next : to;
+    }
+}
+
+/* Which of CommonMark's blocks of HTML a line begins, or 0. */
+static int markdown_html_kind(const char *text, size_t size, int in_text) {
+    static const char blocks[] =
+        " address article aside base basefont blockquote body caption center col colgroup dd"
+        " details dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2"
+        " h3 h4 h5 h6 head header hr html iframe legend li link main menu menuitem nav noframes ol"
+        " optgroup option p param search section summary table tbody td tfoot th thead title tr"
+        " track ul ";
+    static const char raw[] = " pre script style textarea ";
+    char name[16];
+    size_t n = 0, at = 1, end;
+    if (size < 2) return 0;
+    if (protect_starts(text, size, "<!--")) return 2;
+    if (protect_starts(text, size, "<?")) return 3;
+    if (protect_starts(text, size, "<![CDATA[")) return 5;
+    if (text[1] == '!') return size > 2 && protect_is_letter((unsigned char)text[2]) ? 4 : 0;
+    at += text[1] == '/';
+    while (at < size && n + 1 < sizeof name && protect_is_word((unsigned char)text[at]))
+        name[n++] = (char)(text[at] >= 'A' && text[at] <= 'Z' ? text[at] + 32 : text[at]), at++;
+    name[n] = 0;
+    if (text[1] != '/' && (at == size || markup_is_space(text[at]) || text[at] == '>') &&
+        sentence_in_table(raw, name, n))
+        return 1;
+    if ((at == size || markup_is_space(text[at]) || text[at] == '>' ||
+         (text[at] == '/' && at + 1 < size && text[at + 1] == '>')) &&
+        sentence_in_table(blocks, name, n))
+        return 6;
+    if (in_text || sentence_in_table(raw, name, n)) return 0;
+    end = markdown_tag(text, size, 0);
+    return end && markdown_skip_space(text, size, end) == size ? 7 : 0;
+}
+
+/* Whether a block of HTML ends in a line. */
+static int markdown_html_ends(const markup *m, int kind, size_t at, size_t end) {
+    static const char *const ends[] = {"", "", "-->", "?>", ">", "]]>"};
+    static const char *const raw[] = {"</script>", "</pre>", "</style>", "</textarea>"};
+    markup part = *m;
+    size_t i;
+    part.size = end;
+    if (kind >= 2 && kind <= 5) return markup_find(&part, at, ends[kind]) < end;
+    for (i = 0; kind == 1 && i < 4; i++)
+        if (markup_find(&part, at, raw[i]) < end) return 1;
+    return 0;
+}
+
+/* Three or more of one character, with spaces between. */
+static int markdown_is_rule(const char *text, size_t size) {
+    size_t i, n = 0;
+    for (i = 0; i < size; i++) {
+        if (text[i] == text[0]) n++;
+        else if (!markup_is_space(text[i])) return 0;
+    }
+    return n >= 3 && protect_in("*-_", (unsigned char)text[0]);
+}
+
+/* Bytes of a list's marker; 0: there is none. */
+static size_t markdown_marker(const char *text, size_t size) {
+    size_t n = 0;
+    while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
+    if (n == 10 || n == size) return 0;
+    if (n ? text[n] != '.' && text[n] != ')' : !protect_in("-+*", (unsigned char)text[n])) return 0;
+    return n + 1 == size || markup_is_space(text[n + 1]) ? n + 1 : 0;
+}
+
+/* The cells of a row, as blocks if d is not NULL; how many. */
+static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at, size_t end) {
+    size_t n = 0, from, to, next;
+    while (end > at && markup_is_space(text[end - 1])) end--;
+    if (at < end && text[at] == '|') at++;
+    for (; at < end; at = next + 1, n++) {
+        for (next = at; next < end && text[next] != '|'; next++) next += text[next] == '\\';
+        if (next > end) next = end;
+        for (from = at, to = next; from < to && markup_is_space(text[from]);) from++;
+        while (to > from && markup_is_space(text[to - 1])) to--;
+        if (d) markdown_add_block(d, MARKUP_MARKDOWN, row, from, to, 0, 1);
+    }
+    return n;
+}
+
+/* Whether a line is | :--- | ---: |. */
+static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
+    size_t i, dashes = 0, bars = 0;
+    for (i = at; i < end; i++) {
+        if (!protect_in(" \t|:-", (unsigned char)text[i])) return 0;
+        dashes += text[i] == '-', bars += text[i] == '|' || text[i] == ':';
+    }
+    return dashes && bars;
+}
+
+/* What a line begins: containers are opened, and 1 is returned where the rest is another line's or
+   text; 0: it is done. */
+static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t matched) {
+    markup *m = b->d->m;
+    const char *text = m->text;
+    size_t at, indent, size, n, i, padding;
+    int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
+    for (;;) {
+        indent = markdown_indent(m, l, &at), size = l->end - at;
+        if (!size) return 1;
+        if (indent >= 4) {
+            if (b->leaf == MARKDOWN_TEXT) return 1; /* lazy, too */
+            b->n = matched, b->leaf = MARKDOWN_INDENTED;
+            return 0;
+        }
+        n = markdown_marker(text + at, size);
+        if (text[at] == '>' && matched < MARKUP_DEEP) {
+            if (!in_text || b->leaf != MARKDOWN_TABLE) markdown_flush(b, 0);
+            markdown_advance(m, l, indent), l->at++, l->column++;
+            if (markdown_indent(m, l, &at)) markdown_advance(m, l, 1);
+            b->widths[matched++] = 0, b->n = matched, b->leaf = MARKDOWN_NOTHING, in_text = 0;
+            continue;
+        }
+        for (i = 0; i < size && text[at + i] == '#';) i++;
+        if (i > 0 && i < 7 && (i == size || markup_is_space(text[at + i]))) {
+            size_t end = l->end;
+            markdown_flush(b, 0);
+            b->n = matched;
+            while (i < size && markup_is_space(text[at + i])) i++;
+            while (end > at + i && markup_is_space(text[end - 1])) end--;
+            for (n = end; n > at + i && text[n - 1] == '#';) n--;
+            if (n < end && (n == at + i || markup_is_space(text[n - 1]))) end = n;
+            while (end > at + i && markup_is_space(text[end - 1])) end--;
+            markdown_add_block(b->d, MARKUP_MARKDOWN, l->begin, at + i, end, 0, 0);
+            return 0;
+        }
+        for (i = 0; i < size && text[at + i] == text[at];) i++;
+        if (i > 2 &&
+            (text[at] == '~' || (text[at] == '`' && !memchr(text + at + i, '`', size - i)))) {
+            markdown_flush(b, 0);
+            b->n = matched, b->leaf = MARKDOWN_FENCE, b->fence = text[at], b->n_fence = i;
+            return 0;
+        }
+        if (in_text && (text[at] == '=' || text[at] == '-') &&
+            markdown_skip_space(text + at, size, i) == size) {
+            size_t before = m->n_blocks;
+            markdown_flush(b, 1);
+            if (m->n_blocks > before || text[at] == '-') return 0;
+            b->leaf = MARKDOWN_NOTHING; /* definitions only */
+            return 1;
+        }
+        if (text[at] == '<' &&
+            (i = (size_t)markdown_html_kind(text + at, size, b->leaf == MARKDOWN_TEXT)) != 0) {
+            markdown_flush(b, 0);
+            b->n = matched, b->leaf = MARKDOWN_HTML, b->html = (int)i;
+            b->line = l->begin, b->begin = at, b->end = l->end;
+            if (markdown_html_ends(m, b->html, at, l->end)) markdown_flush(b, 0);
+            return 0;
+        }
+        if (markdown_is_rule(text + at, size)) {
+            markdown_flush(b, 0);
+            b->n = matched, b->leaf = MARKDOWN_NOTHING;
+            return 0;
+        }
+        if (!n || matched == MARKUP_DEEP ||
+            (in_text && (markdown_skip_space(text + at, size, n) == size ||
+                         (n > 1 && !(n == 2 && text[at] == '1')))))
+            return 1;
+        markdown_flush(b, 0);
+        markdown_advance(m, l, indent), l->at += n, l->column += n;
+        padding = markdown_indent(m, l, &at);
+        if (at == l->end || padding > 4) padding = 1;
+        markdown_advance(m, l, at == l->end ? 0 : padding);
+        b->widths[matched++] = indent + n + padding;
+        b->n = matched, b->leaf = MARKDOWN_NOTHING, in_text = 0;
+    }
+}
+
+/* A line of the document; next: where the one after it begins. */
+static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
+    markup *m = b->d->m;
+    const char *text = m->text;
+    markdown_line l;
+    size_t matched, at, indent, n, open = b->n;
+    int is_text;
+    l.begin = l.at = begin, l.end = end, l.column = 0;
+    for (matched = 0; matched < b->n; matched++) {
+        indent = markdown_indent(m, &l, &at);
+        if (!b->widths[matched]) {
+            if (indent > 3 || at == end || text[at] != '>') break;
+            markdown_advance(m, &l, indent), l.at++, l.column++;
+            if (markdown_indent(m, &l, &at)) markdown_advance(m, &l, 1);
+        } else if (at < end) {
+            if (indent < b->widths[matched]) break;
+            markdown_advance(m, &l, b->widths[matched]);
+        }
+    }
+    indent = markdown_indent(m, &l, &at);
+    if (matched == b->n && b->leaf == MARKDOWN_FENCE) {
+        for (n = 0; at + n < end && text[at + n] == b->fence;) n++;
+        if (indent < 4 && n >= b->n_fence && markdown_skip_space(text, end, at + n) == end)
+            b->leaf = MARKDOWN_NOTHING;
+        return;
+    }
+    if (matched == b->n && b->leaf == MARKDOWN_HTML && (at < end || b->html < 6)) {
+        b->end = end;
+        if (markdown_html_ends(m, b->html, l.at, end)) markdown_flush(b, 0);
+        return;
+    }
+    if (b->leaf == MARKDOWN_HTML || (matched < b->n && b->leaf != MARKDOWN_TEXT))
+        markdown_flush(b, 0);
+    if (at == end) { /* blank */
+        if (b->leaf != MARKDOWN_INDENTED) markdown_flush(b, 0);
+        b->n = matched;
+        return;
+    }
+    if (b->leaf == MARKDOWN_INDENTED) b->leaf = MARKDOWN_NOTHING;
+    if (b->leaf == MARKDOWN_TEXT && matched == b->n && indent < 4 &&
+        markdown_is_delimiter(text, at, end)) { /* the line before it heads a table */
+        size_t last = b->begin;
+        for (n = m->n_breaks; n > 0 && m->breaks[n - 1].begin >= b->begin; n--) {
+            last = m->breaks[n - 1].end;
+            break;
+        }
+        if (markdown_row(NULL, text, 0, last, b->end) == markdown_row(NULL, text, 0, at, end)) {
+            size_t row_end = b->end;
+            b->end = last > b->begin ? m->breaks[n - 1].begin : b->begin;
+            if (last > b->begin) m->n_breaks--;
+            markdown_flush(b, 0);
+            (void)markdown_row(b->d, text, markup_line(m, last), last, row_end);
+            b->leaf = MARKDOWN_TABLE;
+            return;
+        }
+    }
+    is_text = markdown_begin(b, &l, matched);
+    if (!is_text) return;
+    (void)markdown_indent(m, &l, &at);
+    if (at == end) return;
+    while (end > at && markup_is_space(text[end - 1])) end--;
+    if (b->leaf == MARKDOWN_TABLE && matched == open && b->n == open) {
+        (void)markdown_row(b->d, text, begin, at, end);
+        return;
+    }
+    if (b->leaf == MARKDOWN_TEXT) { /* lazy or not */
+        markup_add_break(m, b->end, at);
+        b->end = end;
+        return;
+    }
+    if (b->n == open) b->n = matched;
+    b->leaf = MARKDOWN_TEXT, b->line = begin, b->begin = at, b->end = end;
+}
+
+/* Bytes of front matter. */
+static size_t markdown_front(const markup *m) {
+    size_t at, end;
+    const char *text = m->text, *newline;
+    if (m->size < 8 || (memcmp(text, "---", 3) != 0 && memcmp(text, "+++", 3) != 0)) return 0;
+    for (at = 3; at < m->size && (text[at] == ' ' || text[at] == '\r');) at++;
+    if (at >= m->size || text[at] != '\n' || markup_is_space(text[at + 1])) return 0;
+    for (at++; at < m->size; at = end + 1) {
+        newline = (const char *)memchr(text + at, '\n', m->size - at);
+        end = newline ? (size_t)(newline - text) : m->size;
+        if (end - at < 3 || end - at > 5) continue;
+        if ((memcmp(text + at, text, 3) == 0 || memcmp(text + at, "...", 3) == 0) &&
+            markdown_skip_space(text, end, at + 3) == end)
+            return end < m->size ? end + 1 : end;
+    }
+    return 0;
+}
+
+static void markup_scan_markdown(markup *m) {
+    markdown *d = m->md ? m->md : (markdown *)calloc(1, sizeof *d);
+    markdown_blocks b;
+    size_t at, end, next, i;
+    m->md = d;
+    if (!d) m->broken = 1;
+    if (m->broken) return;
+    memset(&b, 0, sizeof b);
+    d->m = m, b.d = d, d->labels.size = 0;
+    for (at = markdown_front(m); at < m->size && !m->broken; at = next) {
+        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
+        next = newline ? (size_t)(newline - m->text) + 1 : m->size;
+        end = next - (newline != NULL);
+        if (end > at && m->text[end - 1] == '\r') end--;
+        markdown_scan_line(&b, at, end);
+    }
+    markdown_flush(&b, 0);
+    m->broken |= d->labels.broken;
+    if (m->broken) return;
+    if (d->labels.size)
+        qsort(d->labels.data, d->labels.size / sizeof(uint64_t), sizeof(uint64_t),
+              markdown_by_hash);
+    for (i = 0; i < m->n_blocks && !m->broken; i++) {
+        (void)markup_add(m, MARKUP_BLOCK, m->blocks[i].begin, m->blocks[i].begin);
+        if (m->broken) return;
+        if (m->blocks[i].form == MARKUP_HTML)
+            markup_scan_html(m, m->blocks[i].begin, m->blocks[i].end);
+        else markdown_scan_text(d, &m->blocks[i]);
+    }
+}
+
+#endif
