@@ -444,12 +444,12 @@ static size_t markdown_bare(const markdown *d, size_t at) {
                  protect_starts(text, size, "ftp://") || protect_starts(text, size, "www.") ||
                  protect_starts(text, size, "mailto:");
     for (i = 0; is_address && i < size && (unsigned char)text[i] > ' ' &&
-                !protect_in("[]\\`<>*|\"", (unsigned char)text[i]);
+                !protect_in("[]\\`<>|\"", (unsigned char)text[i]);
          i++) {
         if (text[i] == '(') deep++;
         if (text[i] == ')' && !deep--) break;
     }
-    while (i > 0 && protect_in(".,:;!?'~_", (unsigned char)text[i - 1])) i--;
+    while (i > 0 && protect_in(".,:;!?'~_*", (unsigned char)text[i - 1])) i--;
     return i > 5 ? i : 0;
 }
 
@@ -955,12 +955,12 @@ static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
 
 /* What a line begins: containers are opened, and 1 is returned where the rest is another line's or
    text; 0: it is done. */
-static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t matched) {
+static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     markup *m = b->d->m;
     const char *text = m->text;
-    size_t at, indent, size, n, i, padding;
+    size_t at, indent, size, n, i, padding, matched = *also;
     int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
-    for (;;) {
+    for (;; *also = matched) {
         indent = markdown_indent(m, l, &at), size = l->end - at;
         if (!size) return 1;
         if (indent >= 4) {
@@ -970,7 +970,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t matched) 
         }
         n = markdown_marker(text + at, size);
         if (text[at] == '>' && matched < MARKUP_DEEP) {
-            if (!in_text || b->leaf != MARKDOWN_TABLE) markdown_flush(b, 0);
+            markdown_flush(b, 0);
             markdown_advance(m, l, indent), l->at++, l->column++;
             if (markdown_indent(m, l, &at)) markdown_advance(m, l, 1);
             b->widths[matched++] = 0, b->n = matched, b->leaf = MARKDOWN_NOTHING, in_text = 0;
@@ -1036,8 +1036,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
     markup *m = b->d->m;
     const char *text = m->text;
     markdown_line l;
-    size_t matched, at, indent, n, open = b->n;
-    int is_text;
+    size_t matched, at, indent, n;
     l.begin = l.at = begin, l.end = end, l.column = 0;
     for (matched = 0; matched < b->n; matched++) {
         indent = markdown_indent(m, &l, &at);
@@ -1087,12 +1086,11 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
             return;
         }
     }
-    is_text = markdown_begin(b, &l, matched);
-    if (!is_text) return;
+    if (!markdown_begin(b, &l, &matched)) return;
     (void)markdown_indent(m, &l, &at);
     if (at == end) return;
     while (end > at && markup_is_space(text[end - 1])) end--;
-    if (b->leaf == MARKDOWN_TABLE && matched == open && b->n == open) {
+    if (b->leaf == MARKDOWN_TABLE) {
         (void)markdown_row(b->d, text, begin, at, end);
         return;
     }
@@ -1101,8 +1099,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
         b->end = end;
         return;
     }
-    if (b->n == open) b->n = matched;
-    b->leaf = MARKDOWN_TEXT, b->line = begin, b->begin = at, b->end = end;
+    b->n = matched, b->leaf = MARKDOWN_TEXT, b->line = begin, b->begin = at, b->end = end;
 }
 
 /* Bytes of front matter. */
