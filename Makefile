@@ -158,7 +158,7 @@ msan:
 valgrind:
 	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"
 
-analyze: build/model.inc build/transformer.o
+analyze: build/model.inc
 	sh tests/analyze.sh
 
 # The C tests alone, counted by gcovr. gcov knows the branches of gcc's code.

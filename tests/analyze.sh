@@ -11,6 +11,10 @@ transformer.h tfm__join core.NullDereference: only SentencePiece has pieces from
 bench.c prepare unix.Malloc: each worker's job is released by run_workload, whether it was prepared or not
 quantize.c take core.DivideZero: size is of a type
 quantize.c written core.UndefinedBinaryOperatorResult: st_row has written the row
+transformer.h tfm__tokenize_batch core.uninitialized.Branch: TFM_OK has set the count
+write_safetensors.h st_sum core.uninitialized.Assign: dims of sums are not empty where rows and columns are not
+buffer.h buffer_free unix.Malloc: what moved by realloc in a worker's buffer is not followed
+sentences.h sentence_char core.uninitialized.Assign: a token ends within the text, of size bytes
 heatmap.h write_heat_map core.NonNullParamChecker: n_across is the number of labels, whose first makes the buffer
 END
 passed=0 failed=0
@@ -50,7 +54,7 @@ both() { # its file, then more options
     check "$1" gcc -O0 -fanalyzer --param analyzer-bb-explosion-factor=1 --param analyzer-max-recursion-depth=0 \
         --param analyzer-max-enodes-per-program-point=1 $flags -S -o build/analyzed.s "$@"
 }
-both build/transformer.c
+both tools/packaging/transformer.c
 for file in tools/*.c examples/*.c; do
     case $file in
     tools/bench.c | tools/quantize.c) both "$file" ;; # which hold the header
