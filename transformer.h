@@ -13722,7 +13722,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             and what else goes row by row in AVX-512; int8 in tiles of two rows by
                             SSE2 and WebAssembly. Plain C reads packed weights as every kernel set
                             does, and may round otherwise than 0.3.0's. Tools write regular files
-                            only and refuse links; train.py does not resume 0.3.0's checkpoints.
+                            only and refuse links; train.py does not resume 0.3.0's checkpoints; it
+                            reads .tsv.xz or two files, goes on to the same bits after a kill, and
+                            writes int8 unless --dtype says otherwise.
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A lexicon in the model file: lexical_shortlist of tfm_decode_options,
                             translate --shortlist. convert.py reads Marian's .bin with its

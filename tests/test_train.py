@@ -4,12 +4,18 @@
     python tests/test_train.py        from the root of the repository, after make
 """
 import argparse
+import contextlib
 import io
 import json
+import lzma
+import os
 import random
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -46,10 +52,12 @@ class TrainTest(unittest.TestCase):
     def tearDownClass(cls) -> None:
         cls.folder.cleanup()
 
+    def command(self, out: str, *options: str) -> list[str]:
+        return [sys.executable, str(ROOT / "tools/train.py"), "--train", str(self.dir / "train.tsv"),
+                "--dev", str(self.dir / "dev.tsv"), "--out", str(self.dir / out), *SIZE, *options]
+
     def start(self, out: str, *options: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, str(ROOT / "tools/train.py"), "--train", str(self.dir / "train.tsv"),
-                   "--dev", str(self.dir / "dev.tsv"), "--out", str(self.dir / out), *SIZE, *options]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(self.command(out, *options), capture_output=True, text=True)
 
     def train(self, out: str, *options: str) -> str:
         run = self.start(out, *options)
@@ -86,6 +94,72 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((self.dir / "whole.safetensors").read_bytes(),
                          (self.dir / "parts.safetensors").read_bytes())
 
+    def test_killed_at_any_moment(self) -> None:
+        """SIGKILL at random moments, then --resume: the file is the unkilled run's, bit by bit."""
+        options = ("--epochs", "3", "--eval-every", "0.3", "--cooldown", "2", "--word-dropout", "0.1",
+                   "--share", "--src-text", "sentencepiece", "--tgt-text", "sentencepiece",
+                   "--src-size", "60", "--sample-pieces", "0.5", "--short-first", "--workers", "2",
+                   "--save-minutes", "0", "--dtype", "int8")
+        self.train("unkilled.safetensors", *options)
+        draw, resume = random.Random(), []
+        checkpoint = self.dir / "killed.safetensors.work/checkpoint.pt"
+        for _ in range(3):
+            seen, saves = checkpoint.stat().st_mtime_ns if resume else 0, draw.randint(1, 12)
+            run = subprocess.Popen(self.command("killed.safetensors", *options, *resume),
+                                   start_new_session=True, stdout=subprocess.DEVNULL)
+            while run.poll() is None and saves:
+                time.sleep(0.01)
+                now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+                seen, saves = max(now, seen), saves - (now > seen)
+            time.sleep(draw.random() / 10)
+            with contextlib.suppress(ProcessLookupError):  # its workers too
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            resume = ["--resume"]
+        log = self.train("killed.safetensors", *options, *resume)
+        print(next(line for line in log.splitlines() if "goes on" in line))
+        self.assertEqual((self.dir / "unkilled.safetensors").read_bytes(),
+                         (self.dir / "killed.safetensors").read_bytes())
+        self.assertEqual(list(checkpoint.parent.glob("*.part*")), [])
+
+    def test_int8_is_quantizes(self) -> None:
+        """--dtype int8 writes the numbers of build/quantize, and the command to translate runs."""
+        files = [self.dir / f"{dtype}.safetensors" for dtype in ("f32", "int8", "quantized")]
+        for file in files[:2]:
+            log = self.train(file.name, "--epochs", "1", "--dtype", file.stem)
+        subprocess.run([str(ROOT / "build/quantize"), str(files[0]), str(files[2]), "int8"],
+                       check=True, stdout=subprocess.DEVNULL)
+        ours, theirs = ({name: f.get_tensor(name) for name in f.keys()}
+                        for f in (safe_open(file, "pt") for file in files[1:]))
+        self.assertEqual(ours.keys(), theirs.keys())
+        for name, t in ours.items():
+            self.assertTrue(torch.equal(t, theirs[name]), name)
+        command = shlex.split(log.split("a line: ")[1])
+        run = subprocess.run(command, cwd=ROOT, input="12\n", capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stdout.count("\n")), (0, 1), run.stderr)
+
+    def test_texts(self) -> None:
+        """A .tsv, the same packed, and two files are the same pairs; texts that do not match aren't."""
+        path, both = self.dir / "train.tsv", trainer.read_pairs(str(self.dir / "train.tsv"))
+        (self.dir / "p.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
+        for side in (0, 1):
+            (self.dir / f"side{side}").write_text("".join(p[side] + "\n" for p in both))
+        self.assertEqual(trainer.read_pairs(str(self.dir / "p.tsv.xz")), both)
+        self.assertEqual(trainer.read_pairs(*(str(self.dir / f"side{i}") for i in (0, 1))), both)
+        with self.assertRaisesRegex(ValueError, "has 600 lines, .* has 40"):
+            trainer.read_pairs(str(path), str(self.dir / "dev.tsv"))
+
+    def test_pieces_of_bytes(self) -> None:
+        """--coverage below 1: what is no piece is bytes; a rule of --normalization's file is kept."""
+        rules = self.dir / "rules.tsv"
+        rules.write_text("20\t\n41\t31\n")  # no spaces, and A is 1
+        text = trainer.learn_pieces([s for s, _ in pairs(600, 1)] * 2 + ["\u4e00"], "sentencepiece",
+                                    trainer.SPECIAL, 300, coverage=0.999, rules=str(rules),
+                                    prefix=False)
+        self.assertEqual(text.encode("2 A3"), text.encode("213"))
+        self.assertEqual(text.decode(text.encode("1\u4e002")), "1\u4e002")
+        self.assertNotIn(text.unk, text.encode("\u4e00"))
+
     def test_resume_runs_no_code(self) -> None:
         """A checkpoint with a pickle that runs code, or that names files elsewhere, is refused."""
         self.train("evil.safetensors", "--epochs", "1")
@@ -100,7 +174,7 @@ class TrainTest(unittest.TestCase):
         outside = {**state, "history": [{**state["history"][0], "file": "../../secret.pt"}]}
         out = self.dir / "evil.safetensors"
         out.unlink()
-        for content, reason in (({**state, "rng": Evil()}, "run code"), (Evil(), "run code"),
+        for content, reason in (({**state, "step": Evil()}, "run code"), (Evil(), "run code"),
                                 ({"model": {}}, "is missing"), (outside, "none of its folder's")):
             torch.save(content, checkpoint)
             run = self.start("evil.safetensors", "--epochs", "2", "--resume")

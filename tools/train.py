@@ -8,7 +8,7 @@ Do this:
 `train.tsv` has one pair a line: source, TAB, target. Before the training starts, a few batches are
 timed and the time of the whole run is printed. Stopping it loses little, `--resume` goes on:
 
-    python tools/train.py ... --resume            go on from the last checkpoint
+    python tools/train.py ... --resume            go on from the last checkpoint, to the same bits
     python tools/train.py ... --max-minutes 30    stop in time, then average and write as always
     python tools/train.py --evaluate model.safetensors --dev dev.tsv    loss and BLEU of a model
 
@@ -51,9 +51,11 @@ import contextlib
 import copy
 import io
 import json
+import lzma
 import math
 import random
 import re
+import shlex
 import socket
 import struct
 import time
@@ -154,13 +156,20 @@ class Vocabulary:
 
 
 def read_lines(path: str) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    data = Path(path).read_bytes()
+    if path.endswith(".xz"):
+        data = lzma.decompress(data)
+    return data.decode("utf-8").replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def read_pairs(path: str) -> list[Pair]:
-    pairs = []
-    for number, line in enumerate(read_lines(path), 1):
-        fields = line.split("\t")
+def read_pairs(path: str, targets: str | None = None) -> list[Pair]:
+    """Source TAB target, or sources in one file and as many targets in another."""
+    lines, pairs = read_lines(path), []
+    others = read_lines(targets) if targets else lines
+    if len(others) != len(lines):
+        raise ValueError(f"{path} has {len(lines)} lines, {targets} has {len(others)}")
+    for number, (line, other) in enumerate(zip(lines, others), 1):
+        fields = (line, other) if targets else line.split("\t")
         if len(fields) < 2 or not fields[0].strip() or not fields[1].strip():
             raise ValueError(f"{path}:{number}: expected source TAB target")
         pairs.append((fields[0], fields[1]))
@@ -212,20 +221,29 @@ def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: i
     return Vocabulary(lines, mode, find_special(lines, names))
 
 
+PIECE_TEXTS = 300_000  # as many as pieces are learnt from
+
+
 def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int,
-                 marian: bool = False) -> Vocabulary:
+                 marian: bool = False, coverage: float = 1.0, rules: str = "nmt_nfkc",
+                 prefix: bool = True) -> Vocabulary:
     """Subword pieces; `kind` is "unigram" or "bpe" for text as it is, or "sentencepiece" for
-    unigram pieces of NFKC, whose model goes with the text wherever it goes. Marian's begin with
-    end and unknown, and have no start."""
+    unigram pieces of text normalized by `rules`, whose model goes with the text wherever it goes.
+    Characters beyond `coverage` are pieces of bytes. Marian's begin with end and unknown, and have
+    no start."""
     order = ("end", "unk", "pad") if marian else tuple(SPECIAL)
     ids = {f"{sp}_id": order.index(name) if name in order else -1
            for name, sp in zip(SPECIAL, ("pad", "unk", "bos", "eos"))}
     import sentencepiece
     out, whole = io.BytesIO(), kind == "sentencepiece"
+    if len(texts) > PIECE_TEXTS:
+        texts = random.Random(1).sample(texts, PIECE_TEXTS)
+    rule = ("normalization_rule_tsv" if rules.endswith(".tsv") else "normalization_rule_name")
+    ids |= {rule: rules} if whole else {"normalization_rule_name": "identity"}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=out, model_type="unigram" if whole else kind,
-        vocab_size=size, hard_vocab_limit=not whole, character_coverage=1.0,
-        normalization_rule_name="nmt_nfkc" if whole else "identity", num_threads=1, minloglevel=2,
+        vocab_size=size, hard_vocab_limit=not whole, character_coverage=coverage,
+        byte_fallback=coverage < 1, add_dummy_prefix=prefix, num_threads=1, minloglevel=2,
         pad_piece=names["pad"], unk_piece=names["unk"], bos_piece=names["start"],
         eos_piece=names["end"], **ids)
     return piece_vocabulary(out.getvalue(), names, "sentencepiece" if whole else "pieces")
@@ -251,7 +269,8 @@ class Text(NamedTuple):
 
     def encode_pairs(self, pairs: list[Pair]) -> list["Example"]:
         start, end = [self.tgt.first], [self.tgt.end]
-        return [Example(self.encode_source(s), start + self.tgt.encode(t) + end) for s, t in pairs]
+        return [Example(array("i", self.encode_source(s)),
+                        array("i", start + self.tgt.encode(t) + end)) for s, t in pairs]
 
 
 def read_vocabulary(path: str, mode: str, names: dict[str, str]) -> Vocabulary:
@@ -266,11 +285,12 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
     source_names = names if args.share else {k: v for k, v in names.items() if k != "start"}
     sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
     target_mode = "pieces" if args.tgt_text in ("unigram", "bpe") else args.tgt_text
+    how = bool(args.marian), args.coverage, args.normalization, args.prefix
     if args.src_vocab:
         src = read_vocabulary(args.src_vocab, args.src_text, names)
     elif args.src_text == "sentencepiece":
         src = learn_pieces(sources + targets if args.share else sources, args.src_text, names,
-                           args.src_size or args.tgt_size, bool(args.marian))
+                           args.src_size or args.tgt_size, *how)
     else:
         src = count_vocabulary(sources + targets if args.share else sources, args.src_text,
                                source_names, args.src_size, args.src_min_count, args.fold_chinese)
@@ -279,7 +299,7 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
     elif args.tgt_vocab:
         tgt = read_vocabulary(args.tgt_vocab, target_mode, names)
     elif target_mode in ("pieces", "sentencepiece"):
-        tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size, bool(args.marian))
+        tgt = learn_pieces(targets, args.tgt_text, names, args.tgt_size, *how)
     else:
         tgt = count_vocabulary(targets, target_mode, names, args.tgt_size, args.tgt_min_count)
     if src.pad is None or None in (tgt.pad, tgt.end) or tgt.start is None and not args.marian:
@@ -288,8 +308,8 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
 
 
 class Example(NamedTuple):
-    src: list[int]
-    tgt: list[int]  # with start and end
+    src: array
+    tgt: array  # with start and end
 
 
 class Batch(NamedTuple):
@@ -301,15 +321,18 @@ class Batch(NamedTuple):
         return Batch(*(t.to(device) for t in self))
 
 
-def pad_rows(rows: list[list[int]], pad: int) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+def pad_rows(rows: list, pad: int) -> Tensor:
+    out = np.full((len(rows), max(map(len, rows))), pad, np.int64)
+    for row, ids in zip(out, rows):
+        row[:len(ids)] = ids
+    return torch.from_numpy(out)
 
 
-def make_batches(examples: list[Example], tokens: int, text: Text,
-                 rng: random.Random | None = None) -> Iterator[Batch]:
-    """Batches of like lengths, at most `tokens` padded tokens on either side. With `rng`, in a
-    random order, and which examples of a length come together is random too."""
+def group_examples(examples: list[Example], tokens: int, rng: random.Random | None = None,
+                   short_first: bool = False) -> list[list[int]]:
+    """Which examples make a batch: of like lengths, at most `tokens` padded tokens on either side.
+    With `rng`, in a random order, and which examples of a length come together is random too; with
+    `short_first` a batch is the next one as often as it is short."""
     order = list(range(len(examples)))
     if rng:
         rng.shuffle(order)
@@ -328,10 +351,19 @@ def make_batches(examples: list[Example], tokens: int, text: Text,
         groups[-1].append(i)
     if rng:
         rng.shuffle(groups)
-    for group in groups:
-        tgt = pad_rows([examples[i].tgt for i in group], text.tgt.pad)
-        src = pad_rows([examples[i].src for i in group], text.src.pad)
-        yield Batch(src, tgt[:, :-1], tgt[:, 1:])
+    if short_first:
+        groups.sort(key=lambda group: rng.expovariate(1 / max(map(len, examples[group[-1]]))))
+    return groups
+
+
+def make_batch(examples: list[Example], group: list[int], text: Text) -> Batch:
+    tgt = pad_rows([examples[i].tgt for i in group], text.tgt.pad)
+    src = pad_rows([examples[i].src for i in group], text.src.pad)
+    return Batch(src, tgt[:, :-1], tgt[:, 1:])
+
+
+def make_batches(examples: list[Example], tokens: int, text: Text) -> Iterator[Batch]:
+    return (make_batch(examples, g, text) for g in group_examples(examples, tokens))
 
 
 # --------------------------------------------------------------------------------------- model
@@ -576,7 +608,7 @@ class Transformer(nn.Module):
 
 # ---------------------------------------------------------------------------------- model file
 DTYPES = {"f32": ("F32", torch.float32), "f16": ("F16", torch.float16),
-          "bf16": ("BF16", torch.bfloat16)}
+          "bf16": ("BF16", torch.bfloat16), "int8": ("I8", torch.int8)}
 
 
 def make_config(s: Shape, text: Text) -> dict:
@@ -598,12 +630,26 @@ def make_config(s: Shape, text: Text) -> dict:
 
 def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f32") -> None:
     """One safetensors file, its data from a multiple of 64 bytes on, wider types first. Vectors
-    stay F32: they are few, and rounding hurts biases and norms most."""
+    stay F32: they are few, and rounding hurts biases and norms most; for int8 positions do too.
+    int8 is build/quantize's: each row times 127 / its absmax."""
     tensors = []
-    for name, t in model.state_dict().items():
-        code, kind = DTYPES[dtype if t.dim() > 1 else "f32"]
-        data = t.detach().cpu().to(kind).contiguous().view(torch.uint8).numpy().tobytes()
+
+    def put(name: str, t: Tensor, dtype: str) -> None:
+        code, kind = DTYPES[dtype]
+        data = t.to(kind).contiguous().view(torch.uint8).numpy().tobytes()
         tensors.append((name, code, list(t.shape), data))
+
+    for name, t in model.state_dict().items():
+        t = t.detach().cpu().float()
+        if t.dim() < 2 or dtype == "int8" and "positions" in name:
+            put(name, t, "f32")
+        elif dtype != "int8":
+            put(name, t, dtype)
+        else:
+            most = t.abs().amax(1)
+            put(name + "_scale", most / 127, "f32")
+            factor = torch.where(most > 0, 127 / most, 0.0)
+            put(name, (t * factor[:, None]).round(), "int8")
     tensors.sort(key=lambda t: t[1] != "F32")
     for side, vocabulary in (("src", text.src), ("tgt", text.tgt)):
         if side == "tgt" and vocabulary is text.src:
@@ -753,11 +799,13 @@ def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64
 class Score(NamedTuple):
     loss: float  # cross-entropy a target token, without smoothing
     bleu: float
+    chrf: float
     signature: str
     outputs: list[str]
 
 
-def evaluate(model: Transformer, text: Text, pairs: list[Pair]) -> Score:
+def evaluate(model: Transformer, text: Text, pairs: list[Pair], tokenize: str) -> Score:
+    """`tokenize` is sacrebleu's."""
     import sacrebleu
     model.eval()
     device, total, count = next(model.parameters()).device, 0.0, 0
@@ -769,20 +817,22 @@ def evaluate(model: Transformer, text: Text, pairs: list[Pair]) -> Score:
             total += F.cross_entropy(logits, batch.tgt_out[real], reduction="sum").item()
             count += int(real.sum())
     outputs = translate(model, text, [s for s, _ in pairs])
-    metric = sacrebleu.metrics.BLEU()
-    bleu = metric.corpus_score(outputs, [[t for _, t in pairs]]).score
-    return Score(total / count, bleu, str(metric.get_signature()), outputs)
+    metric, references = sacrebleu.metrics.BLEU(tokenize=tokenize), [[t for _, t in pairs]]
+    bleu = metric.corpus_score(outputs, references).score
+    chrf = sacrebleu.metrics.CHRF().corpus_score(outputs, references).score
+    return Score(total / count, bleu, chrf, str(metric.get_signature()), outputs)
 
 
-def report_file(path: str, pairs: list[Pair], text: Text | None = None, show: int = 0) -> None:
+def report_file(path: str, pairs: list[Pair], tokenize: str, text: Text | None = None,
+                show: int = 0) -> None:
     """Scores a file as it stands: rounded weights, read back. The loss needs the `text` of training
     where there are pieces, since the file does not say how they were chosen."""
     model, file_text = read_model_file(path)
-    score = evaluate(model, text or file_text, pairs)
+    score = evaluate(model, text or file_text, pairs, tokenize)
     parameters = sum(p.numel() for p in model.parameters())
     loss = f"loss {score.loss:.3f} " if text or file_text.tgt.mode != "pieces" else ""
     say(f"{path}: {Path(path).stat().st_size:,} bytes, {parameters:,} parameters, "
-        f"dev {loss}BLEU {score.bleu:.2f} [{score.signature}]")
+        f"dev {loss}BLEU {score.bleu:.2f} [{score.signature}] chrF {score.chrf:.1f}")
     for (source, target), output in list(zip(pairs, score.outputs))[:show]:
         print(f"  {source}\n    reference {target}\n    output    {output}")
 
@@ -796,26 +846,10 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def seed_all(seed: int) -> None:
-    torch.manual_seed(seed)
-    RANDOM_BYTES.bit_generator.state = np.random.SFC64(seed).state
-
-
-def rng_state() -> tuple:
-    """Tensors and integers, which a checkpoint can hold that is read without running code."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    numpy = RANDOM_BYTES.bit_generator.state
-    numpy["state"] = {key: value.tolist() for key, value in numpy["state"].items()}
-    return torch.get_rng_state(), cuda, numpy
-
-
-def set_rng_state(state: tuple) -> None:
-    torch.set_rng_state(state[0].cpu())
-    if state[1]:
-        torch.cuda.set_rng_state_all([s.cpu() for s in state[1]])
-    numpy = {**state[2], "state": {key: np.array(value, np.uint64)
-                                   for key, value in state[2]["state"].items()}}
-    RANDOM_BYTES.bit_generator.state = numpy
+def seed_all(*numbers: int) -> None:
+    """What is random from here on follows from the numbers alone."""
+    RANDOM_BYTES.bit_generator.state = np.random.SFC64(numbers).state
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
 
 
 def save(state: dict, path: Path) -> None:
@@ -840,7 +874,7 @@ def load(path: Path, device: str) -> dict:
 
 def read_checkpoint(path: Path, device: str) -> dict:
     state = load(path, device)
-    needed = (*Trainer.COUNTERS, "model", "optimizer", "rng", "src_end", "vocabularies")
+    needed = (*Trainer.COUNTERS, "model", "optimizer", "src_end", "vocabularies")
     missing = [key for key in needed if key not in state]
     if missing:
         raise SystemExit(f"{path}: {missing[0]} is missing")
@@ -923,7 +957,7 @@ class Trainer:
         self.agreed_seconds = 0.0  # worker 0's at the last step: all must have one learning rate
         self.steps_an_epoch, self.train_loss = 1, math.nan
         self.history: list[dict] = []  # one entry an evaluation
-        self.examples = text.encode_pairs(train)
+        self.examples = self.drawn = text.encode_pairs(train)  # drawn: as this epoch cuts them
         self.ways = None  # of every source, and their weights
         if args.sample_pieces:
             ways = (text.src.encode_ways(source, args.ways) for source, _ in train)
@@ -986,6 +1020,7 @@ class Trainer:
         """One step: its loss, and whether to stop after it."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
+        seed_all(self.args.seed, self.step, self.worker)
         loss = self.loss(batch.to(self.args.device))
         self.flat_grads.zero_()
         loss.backward()
@@ -997,23 +1032,25 @@ class Trainer:
 
     # One epoch
 
-    def epoch_batches(self) -> list[Batch]:
-        """This worker's. They depend on the seed and the epoch only, so a run that goes on from a
-        checkpoint meets what it would have met."""
+    def epoch_batches(self) -> list[list[int]]:
+        """This worker's, as numbers of examples. They depend on the seed and the epoch only, so a
+        run that goes on from a checkpoint meets what it would have met."""
         rng = random.Random(f"{self.args.seed} {self.epoch}")
-        examples = self.examples
         if self.ways:
             end = [] if self.text.src_end is None else [self.text.src_end]
-            examples = [Example([*rng.choices(*ways)[0], *end], example.tgt)
-                        for ways, example in zip(self.ways, examples)]
-        batches = list(make_batches(examples, self.args.batch_tokens, self.text, rng))
+            self.drawn = [Example(array("i", [*rng.choices(*ways)[0], *end]), example.tgt)
+                          for ways, example in zip(self.ways, self.examples)]
+        batches = group_examples(self.drawn, self.args.batch_tokens, rng,
+                                 self.args.short_first and self.epoch == 0)
         batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
-        return batches[self.worker::self.args.workers]
+        batches = batches[self.worker::self.args.workers]
+        self.steps_an_epoch = len(batches)
+        return batches
 
-    def estimate(self, batches: list[Batch]) -> None:
+    def estimate(self, batches: list[list[int]]) -> None:
         """Times a few batches, undoes what they changed, and says how long the run will take."""
         before = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
-        step, rng, sample = self.step, rng_state(), batches[:12]
+        step, sample = self.step, [make_batch(self.drawn, b, self.text) for b in batches[:12]]
         self.model.train()
         self.update(sample[0])  # not timed: the first is slower
         began = time.perf_counter()
@@ -1026,22 +1063,26 @@ class Trainer:
         self.model.load_state_dict(before[0])
         self.optimizer.load_state_dict(before[1])
         self.step = step
-        set_rng_state(rng)
         epochs = self.args.epochs - self.epoch
         limit = self.args.max_minutes * 60 - self.seconds if self.args.max_minutes else math.inf
         self.say(f"{len(batches)} steps and {clock(epoch)} an epoch; {epochs} epochs would take "
                  f"{clock(epoch * epochs)}"
                  + (f", but it stops after {clock(limit)}" if limit < epoch * epochs else ""))
 
-    def run_epoch(self, batches: list[Batch]) -> bool:
-        """The rest of an epoch; False when the time is up."""
+    def run_epoch(self, batches: list[list[int]]) -> bool:
+        """The rest of an epoch; False when the time is up, or nothing gets better any more."""
         args, first, before, losses = self.args, self.batch_in_epoch, self.seconds, []
         limit = args.max_minutes * 60 if args.max_minutes else math.inf
+        part = max(1, round(args.eval_every * len(batches))) if args.eval_every < 1 else math.inf
         began = saved = told = time.perf_counter()
-        for batch in batches[first:]:
+        tokens = 0
+        for group in batches[first:]:
             self.model.train()
-            loss, stop = self.update(batch, self.worker == 0 and self.seconds > limit)
+            batch = make_batch(self.drawn, group, self.text)
+            loss, stop = self.update(batch, self.worker == 0 and (self.seconds > limit
+                                                                  or self.stale()))
             losses.append(loss)
+            tokens += args.workers * int((batch.tgt_out != self.text.tgt.pad).sum())
             self.batch_in_epoch += 1
             now = time.perf_counter()
             self.seconds = before + now - began
@@ -1051,22 +1092,27 @@ class Trainer:
                 left = (now - began) / (self.batch_in_epoch - first) * todo
                 self.say(f"epoch {self.epoch + 1} batch {self.batch_in_epoch}/{len(batches)} "
                          f"step {self.step} loss {np.mean(losses[-100:]):.3f} "
-                         f"lr {self.learning_rate():.2e} "
-                         f"left {clock(min(left, limit - self.seconds))}")
+                         f"lr {self.learning_rate():.2e} {tokens / (now - began):.0f} tokens/s "
+                         + (f"dev BLEU {self.history[-1]['bleu']:.2f} " if self.history else "")
+                         + f"left {clock(min(left, limit - self.seconds))}")
             if stop:
                 self.train_loss = float(np.mean(losses))
                 return False
-            if now - saved > args.save_minutes * 60:
-                saved = now
+            judged = self.batch_in_epoch % part == 0 and self.batch_in_epoch < len(batches)
+            if self.worker == 0 and (judged or now - saved > args.save_minutes * 60):
+                if judged:
+                    self.train_loss = float(np.mean(losses[-part:]))
+                    self.judge()
+                saved = time.perf_counter()
                 self.save()
         self.train_loss = float(np.mean(losses)) if losses else math.nan
         self.epoch, self.batch_in_epoch = self.epoch + 1, 0
         return True
 
     def judge(self) -> None:
-        """Scores the weights, keeps them, and drops those that no average will need."""
+        """Scores the weights and keeps them."""
         began = time.perf_counter()
-        score = evaluate(self.model, self.text, self.dev_pairs)
+        score = evaluate(self.model, self.text, self.dev_pairs, self.args.bleu_tokenize)
         self.seconds += time.perf_counter() - began
         name = f"step-{self.step:07d}.pt"
         save(self.model.state_dict(), self.work / name)
@@ -1075,11 +1121,7 @@ class Trainer:
             epoch = round(epoch + self.batch_in_epoch / self.steps_an_epoch, 2)
         self.history.append(dict(epoch=epoch, loss=score.loss, bleu=score.bleu, file=name))
         self.say(f"epoch {epoch} train loss {self.train_loss:.3f} dev loss {score.loss:.3f} "
-                 f"BLEU {score.bleu:.2f} after {clock(self.seconds)}")
-        needed = {h["file"] for part in self.candidates().values() for h in part}
-        for path in self.work.glob("step-*.pt"):
-            if path.name not in needed:
-                path.unlink()
+                 f"BLEU {score.bleu:.2f} chrF {score.chrf:.1f} after {clock(self.seconds)}")
 
     def candidates(self) -> dict[str, list[dict]]:
         """Sets of epochs whose weights may be averaged."""
@@ -1102,22 +1144,25 @@ class Trainer:
     COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "agreed_seconds", "history")
 
     def save(self) -> None:
+        """Everything to go on from, then drops the weights that no average will need."""
         if self.worker:
             return
         state = {key: getattr(self, key) for key in self.COUNTERS}
         state.update(model=self.model.state_dict(), optimizer=self.optimizer.state_dict(),
-                     rng=rng_state(), src_end=self.text.src_end,
+                     src_end=self.text.src_end,
                      vocabularies=[(v.lines, v.mode, v.special, v.piece_model)
                                    for v in (self.text.src, self.text.tgt)])
         save(state, self.work / "checkpoint.pt")
+        needed = {h["file"] for part in self.candidates().values() for h in part}
+        for path in self.work.glob("step-*.pt*"):  # and halves of a run that was killed
+            if path.name not in needed:
+                path.unlink()
 
     def restore(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for key in self.COUNTERS:
             setattr(self, key, state[key])
-        if self.worker == 0:
-            set_rng_state(state["rng"])
         self.say(f"goes on in epoch {self.epoch + 1} after batch {self.batch_in_epoch}, "
                  f"step {self.step}")
 
@@ -1132,18 +1177,19 @@ class Trainer:
         return bool(word)
 
     def run(self) -> None:
-        args, go_on, batches = self.args, self.epoch < self.args.epochs, []
+        args, batches = self.args, []
+        go_on = self.agree(self.epoch < args.epochs and not self.stale())
         self.say(f"{len(self.examples)} pairs, {len(self.text.src)} source and "
                  f"{len(self.text.tgt)} target tokens, "
                  f"{sum(p.numel() for p in self.model.parameters()):,} parameters")
         if go_on:
             batches = self.epoch_batches()
-            self.steps_an_epoch = len(batches)
             self.estimate(batches)
         while go_on:
             in_time = self.run_epoch(batches)
             if self.worker == 0:
-                due = self.epoch % args.eval_every == 0 or self.epoch == args.epochs
+                due = (args.eval_every < 1 or self.epoch % round(args.eval_every) == 0
+                       or self.epoch == args.epochs)
                 cooled = not in_time and args.cooldown_minutes
                 if in_time and due or cooled or not self.history:
                     self.judge()
@@ -1160,20 +1206,22 @@ class Trainer:
             states = [load(self.work / h["file"], self.args.device) for h in part]
             mean = {key: torch.stack([s[key] for s in states]).mean(0) for key in states[0]}
             self.model.load_state_dict(mean)
-            score = evaluate(self.model, self.text, self.dev_pairs)
+            score = evaluate(self.model, self.text, self.dev_pairs, self.args.bleu_tokenize)
             self.say(f"{name}: dev loss {score.loss:.3f} BLEU {score.bleu:.2f} "
                      f"(epochs {', '.join(str(h['epoch']) for h in part)})")
             if best is None or score.bleu > best[0]:
                 best = score.bleu, mean
         self.model.load_state_dict(best[1])
-        write_model_file(self.args.out, self.model, self.text, self.args.dtype)
         if self.args.marian:
+            write_model_file(self.args.out, self.model, self.text)
             inputs = largest_inputs(self.model, self.text, self.dev_pairs[:500])
             try:
                 marian_bin.write_model(self.args.out, self.args.marian, activations=inputs)
             except OSError as error:
                 raise SystemExit(f"{self.args.marian}: {error.strerror or error}") from None
-        report_file(self.args.out, self.dev_pairs, self.text)
+        write_model_file(self.args.out, self.model, self.text, self.args.dtype)
+        report_file(self.args.out, self.dev_pairs, self.args.bleu_tokenize, self.text)
+        say(f"to translate a sentence a line: build/translate {shlex.quote(self.args.out)}")
 
 
 # -------------------------------------------------------------------------------- command line
@@ -1186,10 +1234,13 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
                                 formatter_class=Help)
     yes_no = argparse.BooleanOptionalAction
     add = p.add_argument_group("files").add_argument
-    add("--train", metavar="TSV", help="training pairs, one a line: source TAB target")
-    add("--dev", metavar="TSV", required=True, help="pairs to choose by, never trained on")
+    add("--train", metavar="TSV", nargs="+",
+        help="training pairs, one a line: source TAB target; or a file of sources and one of "
+        "targets; .xz is unpacked")
+    add("--dev", metavar="TSV", nargs="+", required=True,
+        help="pairs to choose by, never trained on, in the same way")
     add("--out", metavar="FILE", help="the model file to write")
-    add("--dtype", choices=DTYPES, default="f16", help="of the file's matrices; vectors are f32")
+    add("--dtype", choices=DTYPES, default="int8", help="of the file's matrices; vectors are f32")
     add("--work", metavar="DIR", help="for checkpoints; OUT.work if not given")
     add("--resume", action="store_true", help="go on from the work folder's checkpoint")
     add("--evaluate", metavar="FILE", help="score this model file on --dev, and nothing else")
@@ -1211,6 +1262,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--src-vocab", metavar="FILE",
         help="ready: a token a line, more spellings after TABs; or a sentencepiece model")
     add("--tgt-vocab", metavar="FILE", help="ready; pieces are matched longest first")
+    add("--coverage", type=float, default=1.0, metavar="SHARE",
+        help="of the text's characters that are pieces; the rarest others are written in bytes")
+    add("--normalization", default="nmt_nfkc", metavar="RULES",
+        help="sentencepiece's name of them (identity: none), or a .tsv of its rules")
+    add("--prefix", action=yes_no, default=True, help="pieces see a space before every text")
     for name, token in SPECIAL.items():
         add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
     add("--src-end", action=yes_no, default=True, help="the end token after every source")
@@ -1245,7 +1301,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add = p.add_argument_group("training").add_argument
     add("--epochs", type=int, default=40)
     add("--max-minutes", type=float, help="stop training after that time")
-    add("--patience", type=int, default=0, metavar="N",
+    add("--patience", type=int, default=10, metavar="N",
         help="stop after so many evaluations without progress; 0: never")
     add("--batch-tokens", type=int, default=2048, metavar="N",
         help="padded tokens in a batch, on either side, of each worker")
@@ -1268,8 +1324,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         "power of ALPHA says; 0: off")
     add("--ways", type=int, default=8, metavar="N", help="for --sample-pieces: the likeliest N")
     add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
+    add("--short-first", action="store_true",
+        help="the first epoch begins with more short pairs, and ends with more long ones")
     add("--seed", type=int, default=1)
-    add("--eval-every", type=int, default=1, metavar="EPOCHS")
+    add("--eval-every", type=float, default=1, metavar="EPOCHS", help="0.1: ten times an epoch")
+    add("--bleu-tokenize", default="13a", metavar="NAME", help="sacrebleu's; zh for Chinese")
     add("--keep", type=int, default=5, metavar="N", help="epochs whose weights are averaged")
     add("--save-minutes", type=float, default=5.0, help="between checkpoints within an epoch")
     add("--progress-seconds", type=float, default=30.0, help="between progress lines")
@@ -1306,7 +1365,7 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
         check_target(args.out)
     except OSError as error:
         raise SystemExit(f"{args.out}: {error.strerror or error}") from None
-    train, dev = read_pairs(args.train), read_pairs(args.dev)
+    train, dev = read_pairs(*args.train), read_pairs(*args.dev)
     folder = Path(args.work or args.out + ".work")
     folder.mkdir(parents=True, exist_ok=True)
     state = None
@@ -1318,8 +1377,6 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
         text = build_text(args, train)
     seed_all(args.seed)
     trainer = Trainer(args, text, train, dev, worker)
-    if worker:
-        seed_all(args.seed + 1000003 * worker)  # the others' weights, but dropout of its own
     if state:
         trainer.restore(state)
     trainer.run()
@@ -1328,7 +1385,7 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
 def main() -> None:
     args = parse()
     if args.evaluate:
-        report_file(args.evaluate, read_pairs(args.dev), show=args.show)
+        report_file(args.evaluate, read_pairs(*args.dev), args.bleu_tokenize, show=args.show)
     elif args.workers == 1:
         work(0, args, 0)
     else:
