@@ -127,12 +127,12 @@ EXPORT(const char *, web_status)(int32_t status) {
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* size bytes at data, which came from web_allocate and which the model keeps. */
+/* size bytes at data, which came from web_allocate. As tfm_model_load_file does with what it has read, matrices are packed
+   where they lie, so that there is no second copy of them. */
 EXPORT(int32_t, web_load)(void *data, size_t size) {
-    tfm_model_options o;
-    memset(&o, 0, sizeof o);
-    o.allocator = &counting;
-    return failed(tfm_model_load(&web.model, data, size, &o, &web.err));
+    tfm__pool pool;
+    pool.allocator = counting, pool.blocks = NULL;
+    return failed(tfm__load_in_pool(&web.model, &pool, data, (int64_t)size, 1, NULL, &web.err));
 }
 
 EXPORT(const char *, web_version)(void) { return tfm_version(); }
