@@ -223,7 +223,8 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 # The page: WebAssembly with and without SIMD, the module, the models. Any static host serves it.
 WASM = clang --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -nostartfiles -Wl,--no-entry \
 	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all
-WEB = -Os
+# Loop strength reduction takes constant offsets out of loads, which WebAssembly has for nothing.
+WEB = -Os -mllvm -disable-lsr
 PAGE = $(filter-out %.c %.png,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
 web: build/web/transformer.wasm build/web/transformer-simd.wasm build/web/models.json $(PAGE)
 	cp $(PAGE) build/web

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 
 const cheap = process.argv.includes("--cheap");
 const folder = process.argv.slice(2).find((a) => !a.startsWith("-")) ?? "build/web";
-const { load, serve, TranslationError } = await import(pathToFileURL(`${folder}/transformer.js`));
+const { load, serve, warm, TranslationError } = await import(pathToFileURL(`${folder}/transformer.js`));
 const seed = Number(process.env.SEED ?? Date.now() % 1e6);
 let state = seed;
 const random = (n) => { // mulberry32
@@ -89,6 +89,7 @@ for (let i = 0; i < alone.length; i++) if (bits(await model.translate(alone[i], 
 same("alone and in a batch: the same bits", 0, differ);
 const { port1, port2 } = new MessageChannel();
 serve(port2);
+await warm({ worker: port1 });
 const remote = await load(german, { worker: port1 });
 let progress = 0;
 const away = await remote.translateAll(alone, { ...options, progress: (n) => { progress = n; } });

@@ -22,6 +22,9 @@ export interface LoadOptions {
 /** In a Worker, or at the other end of any MessagePort that is given as a worker. worker.js is this in one line. */
 export function serve(port: MessagePort | DedicatedWorkerGlobalScope): void;
 
+/** Starts the Worker and compiles the WebAssembly, while the model's bytes are still on their way. */
+export function warm(options?: Pick<LoadOptions, "worker" | "wasm" | "simd">): Promise<void>;
+
 /** Copies the model into memory of its own, which close() gives back. A model file that is none is a TranslationError. */
 export function load(model: ArrayBuffer | Uint8Array, options?: LoadOptions): Promise<Translator>;
 

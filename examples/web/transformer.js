@@ -492,7 +492,7 @@ class Remote {
   static async load(bytes, { worker, transfer, wasm, simd }) {
     const self = new Remote(), link = self.#link = Link.to(worker), model = self.#model = ++link.models;
     const buffer = bytes instanceof Uint8Array ? bytes.buffer : bytes;
-    if (wasm instanceof URL || typeof wasm === "string") wasm = new URL(wasm, globalThis.location?.href).href;
+    wasm = absolute(wasm);
     self.info = await link.call(model, "load", [bytes, { wasm, simd }], {}, transfer ? [buffer] : []);
     return self;
   }
@@ -523,6 +523,7 @@ class Remote {
 export function serve(port) {
   const models = new Map(), running = new Map();
   async function answer({ call, model, args, id }) {
+    if (call === "warm") return warm(...args);
     if (call === "load") {
       models.set(model, await Local.load(...args));
       return models.get(model).info;
@@ -577,6 +578,14 @@ async function* stream(text, { signal, ...options } = {}) {
   }
 }
 Local.prototype.stream = Remote.prototype.stream = stream;
+
+// A page and its Worker may lie in different folders.
+const absolute = (wasm) => (wasm instanceof URL || typeof wasm === "string" ? new URL(wasm, globalThis.location?.href).href : wasm);
+
+export async function warm({ worker, wasm, simd } = {}) {
+  if (worker) await Link.to(worker).call(0, "warm", [{ wasm: absolute(wasm), simd }]);
+  else await compile(wasm, simd);
+}
 
 export function load(model, options = {}) {
   return options.worker ? Remote.load(model, options) : Local.load(model, options);
