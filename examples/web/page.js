@@ -2,11 +2,13 @@
 import { load } from "./transformer.js";
 
 const SAMPLES = {
-  de: "Unser Zug hatte heute zwanzig Minuten Verspätung. Wenn es morgen wieder regnet, bleiben wir einfach zu Hause.\n\n" +
-    "Meine Schwester arbeitet seit drei Jahren in diesem Krankenhaus. Könntest du mir bitte die Butter geben?",
+  de: "Unser Zug hatte heute zwanzig Minuten Verspätung. Wenn es morgen wieder regnet, bleiben wir einfach zu " +
+    "Hause.\n\nMeine Schwester arbeitet seit drei Jahren in diesem Krankenhaus. Könntest du mir bitte die Butter geben?",
   zh: "火车晚了十分钟。如果明天下雨，我们就待在家里。\n\n他每天晚上都喝一杯牛奶。孩子们在公园里玩。",
 };
 const TYPING_MS = 80; // a pause in typing after which to translate
+const BATCH_MS = 500; // of work, after which is shown what there is
+const LARGEST_BATCH = 256; // sentences
 const KEPT_SENTENCES = 1000; // translations that are not made again; twice those of a longer text
 const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 of memory, for all
 
@@ -135,7 +137,8 @@ function showModel() {
   $("sample").hidden = !SAMPLES[name.from];
   if (SAMPLES[name.from] && Object.values(SAMPLES).includes(source.value)) source.value = SAMPLES[name.from];
   $("languages").hidden = !info.languages.length;
-  for (const id of ["from", "to"]) $(id).replaceChildren(...info.languages.map((code) => make("option", { value: code }, code)));
+  for (const id of ["from", "to"])
+    $(id).replaceChildren(...info.languages.map((code) => make("option", { value: code }, code)));
   $("from").parentElement.hidden = !info.needsSource;
   options("layer", Math.max(info.decoderLayers, info.encoderLayers), false);
   $("layer").value = info.decoderLayers;
@@ -160,7 +163,8 @@ async function listModels() {
   }
   const buttons = list.map((entry) => {
     const described = describe(entry.file);
-    const button = make("button", { type: "button", value: entry.file }, described.title, make("small", {}, megabytes(entry.bytes)));
+    const size = make("small", {}, megabytes(entry.bytes));
+    const button = make("button", { type: "button", value: entry.file }, described.title, size);
     button.setAttribute("aria-pressed", false);
     button.addEventListener("click", async () => {
       if (!source.value && SAMPLES[described.from]) setText(SAMPLES[described.from]);
@@ -188,7 +192,8 @@ function remember(file) {
 
 function useFile(file) {
   return use(undefined, { ...describe(file.name), title: file.name }, () => {
-    if (file.size >= LARGEST_FILE) throw new Error(`It has ${megabytes(file.size)}; a page can take ${megabytes(LARGEST_FILE)}.`);
+    if (file.size >= LARGEST_FILE)
+      throw new Error(`it has ${megabytes(file.size)}, a page can take ${megabytes(LARGEST_FILE)}`);
     return file.arrayBuffer();
   });
 }
@@ -226,25 +231,28 @@ async function run() {
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
     let [words, ms, shown, showing] = [0, 0, -1000, 0];
     show();
-    for (let at = 0, count = 1; at < missing.length; at += count, count = Math.min(count * 8, 32)) { // the first one soon
+    for (let at = 0, count = 1; at < missing.length;) { // the first soon, then batches of BATCH_MS
       const part = missing.slice(at, at + count);
       const started = performance.now();
       const translations = await model.translateAll(part, { alignment: true, signal, ...language() });
-      ms += performance.now() - started;
+      const took = performance.now() - started;
+      ms += took;
+      at += part.length;
+      count = Math.ceil(Math.min(8 * count, LARGEST_BATCH, (part.length * BATCH_MS) / took));
       part.forEach((sentence, i) => keep(sentence, translations[i]));
       if (signal.aborted) return;
       for (const each of found) each.translation ??= chosen.get(each.text) ?? recall(each.text);
       words += part.reduce((sum, sentence) => sum + countWords(sentence), 0);
-      if (at + count < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // time is for the work
+      if (at < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // time is for the work
       showing = -performance.now();
       show();
       shown = performance.now();
       showing += shown;
-      showSpeed(words, ms, at + part.length);
+      showSpeed(words, ms, at);
     }
     const faults = found.filter((each) => each.translation.error);
-    complain(faults.length ? `${faults.length} of ${found.length} sentences: ${faults[0].translation.error.message}` : "");
-    if (missing.length) say(found.filter((each) => missing.includes(each.text)).slice(0, 20).map((each) => each.translation.text).join(" "));
+    complain(faults.length ? `${faults.length} of ${found.length} not translated: ${faults[0].translation.error.message}` : "");
+    if (missing.length) say(missing.slice(0, 20).map((sentence) => recall(sentence)?.text).join(" "));
     const { used, total } = await model.memory();
     $("memory").textContent = `memory ${megabytes(total)}, ${megabytes(used)} in use`;
     document.documentElement.dataset.done = text.length; // for who waits for it
@@ -284,7 +292,7 @@ function showSpeed(words, ms, count) {
 const shownAs = new WeakMap(); // translation: its element, made once
 const placeOf = new WeakMap(); // element of a word: { element of the sentence, its translation, begin, end }
 
-/** The translation as paragraphs; lines stay lines, sentences that stood apart stand apart. What stood there as it is stays. */
+/** The translation as paragraphs: lines stay lines. Elements that stand there as they should are left alone. */
 function show() {
   const made = [[]]; // of each paragraph what is in it
   let last = 0;
@@ -303,7 +311,9 @@ function show() {
     contentOf.set(paragraph, inside.map((each) => each.translation));
     const elements = same ? [...paragraph.children] : inside.map((each) => elementOf(each.translation, each.text, used));
     elements.forEach((element, j) => (used.add(element), sentenceOf.set(element, inside[j])));
-    if (!same) paragraph.replaceChildren(...elements.flatMap((element, j) => (j ? [between(elements[j - 1].textContent), element] : [element])));
+    if (same) return;
+    const spaced = elements.flatMap((element, j) => [j ? between(elements[j - 1].textContent) : "", element]);
+    paragraph.replaceChildren(...spaced);
   });
   while (target.childElementCount > made.length) target.lastChild.remove();
   if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // it lost it by being moved
@@ -407,16 +417,12 @@ async function openMenu(word) {
     return;
   }
   if (opener !== word || !word.isConnected) return;
-  const start = (hypothesis) => hypothesis.text.slice(Math.min(place.begin, hypothesis.pieces[position]?.begin ?? place.begin)).trimStart();
-  menu.replaceChildren(...found.filter((each, i) => each.pieces.length > position && (i < 4 || each.logProbabilities[position] > -6)).map((each) => {
-    const rest = start(each);
-    const head = [...wordsOf.segment(rest)].find(({ isWordLike }) => isWordLike);
-    const cut = head ? head.index + head.segment.length : rest.length;
-    const share = 100 * Math.exp(each.logProbabilities[position]);
-    const item = make("button", { type: "button", role: "menuitemradio", tabIndex: -1, dir: "auto" },
-      make("b", {}, rest.slice(0, cut)), make("span", {}, rest.slice(cut)), make("small", {}, `${share < 0.1 ? "< 0.1" : share.toFixed(share < 1 ? 1 : 0)} %`));
+  const likely = found.filter(({ logProbabilities }, i) => i < 4 || logProbabilities[position] > -6);
+  menu.replaceChildren(...likely.filter(({ pieces }) => pieces.length > position).map((each) => {
+    const item = makeItem(each, position, place.begin);
     item.ariaChecked = each.text === translation.text;
-    item.addEventListener("click", () => choose(sentence, { ...each, source: translation.source, sourcePieces: translation.sourcePieces }, position));
+    const { source, sourcePieces } = translation;
+    item.addEventListener("click", () => choose(sentence, { ...each, source, sourcePieces }, position));
     return item;
   }));
   if (!menu.childElementCount) menu.append(make("p", {}, "No other way to go on is likely."));
@@ -425,6 +431,17 @@ async function openMenu(word) {
   menu.style.top = `${box.bottom + scrollY + 4}px`;
   menu.style.left = `${Math.max(8, Math.min(box.left, innerWidth - menu.offsetWidth - 16)) + scrollX}px`;
   (menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button"))?.focus({ preventScroll: true });
+}
+
+/** A hypothesis from its piece number position on: its word, the rest, how probable the piece is. */
+function makeItem({ text, pieces, logProbabilities }, position, begin) {
+  const rest = text.slice(Math.min(begin, pieces[position].begin)).trimStart();
+  const head = [...wordsOf.segment(rest)].find(({ isWordLike }) => isWordLike);
+  const cut = head ? head.index + head.segment.length : rest.length;
+  const percent = 100 * Math.exp(logProbabilities[position]);
+  const shown = percent < 0.1 ? "< 0.1" : percent.toFixed(percent < 1 ? 1 : 0);
+  return make("button", { type: "button", role: "menuitemradio", tabIndex: -1, dir: "auto" },
+    make("b", {}, rest.slice(0, cut)), make("span", {}, rest.slice(cut)), make("small", {}, `${shown} %`));
 }
 
 function closeMenu(refocus) {
@@ -515,8 +532,8 @@ function heatMap({ heads, weights, ...sides }, layer, head, room) {
     for (let j = 0; j < wide; j++) {
       const weight = at(i, j);
       if (weight > at(i, best)) best = j;
-      const box = svg("rect", { class: "cell", x: left + j * cell + 1, y: top + i * cell + 1, width: cell - 2, height: cell - 2,
-        rx: 2, "fill-opacity": weight.toFixed(3) });
+      const [x, y] = [left + j * cell + 1, top + i * cell + 1];
+      const box = svg("rect", { class: "cell", x, y, width: cell - 2, height: cell - 2, rx: 2, "fill-opacity": weight.toFixed(3) });
       box.append(svg("title", {}, `${rows[i]} → ${columns[j]}: ${weight.toFixed(3)}`));
       cells.append(box);
     }
@@ -526,8 +543,10 @@ function heatMap({ heads, weights, ...sides }, layer, head, room) {
   picture.append(svg("rect", { class: "ground", x: left, y: top, width: wide * cell, height: high * cell }), cells);
   for (let i = 0; i < high; i++)
     picture.append(svg("text", { x: left - 8, y: top + (i + 0.5) * cell + 4.5, "text-anchor": "end" }, rows[i]));
-  for (let j = 0; j < wide; j++)
-    picture.append(svg("text", { transform: `translate(${left + (j + 0.5) * cell + 2} ${top - 8}) rotate(-52)` }, columns[j]));
+  for (let j = 0; j < wide; j++) {
+    const transform = `translate(${left + (j + 0.5) * cell + 2} ${top - 8}) rotate(-52)`;
+    picture.append(svg("text", { transform }, columns[j]));
+  }
   return picture;
 }
 
@@ -574,7 +593,9 @@ target.addEventListener("keydown", (event) => {
   if (!word) return;
   const words = [...target.querySelectorAll(".word")];
   const forward = getComputedStyle(word).direction === "rtl" ? -1 : 1;
-  const step = { ArrowRight: forward, ArrowLeft: -forward, ArrowDown: 1, ArrowUp: -1, Home: -words.length, End: words.length }[event.key];
+  const all = words.length;
+  const steps = { ArrowRight: forward, ArrowLeft: -forward, ArrowDown: 1, ArrowUp: -1, Home: -all, End: all };
+  const step = steps[event.key];
   if (step) words[Math.max(0, Math.min(words.length - 1, words.indexOf(word) + step))].focus();
   else if (event.key === "Enter" || event.key === " ") openMenu(word);
   else return;
@@ -605,7 +626,8 @@ addEventListener("dragover", (event) => {
   event.preventDefault();
   document.documentElement.classList.add("dropping");
 });
-for (const event of ["drop", "dragleave"]) addEventListener(event, () => document.documentElement.classList.remove("dropping"));
+for (const event of ["drop", "dragleave"])
+  addEventListener(event, () => document.documentElement.classList.remove("dropping"));
 addEventListener("drop", (event) => {
   event.preventDefault();
   const [file] = event.dataTransfer.files;

@@ -262,6 +262,22 @@ def test_typing_translates_and_what_is_outdated_is_dropped(open_page):
     expect(page.locator("#speed")).to_contain_text("1 sentence in")  # the first one was not translated again
 
 
+def test_texts_at_fault_are_messages(open_page):
+    page = open_page()
+    choose(page, "de")
+    got = put(page, "Guten Tag.\n" + "sehr " * 3000 + "gut\nDanke.")
+    assert got[0] == "Good day." and got[2] == native("Danke.\n")[0] and got[1].startswith("sehr sehr")
+    expect(page.locator("#message")).to_contain_text("1 of 3 not translated: ")
+    expect(page.locator("#target .fault")).to_have_count(1)
+    for odd in ("\0 Guten Tag.", "\ud800", "Guten\u2028Tag.", "\u202eGuten Tag.", "<b>Guten</b> Tag.<img src=x onerror=alert(1)>", "👩‍👩‍👧‍👦" * 50):
+        page.evaluate("(text) => { delete document.documentElement.dataset.done; const s = document.getElementById('source'); "
+                      "s.value = JSON.parse(text); s.dispatchEvent(new InputEvent('input')); }", json.dumps(odd))
+        settle(page)
+    assert page.locator("#target img").count() == 0
+    assert put(page, "Guten Tag.") == ["Good day."]
+    expect(page.locator("#message")).to_be_hidden()
+
+
 def test_alternatives_of_a_word(open_page):
     page = open_page()
     choose(page, "de")
