@@ -29,7 +29,8 @@ export function warm(options?: Pick<LoadOptions, "worker" | "wasm" | "simd">): P
 export function load(model: ArrayBuffer | Uint8Array, options?: LoadOptions): Promise<Translator>;
 
 export class TranslationError extends Error {
-  /** "TFM_E_CONFIG" ...: the library's, or "TRAP" where WebAssembly ended a call: the model is closed then. */
+  /** "TFM_E_CONFIG" ...: the library's; "TRAP" where WebAssembly ended a call: the model is closed then; "CLOSED"; "WORKER"
+      where there is none to answer. */
   readonly status: string;
 }
 

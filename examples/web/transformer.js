@@ -427,6 +427,7 @@ const links = new WeakMap(); // of a Worker
 class Link {
   #worker;
   #waiting = new Map();
+  #dead = null;
   #next = 1;
   models = 0;
 
@@ -448,12 +449,13 @@ class Link {
     worker.start?.();
   }
   fail(message) {
-    for (const call of this.#waiting.values()) call.reject(new TranslationError(message, "WORKER"));
+    this.#dead = new TranslationError(message, "WORKER");
+    for (const call of this.#waiting.values()) call.reject(this.#dead);
     this.#waiting.clear();
   }
   call(model, name, args, { signal, ...events } = {}, transfer = []) {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
+      if (this.#dead || signal?.aborted) return reject(this.#dead ?? signal.reason);
       const id = this.#next++;
       const settle = (how) => (value) => {
         signal?.removeEventListener("abort", cancel);

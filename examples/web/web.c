@@ -16,11 +16,8 @@
 
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 
-enum {
-    MOST_SOURCE = 512,
-    MOST_BEAM = 256,
-    MOST_BYTES = 1 << 26
-}; /* tokens of a sentence, hypotheses; of a batch */
+enum { MOST_SOURCE = 512, MOST_BEAM = 256 };        /* tokens of a sentence; hypotheses */
+enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
 /* What JavaScript writes before it starts; 0: the model's own, and then the library's default. */
 enum {
@@ -97,13 +94,13 @@ static int32_t no_memory(void) {
     return failed(tfm__fail(&web.err, TFM_E_MEMORY, "too little memory"));
 }
 
-/* At least so many bytes. */
-static void *fit(room *r, size_t bytes) {
-    if (bytes > r->size || !r->data) {
-        give_back(NULL, r->data);
-        r->data = take(NULL, bytes + bytes / 4 + 64);
-        r->size = r->data ? bytes + bytes / 4 + 64 : 0;
-    }
+/* At least so many bytes; NULL: there is no memory for them. */
+static void *fit(room *r, int64_t bytes) {
+    size_t size = bytes < MOST_ROOM ? (size_t)(bytes + bytes / 4 + 64) : 0;
+    if (size && r->data && (size_t)bytes <= r->size) return r->data;
+    give_back(NULL, r->data);
+    r->data = size ? take(NULL, size) : NULL;
+    r->size = r->data ? size : 0;
     return r->data;
 }
 
@@ -457,20 +454,19 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
                                               : &o.cross_attention;
     tfm_batch source, to;
     tfm_status status;
-    size_t n = 1;
+    int64_t n = 1;
     int i;
     memset(&o, 0, sizeof o), memset(&source, 0, sizeof source);
     dims[0] = kind == 1 ? c->n_encoder_layers : c->n_decoder_layers;
     dims[1] = 1, dims[2] = c->n_heads, dims[3] = rows, dims[4] = columns;
-    for (i = 0; i < 5; i++) n *= (size_t)dims[i];
+    for (i = 0; i < 5; i++) n *= dims[i];
     source.rows = 1, to = source;
     source.width = width, source.ids = at + 1;
     to.width = target + 1, to.ids = at + 1 + width; /* a start in the place of its length */
     at[1 + width] = c->start < 0 ? 0 : c->start;
     status = fit_session(session_limits(1, width, 0, target + 1, 1, 0));
-    if (status == TFM_OK &&
-        (!fit(&web.weights, n * sizeof(float)) ||
-         !fit(&web.scratch, ((size_t)target + 1) * (size_t)c->tgt_vocab_size * sizeof(float))))
+    if (status == TFM_OK && (!fit(&web.weights, 4 * n) ||
+                             !fit(&web.scratch, 4 * ((int64_t)target + 1) * c->tgt_vocab_size)))
         no_memory(), status = TFM_E_MEMORY;
     if (status == TFM_OK) {
         *weights = tfm_tensor_make(web.weights.data, TFM_F32, 5, dims);
