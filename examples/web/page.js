@@ -7,6 +7,7 @@ const SAMPLES = {
   zh: "火车晚了十分钟。如果明天下雨，我们就待在家里。\n\n他每天晚上都喝一杯牛奶。孩子们在公园里玩。",
 };
 const TYPING_MS = 80; // a pause in typing after which to translate
+const LONG = 200; // sentences for which a second Worker is worth its start
 const BATCH_MS = 500; // of work, after which is shown what there is
 const LARGEST_BATCH = 256; // sentences
 const KEPT_SENTENCES = 1000; // translations that are not made again; twice those of a longer text
@@ -39,6 +40,7 @@ function complain(text) { // "" takes the complaint back
 
 let worker;
 let model; // a Translator of transformer.js, or undefined
+let modelBytes; // promises them again
 let name = {}; // of the model: title, and from and to where its file name has them
 let kept = new Map(); // sentence: its translation, the last used last
 let chosen = new Map(); // sentence: the alternative that the reader chose
@@ -50,7 +52,7 @@ function describe(file) {
 }
 
 /** The bytes of a model that ships, from the cache or else the net, with progress. */
-async function download({ file, bytes, check }, title) {
+async function download({ file, bytes, check }, title, progress) {
   const url = new URL(`${file}?${check}`, document.baseURI).href;
   const cache = await globalThis.caches?.open("models").catch(() => undefined); // there is none without https
   const hit = await cache?.match(url);
@@ -90,7 +92,7 @@ async function use(button, described, getBytes) {
   progress(`${described.title} …`);
   button?.setAttribute("aria-busy", "true");
   try {
-    const bytes = await getBytes();
+    const bytes = await getBytes(progress);
     if (mine !== loadings) return false;
     worker ??= startWorker();
     const next = await load(bytes, { worker });
@@ -102,6 +104,7 @@ async function use(button, described, getBytes) {
     running?.abort();
     model?.close();
     model = next;
+    modelBytes = () => getBytes(() => undefined);
     name = described;
     kept = new Map();
     chosen = new Map();
@@ -127,6 +130,14 @@ function startWorker() {
     worker = model = undefined;
   });
   return started;
+}
+
+/** The model once more, in a Worker of its own; undefined where there is no room or no core for it. */
+async function loadSecond(signal) {
+  if (!(navigator.hardwareConcurrency > 1)) return undefined;
+  const own = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
+  signal.addEventListener("abort", () => own.terminate());
+  return modelBytes().then((bytes) => load(bytes, { worker: own })).catch(() => undefined);
 }
 
 function showModel() {
@@ -168,7 +179,7 @@ async function listModels() {
     button.setAttribute("aria-pressed", false);
     button.addEventListener("click", async () => {
       if (!source.value && SAMPLES[described.from]) setText(SAMPLES[described.from]);
-      if (await use(button, described, () => download(entry, described.title))) remember(entry.file);
+      if (await use(button, described, (progress) => download(entry, described.title, progress))) remember(entry.file);
     });
     return [entry, described, button];
   });
@@ -177,7 +188,7 @@ async function listModels() {
   for (const [entry, described, button] of buttons) {
     const url = new URL(`${entry.file}?${entry.check}`, document.baseURI).href;
     if (entry.file === remember() && (await globalThis.caches?.match(url)) && !loadings)
-      use(button, described, () => download(entry, described.title));
+      use(button, described, (progress) => download(entry, described.title, progress));
   }
 }
 
@@ -222,6 +233,8 @@ const language = () => (model.info.languages.length ? { source: $("from").value,
 async function run() {
   if (!model) return;
   const { signal } = (running = new AbortController());
+  const over = new AbortController(); // ends the second Worker, which gives its memory back
+  const how = { alignment: true, signal, ...language() };
   const text = source.value;
   try {
     const found = (await model.sentences(text)).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
@@ -229,12 +242,16 @@ async function run() {
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
     sentences = found;
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
+    const models = [model];
+    if (missing.length >= LONG) loadSecond(over.signal).then((second) => second && models.push(second));
     let [words, ms, shown, showing] = [0, 0, -1000, 0];
     show();
     for (let at = 0, count = 1; at < missing.length;) { // the first soon, then batches of BATCH_MS
       const part = missing.slice(at, at + count);
       const started = performance.now();
-      const translations = await model.translateAll(part, { alignment: true, signal, ...language() });
+      const share = Math.ceil(part.length / models.length);
+      const shares = models.map((each, i) => each.translateAll(part.slice(i * share, (i + 1) * share), how));
+      const translations = (await Promise.all(shares)).flat();
       const took = performance.now() - started;
       ms += took;
       at += part.length;
@@ -260,6 +277,8 @@ async function run() {
     if (signal.aborted) return;
     complain(error.message);
     if (error.status === "TRAP") model = undefined; // it is closed; another one can be chosen
+  } finally {
+    over.abort();
   }
 }
 

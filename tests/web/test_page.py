@@ -262,6 +262,20 @@ def test_typing_translates_and_what_is_outdated_is_dropped(open_page):
     expect(page.locator("#speed")).to_contain_text("1 sentence in")  # the first one was not translated again
 
 
+def test_a_long_text_has_a_second_worker_while_it_lasts(open_page):
+    page = open_page()
+    choose(page, "de")
+    started = []
+    page.on("worker", lambda worker: started.append(worker))
+    texts = sentences("de", 600)
+    assert sum(a != b for a, b in zip(put(page, "\n".join(texts)), native("\n".join(texts) + "\n"))) <= 12
+    assert len(started) == 1
+    wait_until = time.monotonic() + 10
+    while len(page.workers) > 1 and time.monotonic() < wait_until:
+        page.wait_for_timeout(20)
+    assert len(page.workers) == 1
+
+
 def test_texts_at_fault_are_messages(open_page):
     page = open_page()
     choose(page, "de")
