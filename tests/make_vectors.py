@@ -5,11 +5,14 @@
 
 Random models whose sources are not ids, as tests/make_families.py makes the others: Whisper behind
 its convolutions, and the decoders of VisionEncoderDecoder over a memory of its own width: TrOCR's,
-whose keys take that width, and mBART's (Donut), whose projection of it is folded into them. What
-transformers computes, and what tools/convert.py makes of the directories, for tests/test_sources.c.
+whose keys take that width, and mBART's (Donut), whose projection of it is folded into them.
+tests/test_vectors.py takes more from here: Nougat (Donut with another encoder), Speech2Text and
+Florence-2. What transformers computes, and what tools/convert.py makes of the directories, for
+tests/test_sources.c.
 """
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -18,8 +21,11 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import (MBartConfig, TrOCRConfig, ViTConfig, VisionEncoderDecoderConfig,
-                          VisionEncoderDecoderModel, WhisperConfig, WhisperForConditionalGeneration)
+from transformers import (BartConfig, DonutSwinConfig, Florence2Config,
+                          Florence2ForConditionalGeneration, MBartConfig, Speech2TextConfig,
+                          Speech2TextForConditionalGeneration, TrOCRConfig, ViTConfig,
+                          VisionEncoderDecoderConfig, VisionEncoderDecoderModel, WhisperConfig,
+                          WhisperForConditionalGeneration)
 from transformers.modeling_outputs import BaseModelOutput
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +49,23 @@ def make(family, seed, memory=10, sines=False):
             max_source_positions=9, max_target_positions=60, num_mel_bins=4,
             suppress_tokens=None, begin_suppress_tokens=None))
         width = SIZES["d_model"]
+    elif family == "speech_to_text":
+        model = Speech2TextForConditionalGeneration(Speech2TextConfig(
+            **SIZES, **IDS, encoder_layers=2, encoder_ffn_dim=16,
+            encoder_attention_heads=SIZES["decoder_attention_heads"], max_source_positions=40,
+            max_target_positions=60, input_feat_per_channel=4, conv_channels=6))
+        width = SIZES["d_model"]
+    elif family == "florence2":
+        text = BartConfig(**SIZES, **IDS, encoder_layers=2, encoder_ffn_dim=16,
+                          forced_eos_token_id=None,
+                          encoder_attention_heads=SIZES["decoder_attention_heads"],
+                          max_position_embeddings=60, scale_embedding=seed % 2 == 0)
+        vision = dict(embed_dim=(4, 4), num_heads=(1, 1), num_groups=(1, 1), depths=(1, 1),
+                      patch_size=(3, 3), patch_stride=(2, 2), patch_padding=(1, 1),
+                      patch_prenorm=(False, True), projection_dim=SIZES["d_model"])
+        model = Florence2ForConditionalGeneration(Florence2Config(
+            text_config=text, vision_config=vision, image_token_id=SIZES["vocab_size"] - 1, **IDS))
+        width = SIZES["d_model"]
     else:
         vision = ViTConfig(hidden_size=memory, num_hidden_layers=1, num_attention_heads=2,
                            intermediate_size=8, image_size=8, patch_size=4)
@@ -56,13 +79,16 @@ def make(family, seed, memory=10, sines=False):
                                encoder_ffn_dim=16, max_position_embeddings=60, is_decoder=True,
                                is_encoder_decoder=False, add_final_layer_norm=True,
                                scale_embedding=True)
+        if family == "nougat":
+            vision = DonutSwinConfig(image_size=8, patch_size=4, embed_dim=memory, depths=[1],
+                                     num_heads=[2], window_size=2)
         config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(vision, text)
         for key, value in IDS.items():
             setattr(config, key, value)
         model, width = VisionEncoderDecoderModel(config), memory
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if name.startswith("encoder.") or ".conv" in name:
+            if re.match(r"encoder\.|model\.(vision|multi)", name) or ".conv" in name:
                 continue
             if "embed_positions" in name:
                 p.copy_(0.5 * torch.randn_like(p))
@@ -76,11 +102,16 @@ def make(family, seed, memory=10, sines=False):
 
 @torch.no_grad()
 def encode(model, vectors):
-    """A row's memory: Whisper's layers over what the convolutions would have given."""
-    if not isinstance(model, WhisperForConditionalGeneration):
+    """A row's memory: the encoder's layers over what the convolutions would have given."""
+    if isinstance(model, Florence2ForConditionalGeneration):
+        return model.model.language_model.encoder(inputs_embeds=vectors).last_hidden_state
+    if isinstance(model, VisionEncoderDecoderModel):
         return vectors
     encoder = model.model.encoder
-    x = vectors + encoder.embed_positions.weight[:vectors.shape[1]]
+    if isinstance(model, Speech2TextForConditionalGeneration):
+        x = vectors + encoder.embed_positions(torch.zeros(vectors.shape[:2], dtype=torch.long))
+    else:
+        x = vectors + encoder.embed_positions.weight[:vectors.shape[1]]
     for layer in encoder.layers:
         x = layer(x, None)
         x = x[0] if isinstance(x, tuple) else x

@@ -21,8 +21,12 @@ differ in what no tensor shows:
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
               Its sources are embeddings: what the convolutions give, which are left out
-    vision-encoder-decoder   its decoder, mbart's (Donut) or trocr's (as bart, or with positions as
-              m2m_100's), whose sources are memories: what the encoder gives, which is left out
+    speech_to_text     as m2m_100; its sources are embeddings, as whisper's
+    vision-encoder-decoder   its decoder, mbart's (Donut, Nougat) or trocr's (as bart, or with
+              positions as m2m_100's), whose sources are memories: what the encoder gives, which is
+              left out
+    florence2          its language model, a bart; what comes before it is left out, and gives the
+              first embeddings of a source
 """
 
 from __future__ import annotations
@@ -77,7 +81,12 @@ FAMILIES = {
     **dict.fromkeys(checkpoints_t5.FAMILIES, Family("pre", {})),
     "whisper": Family("pre", LEARNED_FROM_0, final_norms=True),
     "trocr": Family("post", LEARNED, embedding_norms=("tgt",)),
+    "speech_to_text": Family("pre", SINES_BEHIND_PAD, final_norms=True, defaults=RELU_SCALED),
 }
+CONVOLVED = ("whisper", "speech_to_text")
+# Models of which a part is run: the key of that part's config, and what it may be.
+PARTS = {"vision-encoder-decoder": ("decoder", ("trocr", "mbart")),
+         "florence2": ("text_config", ("bart", "florence2_language"))}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
                "silu": "swish", "quick_gelu": "gelu_sigmoid"}
@@ -127,9 +136,9 @@ REASONS = {
     "longt5": "an encoder whose attention is local or to summaries of blocks",
     "switch_transformers": "a mixture of experts",
     **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
-    **dict.fromkeys(("pop2piano", "speech_to_text", "speecht5", "seamless_m4t", "seamless_m4t_v2",
+    **dict.fromkeys(("pop2piano", "speecht5", "seamless_m4t", "seamless_m4t_v2",
                      "speech-encoder-decoder"), "its encoder reads audio, not text"),
-    **dict.fromkeys(("trocr", "donut-swin", "pix2struct", "florence2"),
+    **dict.fromkeys(("trocr", "donut-swin", "pix2struct"),
                     "its encoder reads images, not text"),
     **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
     "bigbird_pegasus": "sparse attention in its encoder", "nllb-moe": "a mixture of experts",
@@ -179,7 +188,17 @@ def spell(name: str) -> str:
 
 def takes_memory(hf: dict[str, Any]) -> bool:
     """Whether there is no encoder: of a decoder that had one of another kind before it."""
-    return "decoder_of" in hf
+    return hf.get("part_of") == "vision-encoder-decoder"
+
+
+def leave_language_model(tensors: Tensors, model: Model) -> Tensors:
+    """Florence-2's, without what makes embeddings of an image; in Microsoft's files too."""
+    kept = {re.sub(r"^((model\.)?language_model\.)?(model\.)?", "", name): tensor
+            for name, tensor in tensors.items()
+            if re.match(r"((model\.)?language_model|lm_head)\.", name)}
+    model.notes.append(f"{len(tensors) - len(kept)} tensors before the language model: left out; a "
+                       f"source is embeddings, of the image and then of the prompt's tokens")
+    return kept
 
 
 def leave_decoder(tensors: Tensors, model: Model) -> Tensors:
@@ -210,6 +229,8 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
     rest: Tensors = {}
     if takes_memory(hf):
         tensors = leave_decoder(tensors, model)
+    elif "part_of" in hf:
+        tensors = leave_language_model(tensors, model)
     tables: Tensors = {}
     shared = None
     for name, tensor in tensors.items():
@@ -222,9 +243,10 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             tables[name] = tensor
         elif new == "generator.bias" and not tensor.any():
             model.notes.append(f"{name}: all zeros, left out")
-        elif hf["model_type"] == "whisper" and re.match(r"encoder\.conv[12]\.", new):
-            model.notes.append(f"{name} {describe(tensor)}: left out; what the convolutions give "
-                               f"are the embeddings of a source")
+        elif hf["model_type"] in CONVOLVED and new.startswith("encoder.conv"):
+            scaled = ", times sqrt(d_model)," if hf.get("scale_embedding") else ""
+            model.notes.append(f"{name} {describe(tensor)}: left out; what the convolutions give"
+                               f"{scaled} are the embeddings of a source")
         elif shape_of(new):
             model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
         else:
@@ -326,17 +348,20 @@ def read_configs(folder: Path) -> dict[str, Any]:
     hf = check_kinds(read_object(path), KINDS, str(path))
     if hf.get("model_type") is None:
         raise ConvertError(f"{path}: no model_type")
-    if hf["model_type"] == "vision-encoder-decoder":
-        inner = hf.get("decoder")
+    if hf["model_type"] in PARTS:
+        part, types = PARTS[hf["model_type"]]
+        inner = hf.get(part)
         if not isinstance(inner, dict):
-            raise ConvertError(f"{path}: no decoder")
-        inner = check_kinds(inner, KINDS, f"{path}, decoder")
-        if inner.get("model_type") not in ("trocr", "mbart"):
-            raise ConvertError(f"{path}: a decoder of model_type {visible(str(inner.get('model_type')))};"
-                               f" what transformer.h runs of a vision-encoder-decoder is trocr, mbart")
+            raise ConvertError(f"{path}: no {part}")
+        inner = check_kinds(inner, KINDS, f"{path}, {part}")
+        if inner.get("model_type") not in types:
+            raise ConvertError(f"{path}: a {part} of model_type "
+                               f"{visible(str(inner.get('model_type')))}; what transformer.h runs of "
+                               f"a {hf['model_type']} is {', '.join(types)}")
         hf = {**inner, **{key: value for key, value in hf.items() if value is not None and
                           key not in ("model_type", "encoder", "decoder", "tie_word_embeddings")},
-              "decoder_of": True}
+              "model_type": inner["model_type"].replace("florence2_language", "bart"),
+              "part_of": hf["model_type"]}
     elif hf["model_type"] == "trocr":
         raise ConvertError(f"{folder}: model_type trocr: {REASONS['trocr']}")
     if hf["model_type"] not in FAMILIES:
@@ -390,6 +415,9 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     if positions_of(hf) is SINES_BEHIND_PAD:
         pad = one_id(hf, "pad_token_id")
         facts["position_offset"] = (1 if pad is None else pad) + 1
+        if hf["model_type"] == "speech_to_text" and pad == 0:
+            raise ConvertError("config.json: pad_token_id is 0, which transformers then takes its "
+                               "frames of sound for: none has a position")
         if (hf.get("d_model") or 0) % 2:
             raise ConvertError(f"config.json: d_model {hf['d_model']} is odd; "
                                f"{hf['model_type']} then has a column without positions, which "
@@ -437,7 +465,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise ConvertError(f"{folder} holds no weights")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
-        model.takes_vectors = takes_memory(hf) or hf["model_type"] == "whisper"
+        model.takes_vectors = takes_memory(hf) or hf["model_type"] in CONVOLVED
         model.facts.update(layer_facts(hf, chosen))
         model.facts.update(decoding_facts(hf, stated, model))
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
@@ -477,7 +505,7 @@ def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> No
 
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
     """Random sentences through both."""
-    if takes_memory(hf) or hf["model_type"] == "whisper":
+    if takes_memory(hf) or hf["model_type"] in CONVOLVED:
         raise NoComparison("its sources are vectors, not ids")
     try:
         import torch
@@ -489,9 +517,11 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
         raise NoComparison(f"transformers {transformers.__version__} ties every {hf['model_type']}, "
                            f"and config.json says that this one is not; transformers 4 obeys it")
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32).eval()
-    config, generator = model.config, torch.Generator().manual_seed(1)
+    kind = (transformers.AutoModelForImageTextToText if "part_of" in hf
+            else transformers.AutoModelForSeq2SeqLM)
+    model = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False,
+                                 dtype=torch.float32).eval()
+    config, generator = model.config.get_text_config(), torch.Generator().manual_seed(1)
     end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
     source_size = getattr(config, "src_vocab_size", None) or config.vocab_size
     target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size

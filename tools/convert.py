@@ -28,8 +28,9 @@ IN is one of
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
-                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper behind its convolutions and
-                       the decoders of TrOCR and Donut, whose sources are vectors.
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper and Speech2Text behind their
+                       convolutions, the decoders of TrOCR, Donut and Nougat, and Florence-2's
+                       language model, whose sources are vectors.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
                        config.json. int8 and int16 weights become f32 by their scales.
