@@ -4,15 +4,22 @@
        quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]
 
    The same happens in memory where tfm_model_options ask for a type: a file that has it is smaller
-   and loads without the work. Which columns of panels lie side by side is the library's table. */
+   and loads without the work. The file is mapped where the system can, and goes tensor by tensor, so
+   that memory is needed for the largest of them and not for all. Which columns of panels lie side by side is the library's table. */
 
 #include "output.h"
+#if !defined(_WIN32) && !defined(__wasi__)
+#define TRANSFORMER_MMAP
+#endif
 #ifndef TRANSFORMER_IMPLEMENTATION
 #define TRANSFORMER_IMPLEMENTATION
 #endif
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <float.h>
+#ifdef TRANSFORMER_MMAP
+#include <sys/mman.h>
+#endif
 
 static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
@@ -44,15 +51,17 @@ enum { PIECES = 12 }; /* data that is made of a tensor: at most */
 
 typedef struct job {
     tfm_safetensors *in;
+    unsigned char *mapping; /* its bytes, size of them, of an open file; NULL: they were read */
+    size_t size;
+    int file;
     tfm_dtype want;
     int packed;
     tfm_model *model;     /* packed: the same, loaded */
     int64_t query, value; /* rows of in_proj that are queries or keys, and values */
     st_writer out;
-    void **made; /* data that the writer points to: PIECES a tensor */
-    int64_t n_made;
-    float *scratch; /* a matrix on its way from one type to another */
-    int64_t room;
+    st_sink sink;       /* without a file yet: what is added are names and shapes */
+    void *made[PIECES]; /* of the tensor at hand */
+    int n_made;
     account matrices[TFM_DTYPE_COUNT], others;
     int64_t before, after;
 } job;
@@ -61,7 +70,7 @@ static int fail(const char *subject, const char *cause) {
     return output_fail("quantize", subject, cause);
 }
 
-/* Memory for n elements of so many bytes that lives until the file is written. */
+/* Memory for n elements of so many bytes that lives until the tensor at hand is written. */
 static void *take(job *j, int64_t n, size_t size) {
     void *memory = NULL;
     if ((uint64_t)n <= SIZE_MAX / 2 / size) memory = malloc(n ? (size_t)n * size : 1);
@@ -69,46 +78,59 @@ static void *take(job *j, int64_t n, size_t size) {
     return memory;
 }
 
-static float *need_scratch(job *j, int64_t n) {
-    if (n <= j->room) return j->scratch;
-    free(j->scratch);
-    j->room = 0;
-    j->scratch = (uint64_t)n <= SIZE_MAX / 8 ? (float *)malloc((size_t)n * sizeof(float)) : NULL;
-    if (j->scratch) j->room = n;
-    return j->scratch;
+/* A tensor of the file: its shape at first, and its data when the header stands. */
+static void put(job *j, const char *name, tfm_tensor t) {
+    if (j->sink.file) {
+        st_put_at(&j->sink, &j->out, name, &t);
+    } else {
+        t.data = j;
+        st_add(&j->out, name, t);
+    }
 }
 
-static int64_t count_of(const tfm_tensor *t) {
-    int64_t n = 1;
-    int d;
-    for (d = 0; d < t->rank; d++) n *= t->dims[d]; /* fits: the file holds them */
-    return n;
+/* Frees what was made of tensor i, and lets go of the pages that held it. */
+static void let_go(job *j, int64_t i) {
+#ifdef TRANSFORMER_MMAP
+    tfm_tensor t = tfm_safetensors_tensor(j->in, i);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin, end;
+    if (j->mapping && j->sink.file) {
+        begin = (size_t)((unsigned char *)t.data - j->mapping), end = begin + (size_t)st_bytes(&t);
+        begin = (begin + page - 1) / page * page, end = end / page * page;
+        if (begin < end && t.rank == 2) /* the same file in their place, of which no page is read */
+            (void)mmap(j->mapping + begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_FIXED, j->file,
+                       (off_t)begin);
+    }
+#else
+    (void)i;
+#endif
+    while (j->n_made) free(j->made[--j->n_made]);
 }
 
 /* ---- from the file to floats ---- */
 
-/* Tensor i as floats into out; of I8, by the scales that stand beside it. */
-static int read_floats(const job *j, int64_t i, float *out, tfm_error *err) {
-    tfm_tensor t = tfm_safetensors_tensor(j->in, i), scales;
-    const char *name = tfm_safetensors_name(j->in, i);
-    char beside[512];
-    int64_t at, row, k, rows = t.rank ? t.dims[0] : 1, width = rows ? count_of(&t) / rows : 0;
-    if (t.dtype != TFM_I8)
-        return tfm_safetensors_read(j->in, i, TFM_F32, out, err) == TFM_OK || fail(name, err->text);
-    at = -1;
-    if (snprintf(beside, sizeof beside, "%s_scale", name) < (int)sizeof beside)
-        at = tfm_safetensors_find(j->in, beside);
+/* The scales beside tensor i of I8, which must be a matrix: 0, and *scales stays NULL, for a fault. */
+static int read_scales(job *j, int64_t i, const char *name, float **scales, tfm_error *err) {
+    tfm_tensor t = tfm_safetensors_tensor(j->in, i), beside;
+    char whole[512];
+    int64_t at = -1;
+    if (snprintf(whole, sizeof whole, "%s_scale", name) < (int)sizeof whole)
+        at = tfm_safetensors_find(j->in, whole);
     if (at < 0) return fail(name, "is I8 and has no scales beside it");
-    scales = tfm_safetensors_tensor(j->in, at);
-    if (t.rank != 2 || scales.dtype != TFM_F32 || scales.rank != 1 || scales.dims[0] != rows)
+    beside = tfm_safetensors_tensor(j->in, at);
+    if (beside.dtype != TFM_F32 || beside.rank != 1 || beside.dims[0] != t.dims[0])
         return fail(name, "its scales are not one F32 for each row");
-    for (row = 0; row < rows; row++) {
-        const signed char *x = (const signed char *)t.data + row * width;
-        float scale;
-        memcpy(&scale, (const char *)scales.data + row * 4, sizeof scale); /* at any address */
-        for (k = 0; k < width; k++) out[row * width + k] = (float)x[k] * scale;
-    }
-    return 1;
+    if (!(*scales = (float *)take(j, t.dims[0], sizeof **scales))) return fail(name, "no memory");
+    return tfm_safetensors_read(j->in, at, TFM_F32, *scales, err) == TFM_OK ||
+           fail(whole, err->text);
+}
+
+/* A row of a matrix as floats; scales: of I8. */
+static void read_row(const tfm_tensor *t, const float *scales, int64_t row, float *out) {
+    int64_t width = t->dims[1], k;
+    const unsigned char *x = (const unsigned char *)t->data + row * width * st_bits(t->dtype) / 8;
+    if (t->dtype != TFM_I8) tfm__widen(out, x, t->dtype, width);
+    else
+        for (k = 0; k < width; k++) out[k] = (float)((const signed char *)x)[k] * scales[row];
 }
 
 /* ---- from floats to the file ---- */
@@ -153,29 +175,33 @@ static int add_beside(job *j, const char *name, const char *beside, tfm_tensor t
     char whole[512];
     if (snprintf(whole, sizeof whole, "%s_%s", name, beside) >= (int)sizeof whole)
         return fail(name, "its name is too long");
-    st_add(&j->out, whole, t);
+    put(j, whole, t);
     j->others.tensors++;
     j->others.after += st_bytes(&t);
     return 1;
 }
 
-/* The panels of a matrix, its scales (NULL: none) and sums. */
+/* The panels of a matrix, and of I8 its scales and sums. */
 static int add_panels(job *j, const char *name, const void *data, const float *scales, int64_t rows,
                       int64_t width, int64_t *after) {
     int64_t k_group = tfm__types[tfm__weights_of(j->want)].k_group;
     int64_t padded = st_padded_rows(rows), i;
     tfm_tensor t = st_panels(NULL, j->want, rows, width, k_group),
                sums = st_sums(NULL, rows, width);
-    float *out;
-    if (!(t.data = take(j, st_bytes(&t), 1))) return fail(name, "no memory");
-    st_pack(&t, data, rows, width);
-    st_add(&j->out, name, t);
+    float *out = NULL;
+    if (data) {
+        if (!(t.data = take(j, st_bytes(&t), 1))) return fail(name, "no memory");
+        st_pack(&t, data, rows, width);
+    }
+    put(j, name, t);
     *after += st_bytes(&t);
-    if (!scales) return 1;
-    out = (float *)take(j, padded, sizeof *out), sums.data = take(j, st_bytes(&sums), 1);
-    if (!out || !sums.data) return fail(name, "no memory");
-    for (i = 0; i < padded; i++) out[i] = i < rows ? scales[i] : 0.0f;
-    st_sum(&sums, (const int8_t *)data, rows, width);
+    if (j->want != TFM_I8) return 1;
+    if (data) {
+        out = (float *)take(j, padded, sizeof *out), sums.data = take(j, st_bytes(&sums), 1);
+        if (!out || !sums.data) return fail(name, "no memory");
+        for (i = 0; i < padded; i++) out[i] = i < rows ? scales[i] : 0.0f;
+        st_sum(&sums, (const int8_t *)data, rows, width);
+    }
     return add_beside(j, name, "scale", tfm_tensor_1d(out, TFM_F32, padded)) &&
            add_beside(j, name, "sums", sums);
 }
@@ -189,7 +215,7 @@ static int name_part(char *out, size_t size, const char *name, int part) {
                     in + strlen("in_proj_")) < (int)size;
 }
 
-/* A matrix that is multiplied with: as it is, or query, key and value apart. */
+/* A matrix that is multiplied with: as it is, or query, key and value apart. data NULL: shapes. */
 static int add_packed(job *j, const char *name, const char *data, const float *scales, int64_t rows,
                       int64_t width, int64_t *after) {
     char part[512];
@@ -200,7 +226,7 @@ static int add_packed(job *j, const char *name, const char *data, const float *s
     for (i = 0; i < 3; i++, at += n) {
         n = i < 2 ? j->query : j->value;
         if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
-        if (!add_panels(j, part, data + at * width * st_bits(j->want) / 8,
+        if (!add_panels(j, part, data ? data + at * width * st_bits(j->want) / 8 : NULL,
                         scales ? scales + at : NULL, n, width, after))
             return 0;
     }
@@ -215,51 +241,55 @@ static int is_multiplied(const job *j, const char *name) {
            (name[0] == 't' || tfm_safetensors_find(j->in, "tgt_embedding.weight") < 0);
 }
 
-/* The scales of an I8 matrix in the file, which read_floats has seen. */
-static void read_scales(const job *j, const char *name, float *scales) {
-    char beside[512];
-    tfm_error err;
-    snprintf(beside, sizeof beside, "%s_scale", name);
-    (void)tfm_safetensors_read(j->in, tfm_safetensors_find(j->in, beside), TFM_F32, scales, &err);
+/* The rows of matrix t in the type that is wanted; *scales: of I8, those that it has or gets. */
+static int convert(job *j, const char *name, const tfm_tensor *t, void *data, float *scales) {
+    int64_t width = t->dims[1], row;
+    size_t size = (size_t)st_bits(j->want) / 8;
+    float *floats = (float *)take(j, width, sizeof *floats), scale = 1;
+    account *sum = &j->matrices[t->dtype];
+    if (!floats) return fail(name, "no memory");
+    for (row = 0; row < t->dims[0]; row++) {
+        double error;
+        read_row(t, scales, row, floats);
+        if (!st_row(j->want, (char *)data + (size_t)(row * width) * size, floats, width, &scale))
+            return fail(name, j->want == TFM_I8 ? "has a number that is not finite"
+                                                : "has a number beyond the range of the type");
+        if (j->want == TFM_I8) scales[row] = scale;
+        error = error_of(j->want, data, row * width, floats, width, scale);
+        if (error > sum->error) sum->error = error;
+    }
+    return 1;
 }
 
 /* A matrix in the type that is wanted, and its scales. */
 static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
-    int64_t rows = t.dims[0], width = t.dims[1], row;
-    size_t size = (size_t)st_bits(j->want) / 8;
+    int64_t rows = t.dims[0], width = t.dims[1];
     account *sum = &j->matrices[t.dtype];
     int is_kept = t.dtype == TFM_I8 && j->want == TFM_I8; /* bit by bit, and its scales too */
-    void *data = is_kept ? t.data : take(j, rows * width, size);
-    float *floats = j->want == TFM_F32 ? (float *)data : need_scratch(j, rows * width + 1);
-    float *scales = NULL, scale = 1;
-    char beside[512];
     int has_scales = j->want == TFM_I8 && (j->packed || !is_kept); /* else they go by themselves */
+    void *data = NULL;
+    float *scales = NULL;
+    char beside[512];
     sum->tensors++;
     sum->before += st_bytes(&t);
-    if (has_scales) scales = (float *)take(j, rows, sizeof *scales);
-    if (!floats || !data || (has_scales && !scales)) return fail(name, "no memory");
-    if (!read_floats(j, i, floats, err)) return 0;
-    for (row = 0; row < rows && !is_kept; row++) {
-        const float *x = floats + row * width;
-        double error;
-        if (!st_row(j->want, (char *)data + (size_t)(row * width) * size, x, width, &scale))
-            return fail(name, j->want == TFM_I8 ? "has a number that is not finite"
-                                                : "has a number beyond the range of the type");
-        if (scales) scales[row] = scale;
-        error = error_of(j->want, data, row * width, x, width, scale);
-        if (error > sum->error) sum->error = error;
-    }
-    if (is_kept && scales) read_scales(j, name, scales);
     if (snprintf(beside, sizeof beside, "%s_scale", name) >= (int)sizeof beside)
         return fail(name, "its name is too long");
-    if (scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
+    if (has_scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
         return fail(beside, "belongs to no I8");
+    if (j->sink.file) {
+        if (t.dtype == TFM_I8 && !read_scales(j, i, name, &scales, err)) return 0;
+        if (!scales && !(scales = (float *)take(j, rows, sizeof *scales)))
+            return fail(name, "no memory");
+        data = is_kept ? t.data : take(j, rows * width, (size_t)st_bits(j->want) / 8);
+        if (!data) return fail(name, "no memory");
+        if (!is_kept && !convert(j, name, &t, data, scales)) return 0;
+    }
     if (j->packed && is_multiplied(j, name))
         return add_packed(j, name, (const char *)data, scales, rows, width, &sum->after);
-    st_add(&j->out, name, tfm_tensor_2d(data, j->want, rows, width));
-    sum->after += rows * width * (int64_t)size;
-    return !scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_F32, rows));
+    put(j, name, tfm_tensor_2d(data, j->want, rows, width));
+    sum->after += rows * width * st_bits(j->want) / 8;
+    return !has_scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_F32, rows));
 }
 
 /* Whether tensor i is the scales of an I8 matrix, which become something else with it. */
@@ -285,8 +315,8 @@ static int add_bias(job *j, const char *name, const tfm_tensor *t) {
     for (i = 0; i < 3; i++) {
         int64_t n = i < 2 ? j->query : j->value;
         if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
-        st_add(&j->out, part, tfm_tensor_1d(data, TFM_F32, n));
-        data += n;
+        put(j, part, tfm_tensor_1d(data, TFM_F32, n));
+        data = data ? data + n : NULL;
     }
     j->others.after += st_bytes(t);
     return 1;
@@ -305,21 +335,20 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
         return add_matrix(j, i, name, err);
     j->others.tensors++;
     j->others.before += st_bytes(&t);
-    if (is_float) {
-        float *floats = (float *)take(j, count_of(&t), sizeof *floats);
-        if (!floats) return fail(name, "no memory");
-        if (!read_floats(j, i, floats, err)) return 0;
-        t = tfm_tensor_make(floats, TFM_F32, t.rank, t.dims);
-    } else if (st_bits(t.dtype) > 8) { /* tables of numbers, which the writer wants as the host's */
-        void *numbers = take(j, st_bytes(&t), 1);
-        if (!numbers) return fail(name, "no memory");
-        if (tfm_safetensors_read(j->in, i, t.dtype, numbers, err) != TFM_OK)
-            return fail(name, err->text);
-        t.data = numbers;
+    if (is_float || st_bits(t.dtype) > 8) { /* numbers, which the writer wants as the host's */
+        tfm_dtype type = is_float ? TFM_F32 : t.dtype;
+        void *numbers = NULL;
+        t = tfm_tensor_make(NULL, type, t.rank, t.dims);
+        if (j->sink.file) {
+            if (!(numbers = take(j, st_bytes(&t), 1))) return fail(name, "no memory");
+            if (tfm_safetensors_read(j->in, i, type, numbers, err) != TFM_OK)
+                return fail(name, err->text);
+            t.data = numbers;
+        }
     }
     if (j->packed && is_float && strstr(name, "in_proj_bias")) return add_bias(j, name, &t);
     j->others.after += st_bytes(&t);
-    st_add(&j->out, name, t);
+    put(j, name, t);
     return 1;
 }
 
@@ -373,8 +402,8 @@ static char *pack_config(const char *text, const tfm_config *c) {
             int is_there = strcmp(fields[i].name, "d_ff_decoder") == 0 ? c->d_ff_decoder == c->d_ff
                            : strncmp(fields[i].name, "d_input", 7) == 0
                                ? c->d_input == c->d_model || !c->d_input
-                           : strncmp(fields[i].name, "d_memory", 8) == 0 &&
-                                 c->d_memory == c->d_model;
+                               : strncmp(fields[i].name, "d_memory", 8) == 0 &&
+                                     c->d_memory == c->d_model;
             tfm__json json = {text, text, text + strlen(text)};
             while (tfm__json_member(&json, key) && tfm__json_value(&json, 0) >= 0)
                 is_there |= strcmp(key, fields[i].name) == 0;
@@ -427,7 +456,7 @@ static int prepare_packed(job *j, const char *from, char **config) {
     tfm_model *model;
     tfm_error err;
     memset(&options, 0, sizeof options);
-    options.in_place = 1;
+    options.in_place = 1, options.map = j->mapping != NULL;
     if (tfm_model_load_file(&model, from, &options, &err) != TFM_OK)
         return fail(err.status == TFM_E_IO ? NULL : from, err.text);
     j->query = (int64_t)model->config.n_heads * model->config.d_key;
@@ -445,38 +474,72 @@ static int is_packed(const tfm_safetensors *in) {
     return 0;
 }
 
-static int quantize(job *j, const char *from, const char *to) {
+/* The file, mapped where that can be. */
+static int open_input(job *j, const char *from) {
     tfm_error err;
+    tfm_status status;
+#ifdef TRANSFORMER_MMAP
+    struct stat about;
+    void *data = MAP_FAILED;
+    j->file = open(from, O_RDONLY);
+    if (j->file >= 0 && fstat(j->file, &about) == 0 && S_ISREG(about.st_mode) &&
+        about.st_size > 0 && (uint64_t)about.st_size <= SIZE_MAX / 2)
+        data = mmap(NULL, j->size = (size_t)about.st_size, PROT_READ, MAP_PRIVATE, j->file, 0);
+    if (data != MAP_FAILED) {
+        j->mapping = (unsigned char *)data;
+        status = tfm_safetensors_open(&j->in, data, j->size, NULL, &err);
+        return status == TFM_OK || fail(from, err.text);
+    }
+#endif
+    status = tfm_safetensors_open_file(&j->in, from, NULL, &err);
+    return status == TFM_OK || fail(err.status == TFM_E_IO ? NULL : from, err.text);
+}
+
+/* Names and shapes of all that is to be written, or then, where the header stands, their data. */
+static int add_all(job *j) {
+    tfm_error err;
+    int64_t i, n = tfm_safetensors_count(j->in);
+    int good = 1;
+    memset(j->matrices, 0, sizeof j->matrices), memset(&j->others, 0, sizeof j->others);
+    j->before = 0;
+    for (i = 0; i < n && good && !j->sink.failed; i++) good = add_tensor(j, i, &err), let_go(j, i);
+    good = good &&
+           (!j->packed || (add_tables(j, &j->model->source) && add_tables(j, &j->model->target)));
+    while (j->n_made) free(j->made[--j->n_made]);
+    return good;
+}
+
+static int quantize(job *j, const char *from, const char *to) {
     const char *fault;
     const char *key;
     char *config = NULL;
-    int64_t i, n;
-    int mode;
+    output o;
+    int64_t i;
+    int mode, good;
     st_init(&j->out);
     fault = output_refusal(to, &mode); /* before the work */
     if (fault) return fail(to, fault);
-    if (tfm_safetensors_open_file(&j->in, from, NULL, &err) != TFM_OK)
-        return fail(err.status == TFM_E_IO ? NULL : from, err.text); /* TFM_E_IO names the file */
+    if (!open_input(j, from)) return 0;
     if (is_packed(j->in)) return fail(from, "is packed: take the file that it was made of");
     if (j->packed && !prepare_packed(j, from, &config)) return 0;
-    n = tfm_safetensors_count(j->in);
-    j->made = (void **)calloc((size_t)n + 1, PIECES * sizeof *j->made);
-    if (!j->made) {
-        free(config);
-        return fail(from, "no memory");
-    }
     for (i = 0; (key = tfm_safetensors_metadata_key(j->in, i)) != NULL; i++)
         st_add_metadata(&j->out, key,
                         config && strcmp(key, "transformer.config") == 0
                             ? config
                             : tfm_safetensors_metadata(j->in, key));
     free(config);
-    for (i = 0; i < n; i++)
-        if (!add_tensor(j, i, &err)) return 0;
-    if (j->packed && (!add_tables(j, &j->model->source) || !add_tables(j, &j->model->target)))
-        return 0;
-    fault = st_write_file(&j->out, to);
-    if (fault) return fail(NULL, fault);
+    if (!add_all(j)) return 0;
+    if (j->out.fault[0]) return fail(NULL, j->out.fault);
+    fault = output_open(&o, to);
+    if (fault) return fail(to, fault);
+    j->sink.file = o.stream;
+    errno = 0;
+    fault = st_put_head(&j->sink, &j->out, to);
+    good = fault ? fail(NULL, fault) : add_all(j);
+    if (!good) fault = "";
+    else if (j->sink.failed) fault = errno ? strerror(errno) : "write error";
+    fault = output_close(&o, fault);
+    if (fault) return good ? fail(to, fault) : 0;
     print_report(j, to);
     return 1;
 }
@@ -486,9 +549,9 @@ int main(int argc, char **argv) {
     static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
     const char *words[4] = {NULL, NULL, NULL, NULL}; /* IN, OUT, type; one too many */
     job j;
-    int64_t k;
     int i, n = 0, ok, type = -1;
     memset(&j, 0, sizeof j);
+    j.file = -1;
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
         if (strcmp(argv[i], "--packed") == 0) j.packed = 1;
@@ -507,11 +570,12 @@ int main(int argc, char **argv) {
     j.want = types[type];
     ok = quantize(&j, words[0], words[1]);
     st_free(&j.out);
-    for (k = 0; k < j.n_made; k++) free(j.made[k]);
-    free(j.made);
-    free(j.scratch);
     tfm_safetensors_free(j.in);
     tfm_model_free(j.model);
+#ifdef TRANSFORMER_MMAP
+    if (j.mapping) munmap(j.mapping, j.size);
+    if (j.file >= 0) close(j.file);
+#endif
     if (ok && (fflush(stdout) != 0 || ferror(stdout))) ok = fail("standard output", "write error");
     return !ok;
 }

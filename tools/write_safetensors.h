@@ -45,6 +45,7 @@ typedef struct st_entry {
     char *name;
     tfm_tensor tensor;
     int64_t bytes;
+    int64_t begin; /* in the file, once its header is written */
 } st_entry;
 
 typedef struct st_pair {
@@ -304,15 +305,17 @@ static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
     } while (i >= 0 && !s->failed);
 }
 
-/* The whole file. For memory, all of its room is made at once. */
-static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subject) {
+/* What comes before the tensors. For memory, all of the file's room is made at once. */
+static inline const char *st_put_head(st_sink *s, st_writer *w, const char *subject) {
     st_sink header;
     unsigned char length[8];
     int64_t data = 0;
     size_t i;
     if (w->fault[0]) return w->fault;
     for (i = 0; i < w->n_entries; i++) {
-        if (w->entries[i].bytes > INT64_MAX - data) return st_fail(w, subject, "too many bytes");
+        if (w->entries[i].bytes > INT64_MAX - 2 * ST_MAX_HEADER - data)
+            return st_fail(w, subject, "too many bytes");
+        w->entries[i].begin = data;
         data += w->entries[i].bytes;
     }
     memset(&header, 0, sizeof header);
@@ -321,18 +324,41 @@ static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subj
         free(header.data);
         return st_fail(w, subject, "the header is too long, or there is no memory for it");
     }
+    for (i = 0; i < w->n_entries; i++)
+        w->entries[i].begin += (int64_t)(sizeof length + header.size);
     for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.size >> 8 * i & 0xff);
     if (!s->file && (uint64_t)data > SIZE_MAX / 4) s->failed = 1;
     if (!s->file) st_reserve(s, sizeof length + header.size + (size_t)data);
     st_put(s, length, sizeof length);
     st_put(s, header.data, header.size);
-    for (i = 0; i < w->n_entries; i++)
-        if (w->entries[i].bytes) st_put_tensor(s, &w->entries[i].tensor);
     free(header.data);
     return NULL;
 }
 
+static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subject) {
+    const char *fault = st_put_head(s, w, subject);
+    size_t i;
+    for (i = 0; !fault && i < w->n_entries; i++)
+        if (w->entries[i].bytes) st_put_tensor(s, &w->entries[i].tensor);
+    return fault;
+}
+
 #ifdef OUTPUT_H
+/* A file whose tensors come one by one, in any order, and need not be in memory together: after
+   st_put_head each at its place. What st_add was given then is its shape, with any pointer. */
+static inline void st_put_at(st_sink *s, const st_writer *w, const char *name,
+                             const tfm_tensor *t) {
+    size_t i = 0;
+    while (i < w->n_entries && strcmp(w->entries[i].name, name) != 0) i++;
+    if (i == w->n_entries || !w->entries[i].bytes || s->failed) return;
+#ifdef _WIN32
+    s->failed = _fseeki64(s->file, w->entries[i].begin, SEEK_SET) != 0;
+#else
+    s->failed = fseeko(s->file, (off_t)w->entries[i].begin, SEEK_SET) != 0;
+#endif
+    if (!s->failed) st_put_tensor(s, t);
+}
+
 /* By output.h, which must be included first: path is the old file or the whole new one, never a
    piece. Returns NULL, or the fault, which belongs to w. */
 static inline const char *st_write_file(st_writer *w, const char *path) {
