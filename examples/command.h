@@ -33,8 +33,8 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 2: of each token, too */
-    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt, markdown;
-    int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line;
+    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt, markdown, wrapped;
+    int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
     /* what follows from it */
     const char *second; /* model; NULL: there is one */
@@ -80,7 +80,8 @@ enum {
     NOT_SECOND = 256,
     OF_SECOND = 512,
     NOT_PROTECT = 1024,
-    NOT_MARKUP = 2048
+    NOT_MARKUP = 2048,
+    OF_WRAPPED = 4096
 };
 
 static option table[] = {
@@ -101,16 +102,21 @@ static option table[] = {
      "lines are paragraphs: each is split into sentences, by rules for\n"
      "many languages; they are translated one by one and joined again"},
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is a document in HTML or XML: its text is translated by\n"
      "sentences, and has the tags where the alignment says; block tags end\n"
      "sentences; code and what says translate=\"no\" is copied"},
     {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is Markdown: as --html; what is wrapped is wrapped again, and\n"
      "code, addresses and front matter are copied"},
-    {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_COLUMN | NOT_SCORE,
+    {"--wrapped", NULL, OPTION_FLAG, &opt.wrapped, 0, 0,
+     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
+     "the input is text in lines that were wrapped (mail with quotes, manual\n"
+     "pages, books): paragraphs are translated by sentences and wrapped again"},
+    {"--width", "N", OPTION_INTEGER, &opt.width, 20, 1000000, NOT_SCORE | OF_WRAPPED,
+     "with --wrapped, --markdown: columns of a line (default: the input's)"},
+    {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is subtitles, SubRip or WebVTT: numbers and times stay,\n"
      "sentences that run over lines or cues are translated whole and cut"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
@@ -240,6 +246,8 @@ static void check_together(void) {
                  {NOT_MARKUP, 0, opt.html, "--html"},
                  {NOT_MARKUP, 0, opt.srt, "--srt"},
                  {NOT_MARKUP, 0, opt.markdown, "--markdown"},
+                 {NOT_MARKUP, 0, opt.wrapped, "--wrapped"},
+                 {0, OF_WRAPPED, opt.wrapped || opt.markdown, "--wrapped"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;
@@ -253,9 +261,14 @@ static void check_together(void) {
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
-    if (opt.html && opt.srt) fail("--html and --srt do not go together");
-    if (opt.markdown && (opt.html || opt.srt))
-        fail("--markdown and %s do not go together", opt.html ? "--html" : "--srt");
+    if (opt.html + opt.srt + opt.markdown + opt.wrapped > 1)
+        fail("%s and %s do not go together",
+             opt.wrapped    ? "--wrapped"
+             : opt.markdown ? "--markdown"
+                            : "--html",
+             opt.srt    ? "--srt"
+             : opt.html ? "--html"
+                        : "--markdown");
     if (opt.n_best && opt.decode.alternatives)
         fail("--n-best and --alternatives do not go together");
 }

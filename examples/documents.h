@@ -1,4 +1,4 @@
-/* documents.h: translate --html, --markdown, --srt: a document's sentences as lines, and the document again.
+/* documents.h: translate --html, --markdown, --wrapped, --srt: a document's sentences as lines, and the document again.
 
    The input is read whole, as a document may end what its beginning opened; its sentences go
    through windows like lines, and each is written, with what is before it, as soon as all earlier
@@ -37,10 +37,12 @@ static void document_open(input *in) {
         r->taken += (int64_t)(r->end - r->begin), r->begin = r->end;
     }
     in->fault = r->fault, in->next = document_next;
+    page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
     if (page.text.broken ||
         !markup_read(&page.m,
                      opt.srt        ? MARKUP_SRT
                      : opt.markdown ? MARKUP_MARKDOWN
+                     : opt.wrapped  ? MARKUP_WRAPPED
                                     : MARKUP_HTML,
                      page.text.data, page.text.size))
         fail("the document does not fit into memory");

@@ -23,6 +23,8 @@
    Markdown: markdown.h. A paragraph in several lines is folded again, at the width that its document
    has; what begins a line there never begins a block by that.
 
+   Wrapped text: wrapped.h.
+
    Subtitles: a sentence that runs over lines or cues is translated whole, and cut between words
    where each line has the share of it that it had; numbers and times stay. A line that begins
    with a dash, a bracket or a note begins a sentence, and so does a seventh line without an end. */
@@ -32,9 +34,10 @@
 #include "protect.h"
 
 typedef enum markup_form {
-    MARKUP_HTML,    /* and XML */
-    MARKUP_SRT,     /* subtitles, and WebVTT */
-    MARKUP_MARKDOWN /* CommonMark, and tables */
+    MARKUP_HTML,     /* and XML */
+    MARKUP_SRT,      /* subtitles, and WebVTT */
+    MARKUP_MARKDOWN, /* CommonMark, and tables */
+    MARKUP_WRAPPED   /* plain text in lines */
 } markup_form;
 
 /* A token of a translation: where it ends, and the source's bytes that it is aligned to; of none,
@@ -84,8 +87,9 @@ typedef struct markup_place {
 typedef struct markup_block {
     size_t line, begin, end; /* in the document: its first line, and its text */
     markup_form form;
-    int is_folded;        /* may have other lines than it had */
-    int is_line, is_cell; /* begins where a line's text does; stands in a table */
+    int is_folded;               /* may have other lines than it had */
+    int is_line, is_cell;        /* begins where a line's text does; stands in a table */
+    size_t next_line, next_text; /* what other lines begin with, if it is known */
 } markup_block;
 
 /* Between two lines of a block: from the end of the one to the text of the other. */
@@ -123,8 +127,10 @@ typedef struct markup {
     struct markdown *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
     size_t n_blocks, room_blocks, n_breaks, room_breaks;
-    size_t next, at;                /* sentence to be put, and the document's byte */
-    size_t width;                   /* of lines that are folded; 0: they are not */
+    size_t next, at; /* sentence to be put, and the document's byte */
+    int protects; /* set before markup_read: copies what protect.h would, not placeholders alone */
+    size_t wrap;  /* the same: the width of folded lines; 0: the document's */
+    size_t width; /* of lines that are folded; 0: they are not */
     size_t block, hard, first_hard; /* its block; its next hard break's item, and the block's */
     int in_block, is_made;          /* that is begun; something in it was translated */
     buffer woven;                   /* the block, flat */
@@ -245,10 +251,19 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
     return item;
 }
 
+/* Bytes at a place of a text that are copied, or 0. */
+static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t end) {
+    if (m->protects) return protect_span_at(m->text + begin, end - begin, at - begin);
+    if (!protect_in("{%$", (unsigned char)m->text[at]) ||
+        protect_is_word(protect_before(m->text + begin, at - begin)))
+        return 0;
+    return protect_placeholder(m->text + at, end - at);
+}
+
 /* Text of the document: entities are letters, whitespace is a space. */
 static void markup_add_text(markup *m, size_t at, size_t end) {
     buffer letter;
-    size_t n, k;
+    size_t n, k, begin = at;
     uint32_t c;
     memset(&letter, 0, sizeof letter);
     for (; at < end; at += n) {
@@ -265,7 +280,13 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
             for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
                 m->items[k - 1].at = m->plain.size;
         }
-        k = m->text[at] == '&' && m->form != MARKUP_SRT
+        k = markup_protected(m, begin, at, end);
+        if (k) {
+            (void)markup_add(m, MARKUP_COPY, at, at + k);
+            n = k;
+            continue;
+        }
+        k = m->text[at] == '&' && (m->form == MARKUP_HTML || m->form == MARKUP_MARKDOWN)
                 ? markup_entity_at(m->text + at, end - at, &c)
                 : 0;
         if (k && !c) {
@@ -661,7 +682,8 @@ static void markup_measure(markup *m) {
     }
     if (n) qsort(widths, n, sizeof *widths, markup_by_number), m->width = widths[n - 1 - n / 50];
     free(widths);
-    for (i = 0; i < m->n_blocks; i++) {
+    if (m->wrap) m->width = m->wrap;
+    for (i = 0; i < m->n_blocks && !m->wrap; i++) {
         markup_block *b = &m->blocks[i];
         k = markup_break_at(m, b->begin);
         if (!b->is_folded || (k < m->n_breaks && m->breaks[k].begin < b->end)) continue;
@@ -670,6 +692,7 @@ static void markup_measure(markup *m) {
 }
 
 #include "markdown.h"
+#include "wrapped.h"
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
@@ -714,7 +737,8 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);
-    else markup_scan_markdown(m);
+    else if (form == MARKUP_MARKDOWN) markup_scan_markdown(m);
+    else markup_scan_wrapped(m);
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
@@ -942,6 +966,9 @@ static void markup_encode(const markup *m, const char *text, size_t from, size_t
         markdown_encode(m, text, from, to, out);
         return;
     }
+    for (i = from; form == MARKUP_WRAPPED && i < to; i++)
+        buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+    if (form == MARKUP_WRAPPED) from = to;
     for (i = from; form == MARKUP_HTML && i < to; i++) {
         if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
         buffer_append(out, text + from, i - from), from = i + 1;
@@ -1077,11 +1104,22 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
     const char *text = m->woven.data;
     size_t size = m->woven.size, at, end, i, n = 0, width, hard = m->first_hard, escaped;
     size_t first = markup_column(m->text + b->line, b->begin - b->line, 0), column = first;
+    size_t next = b->next_line
+                      ? markup_column(m->text + b->next_line, b->next_text - b->next_line, 0)
+                      : first;
     int is_first = b->is_line; /* of a line, and Markdown might see a block */
     for (at = 0; at < size; at = end) {
         char before = text[at];
+        uint32_t c, last = 0;
         at += before == '\n' || before == '\r';
-        for (end = at; end < size && text[end] != '\n' && text[end] != '\r';) end++;
+        for (end = at; end < size && text[end] != '\n' && text[end] != '\r'; end += i, last = c) {
+            i = sentence_char(text + end, size - end, &c);
+            if (b->form == MARKUP_WRAPPED && sentence_is_wide(last) && sentence_is_wide(c) &&
+                !sentence_one_of(text + end, i, sentence_stops) &&
+                !sentence_one_of(text + end, i, sentence_no_begin) &&
+                !sentence_one_of(text + end, i, sentence_closing))
+                break; /* characters without spaces: a line may end there */
+        }
         width = markup_column(text + at, end - at, 0);
         if (before == '\r') {
             while (m->items[hard].c != '\n') hard++;
@@ -1090,12 +1128,16 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
             while (m->text[n - 1] != '\n') n--;
             column = markup_column(m->text + n, m->items[hard].end - n, 0);
             hard++, is_first = 1;
-        } else if (before == '\n' && b->is_folded && m->width && column > first && end > at &&
-                   column + 1 + width > m->width && !markdown_hazard(text + at, size - at)) {
+        } else if ((before == '\n' || (at && b->form == MARKUP_WRAPPED)) && b->is_folded &&
+                   m->width && column > first && end > at &&
+                   column + (before == '\n') + width > m->width &&
+                   !markdown_hazard(text + at, size - at)) {
             buffer_append(out, "\n", 1);
-            for (i = b->line; i < b->begin; i++)
+            for (i = b->line; i < b->begin && !b->next_line; i++)
                 buffer_append(out, m->text[i] == '>' || m->text[i] == '\t' ? &m->text[i] : " ", 1);
-            column = first;
+            if (b->next_line)
+                buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
+            column = next;
         } else if (before == '\n') buffer_append(out, " ", 1), column++;
         escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
         if (escaped) {
@@ -1108,8 +1150,8 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
 
 /* Ends the block at hand. */
 static void markup_finish(markup *m, buffer *out) {
-    const markup_block *b = &m->blocks[m->block];
-    if (!m->in_block) return;
+    const markup_block *b = m->in_block ? &m->blocks[m->block] : NULL;
+    if (!b) return;
     markup_keep(m, b->end);
     m->in_block = 0;
     if (m->woven.broken) m->broken = 1;

@@ -222,7 +222,7 @@ static void tokenize(worker *me, line *l) {
     int32_t left_out = 0;
     tfm_status status;
     l->n[SOURCE] = l->copied = 0;
-    if (opt.protect && !l->cut && !l->columns && !take_protected(me, l)) return;
+    if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
     if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
@@ -777,7 +777,7 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
-    if (opt.html || opt.srt || opt.markdown) document_open(&t.in);
+    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in);
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system has no more locks");
     while (more) {

@@ -51,8 +51,8 @@ static void html(void) {
          "x &lt;3 d &amp; c b, &lt; a &bogus;"},
         {"a <b>b <i>c</b> d</i> e", "a b|c d|e|", NULL, NULL},
         {"a <b title='>'>b</b> <a href=\"unfinished", "a b|", NULL, NULL},
-        {"<x id=\"1\"/>Open <g id='2'>the {0} file</g><x id=\"3\"/>", "Open the {0} file|", NULL,
-         "<x id=\"1\"/><g id='2'>file {0} the</g> Open<x id=\"3\"/>"},
+        {"<x id=\"1\"/>Open <g id='2'>the {0} file</g><x id=\"3\"/>", "Open the file|", NULL,
+         "<x id=\"1\"/><g id='2'>{0} file the</g> Open<x id=\"3\"/>"},
         {"<td>12</td><td>&mdash;</td><td>yes</td>", "yes|", NULL, NULL},
         {"<a href=1>One</a> of <a href=2>two</a>", "One of two|", NULL,
          "<a href=2>two</a> of <a href=1>One</a>"},
@@ -136,6 +136,55 @@ static void markdown_cases(void) {
         CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
     }
     fake_free(&f), buffer_free(&out);
+}
+
+static void wrapped_cases(void) {
+    static const struct {
+        const char *in, *sentences, *same;
+    } cases[] = {
+        {"One two three four five\nsix seven eight. Nine\nten\n",
+         "One two three four five six seven eight.|Nine ten|",
+         "One two three four five\nsix seven eight. Nine\nten\n"},
+        {"> One two three four five\n> six seven eight nine\n>> ten\n\n> b\n",
+         "One two three four five six seven eight nine|ten|b|", NULL},
+        {"* one two three four\n  five six seven eight\n* nine\n  ten\n",
+         "one two three four five six seven eight|nine|ten|", NULL},
+        {"A title\n=======\n\nThis is a long line of it and\nit goes on here as it does so\nwell. "
+         "End\n",
+         "A title|This is a long line of it and it goes on here as it does so well.|End|", NULL},
+        {"From the auto-\nmatic one, self-\nmade and north-\nand south. An\nautomatic\n", NULL,
+         NULL},
+        {"From: a b\nSubject: c d\n\ntext here\n-- \nAnn\nLand\n", "text here|", NULL},
+        {"a    b    c\nd    e    f\n", "a|b|c|d|e|f|", NULL},
+        {"\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\n\xE4\xB8\xAD\xE6\x96\x87\n",
+         "\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87|", NULL}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("wrapped lines");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in, *expected = cases[i].same ? cases[i].same : in;
+        (void)run(&f, SAME, MARKUP_WRAPPED, in, strlen(in), &out);
+        if (cases[i].sentences) {
+            CHECK(strcmp(out.data, expected) == 0, "%s", in);
+            if (strcmp(out.data, expected) != 0) printf("      got      %s\n", out.data);
+            CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        } else
+            CHECK(strstr(f.seen.data, "automatic one") && strstr(f.seen.data, "self-made") &&
+                      strstr(f.seen.data, "north- and"),
+                  "hyphens: %s", f.seen.data);
+    }
+    fake_free(&f), buffer_free(&out);
+}
+
+/* Columns are those of wcwidth. */
+static void columns(void) {
+    SECTION("columns");
+    CHECK(markup_column("a\xCC\x81\xE4\xB8\xAD\xEF\xBC\xA1\xF0\x9F\x98\x80", 13, 0) == 7,
+          "a, a mark, three wide ones");
+    CHECK(markup_column("\tx", 2, 3) == 9 && markup_column("abc\nx", 5, 0) == 1,
+          "tabs and newlines");
 }
 
 /* The document without tags and whitespace, or its tags in order. */
@@ -360,9 +409,9 @@ static void deep(void) {
         doc.size = 0;
         buffer_append(&doc, "1 --> 2\n", 8);
         for (k = 0; k < 40000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
-        for (form = MARKUP_HTML; form <= MARKUP_MARKDOWN; form++) {
+        for (form = MARKUP_HTML; form <= MARKUP_WRAPPED; form++) {
             static const char *const names[] = {"40,000 times %s", "  in subtitles",
-                                                "  in Markdown"};
+                                                "  in Markdown", "  in lines"};
             (void)run(&f, NOTHING, (markup_form)form, doc.data, doc.size, &out);
             CHECK(out.size == doc.size, names[form], pieces[i]);
         }
@@ -391,6 +440,8 @@ int main(int argc, char **argv) {
     if (argc == 3) return filter(atoi(argv[1]), atoi(argv[2]));
     html();
     markdown_cases();
+    wrapped_cases();
+    columns();
     subtitles();
     any_document();
     deep();

@@ -339,8 +339,11 @@ if [ -f $de ]; then
     awk 'BEGIN { print "---\ntitle: Haus\n---\n" } { if (match($0, / [a-z]+ /)) $0 = substr($0, 1, RSTART) "**" substr($0, RSTART + 1, RLENGTH - 2) "**" substr($0, RSTART + RLENGTH - 1); print "- [ ] " $0 "\n\n      Nein\n" }' examples/demo-de.txt > $dir/in
     check "--markdown: what is no text stays, and sentences are as by themselves" "0  " "$(run $de --markdown < $dir/in) $(for file in in out; do sed 's/[^][*]*\*\*[^*]*\*\*.*/-/; s/^- .*/-/' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(sed -n 's/\*\*//g; s/^- \[ \] //p' $dir/out | cmp - $dir/expected 2>&1)"
     check "  with --html" "2 translate: --markdown and --html do not go together" "$(run $de --markdown --html < $dir/in) $(cat $dir/err)"
+    { paste -s -d ' ' examples/demo-de.txt | fold -s -w 50 | sed 's/ *$//; s/^/> /'; printf '\n-- \nAnna Haus\n'; } > $dir/in
+    check "--wrapped: a paragraph in lines is as in one, quoted, and no wider; a signature stays" "0   >  Anna Haus" "$(run $de --wrapped < $dir/in) $(sed -n 's/^> //p' $dir/out | paste -s -d ' ' - | sed 's/ $//' > $dir/two; paste -s -d ' ' $dir/expected | cmp - $dir/two 2>&1) $(awk 'length($0) > 60' $dir/out) $(sed '/^-- /,$d; /^$/d; s/\(.\).*/\1/' $dir/out | sort -u) $(sed -n 's/^Anna/ &/p' $dir/out)"
+    check "  --width without it" "2 translate: --width needs --wrapped" "$(run $de --width 60 < $dir/in) $(cat $dir/err)"
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 26 "no $de"; fi
+else skip 28 "no $de"; fi
 counts test_translate

@@ -1,0 +1,217 @@
+/* wrapped.h: what a paragraph is in text whose lines were wrapped: mail, manual pages, books; a part
+   of markup.h, which includes it.
+
+   A line goes on with the next one where that one's first word would not have fit any more into the
+   paragraph's width, and quotes (>) and indentation are alike; a list's item, a blank line, a table's
+   gaps, lines that are short without need (verse, headings, addresses) do not join. Word and word are
+   joined without a hyphen where the document has the joined word elsewhere. A mail's head and
+   signature are copied. */
+#ifndef WRAPPED_H
+#define WRAPPED_H
+
+typedef struct wrapped_line {
+    size_t begin, text, end, quotes, column, width;
+    size_t content, content_column; /* behind a list's marker */
+    int is_item, is_table, is_kept;
+} wrapped_line;
+
+/* Bytes of a list's marker and the space behind it; 0: there is none. */
+static size_t wrapped_marker(const char *text, size_t size) {
+    size_t n = 0, open = size && *text == '(';
+    if (protect_starts(text, size, "\xE2\x80\xA2") || protect_starts(text, size, "\xE2\x80\x93"))
+        n = 3;
+    else if (size && protect_in("-*+o", (unsigned char)*text)) n = 1;
+    else {
+        for (n = open; n < size && n < 4 + open && protect_is_digit((unsigned char)text[n]);) n++;
+        if (n == open && n < size && protect_is_letter((unsigned char)text[n])) n++;
+        if (n == open || n >= size ||
+            (text[n] != ')' &&
+             (open || text[n] != '.' || !protect_is_digit((unsigned char)text[0]))))
+            return 0;
+        n++;
+    }
+    if (n >= size || text[n] != ' ') return 0;
+    while (n < size && text[n] == ' ') n++;
+    return n;
+}
+
+static void wrapped_read(const markup *m, size_t at, size_t end, wrapped_line *l) {
+    size_t i;
+    memset(l, 0, sizeof *l);
+    while (end > at && markup_is_space(m->text[end - 1])) end--;
+    l->begin = at, l->end = end;
+    for (i = at; i < end && protect_in(" \t>", (unsigned char)m->text[i]); i++)
+        l->quotes += m->text[i] == '>';
+    l->text = i;
+    l->column = markup_column(m->text + at, i - at, 0);
+    l->width = l->column + markup_column(m->text + i, end - i, l->column) - l->column;
+    i = wrapped_marker(m->text + i, end - i);
+    l->is_item = i > 0, l->content = l->text + i, l->content_column = l->column + i;
+    for (i = l->content; i + 3 < end && l->is_table < 2;
+         i++) /* three spaces may be justified text */
+        if (memcmp(m->text + i, "   ", 3) == 0 || m->text[i] == '\t')
+            l->is_table = m->text[i] == '\t' || m->text[i + 3] == ' ' ? 2 : 1;
+}
+
+static uint64_t wrapped_word(const char *text, size_t size, size_t *n) {
+    for (*n = 0; *n < size &&
+                 (protect_is_letter((unsigned char)text[*n]) || (unsigned char)text[*n] >= 0x80);)
+        ++*n;
+    return markdown_hash(text, *n);
+}
+
+/* Words of the document, sorted, once a hyphen asks for them. */
+static int wrapped_knows(markup *m, buffer *words, uint64_t hash) {
+    size_t i, n;
+    if (!words->size) {
+        for (i = 0; i < m->size; i += n + (n == 0)) {
+            uint64_t word = wrapped_word(m->text + i, m->size - i, &n);
+            if (n) buffer_append(words, (const char *)&word, sizeof word);
+        }
+        if (words->size && !words->broken)
+            qsort(words->data, words->size / sizeof hash, sizeof hash, markdown_by_hash);
+    }
+    m->broken |= words->broken;
+    return !m->broken && words->size &&
+           bsearch(&hash, words->data, words->size / sizeof hash, sizeof hash, markdown_by_hash) !=
+               NULL;
+}
+
+/* How many bytes of a hyphen at a line's end are dropped; -1: none, and a space is between. */
+static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, size_t next,
+                          size_t next_end) {
+    const char *text = m->text;
+    size_t from, n[2], wide = 1;
+    buffer word;
+    uint32_t c, after;
+    uint64_t hash;
+    if (end >= begin + 2 && memcmp(text + end - 2, "\xC2\xAD", 2) == 0) return 2;
+    if (end >= begin + 3 && memcmp(text + end - 3, "\xE2\x80\x90", 3) == 0) wide = 3;
+    else if (end < begin + 2 || text[end - 1] != '-') { /* none between characters that need none */
+        c = protect_before(text + begin, end - begin);
+        (void)sentence_char(text + next, next_end - next, &after);
+        return sentence_is_wide(c) && sentence_is_wide(after) ? 0 : -1;
+    }
+    (void)sentence_char(text + next, next_end - next, &after);
+    if (sentence_case(protect_before(text + begin, end - wide - begin)) == 0 ||
+        sentence_case(after) >= 0)
+        return -1;
+    for (from = end - wide; from > begin && (protect_is_letter((unsigned char)text[from - 1]) ||
+                                             (unsigned char)text[from - 1] >= 0x80);)
+        from--;
+    (void)wrapped_word(text + next, next_end - next, &n[1]);
+    if (sentence_in_table(" und oder and or bis to et ou y o e i en of och ", text + next, n[1]))
+        return -1;
+    memset(&word, 0, sizeof word);
+    buffer_append(&word, text + from, end - wide - from), buffer_append(&word, text + next, n[1]);
+    hash = word.broken ? 0 : wrapped_word(word.data, word.size, &n[0]);
+    m->broken |= word.broken;
+    buffer_free(&word);
+    return hash && wrapped_knows(m, words, hash) ? (int)wide : 0;
+}
+
+/* A block's plain text. */
+static void wrapped_scan_text(markup *m, buffer *words, const markup_block *b) {
+    size_t i = markup_break_at(m, b->begin), at = b->begin;
+    (void)markup_add(m, MARKUP_BLOCK, at, at);
+    for (; i < m->n_breaks && m->breaks[i].begin < b->end && !m->broken; i++) {
+        size_t end = m->breaks[i].begin, next = m->breaks[i].end;
+        int dropped = wrapped_hyphen(m, words, at, end, next, b->end);
+        markup_add_text(m, at, end - (size_t)(dropped > 0 ? dropped : 0));
+        if (dropped < 0 && !markup_after_space(m)) markup_plain(m, " ", 1, end, end + 1);
+        at = next;
+    }
+    if (!m->broken) markup_add_text(m, at, b->end);
+}
+
+/* The number under which all but a twentieth are. */
+static size_t wrapped_most(size_t *n, size_t count) {
+    if (count) qsort(n, count, sizeof *n, markup_by_number);
+    return count ? n[count - 1 - count / 20] : 0;
+}
+
+static void markup_scan_wrapped(markup *m) {
+    wrapped_line *lines = NULL, *l, *next;
+    size_t n = 0, room = 0, at, i, k, width, run = 0, *widths, limit = 0, joined;
+    buffer words;
+    void *grown;
+    int is_kept = 0;
+    memset(&words, 0, sizeof words);
+    for (at = 0; at < m->size && !m->broken; n++) {
+        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
+        size_t end = newline ? (size_t)(newline - m->text) : m->size;
+        grown = lines;
+        if (!markup_reserve(m, &grown, &room, n + 1, sizeof *lines)) break;
+        lines = (wrapped_line *)grown;
+        l = &lines[n];
+        wrapped_read(m, at, end, l);
+        if (n == 0) { /* a mail's head: From: ... */
+            for (i = l->text;
+                 i < l->end && (protect_is_letter((unsigned char)m->text[i]) || m->text[i] == '-');)
+                i++;
+            is_kept = i > l->text && i + 1 < l->end && m->text[i] == ':' && m->text[i + 1] == ' ' &&
+                      markup_find(m, 0, "\nsubject: ") < m->size;
+        }
+        if (l->text == l->end && is_kept == 1) is_kept = 0;
+        if (l->end - l->text == 2 && memcmp(m->text + l->text, "--", 2) == 0) is_kept = 2;
+        if (is_kept == 2 && n && l->quotes != l[-1].quotes) is_kept = 0;
+        l->is_kept = is_kept;
+        at = end + 1;
+    }
+    widths = (size_t *)malloc((n + 1) * sizeof *widths);
+    if (!widths) m->broken = 1;
+    if (m->broken) n = 0;
+    for (i = k = 0; i + 1 < n; i++)
+        if (lines[i + 1].text < lines[i + 1].end && lines[i].text < lines[i].end &&
+            !lines[i].is_kept)
+            widths[k++] = lines[i].width;
+    width = n ? wrapped_most(widths, k) : 0;
+    for (i = 0; i < n; i += joined) {
+        markup_block *b;
+        l = &lines[i], joined = 1;
+        if (l->text == l->end || l->is_kept) continue;
+        if (i >= run) { /* lines up to a blank one: what they could have held */
+            size_t most = 0;
+            for (run = i;
+                 run < n && lines[run].text < lines[run].end && lines[run].quotes == l->quotes;
+                 run++)
+                if (lines[run].width > most) most = lines[run].width;
+            if (most > width || most < width * 6 / 10) most = width;
+            limit = most - most / 12;
+        }
+        if (l->is_table > (l->width >= limit)) {
+            for (at = l->content; at < l->end; at = k) { /* its cells */
+                while (at < l->end && (m->text[at] == ' ' || m->text[at] == '\t')) at++;
+                for (k = at; k < l->end && m->text[k] != '\t' &&
+                             !(k + 1 < l->end && m->text[k] == ' ' && m->text[k + 1] == ' ');)
+                    k++;
+                if (k > at) (void)markup_add_block(m, MARKUP_WRAPPED, l->begin, at, k);
+            }
+            continue;
+        }
+        b = markup_add_block(m, MARKUP_WRAPPED, l->begin, l->content, l->end);
+        if (!b) break;
+        b->is_folded = l->column + 1 < width;
+        for (; i + joined < n; joined++) {
+            size_t word = 0;
+            l = &lines[i + joined - 1], next = l + 1;
+            while (next->text + word < next->end && m->text[next->text + word] != ' ') word++;
+            if (next->text == next->end || next->quotes != l->quotes || next->is_item ||
+                next->is_kept || next->is_table > (next->width >= limit) ||
+                l->width + 1 + markup_column(m->text + next->text, word, 0) <= limit)
+                break;
+            if (joined > 1   ? next->column != l->column
+                : l->is_item ? next->column < l->column || next->column > l->content_column + 1
+                             : next->column > l->column + 8)
+                break;
+            markup_add_break(m, l->end, next->text);
+            b->end = next->end;
+            if (joined == 1) b->next_line = next->begin, b->next_text = next->text;
+        }
+    }
+    free(lines), free(widths);
+    for (i = 0; i < m->n_blocks && !m->broken; i++) wrapped_scan_text(m, &words, &m->blocks[i]);
+    buffer_free(&words);
+}
+
+#endif
