@@ -906,9 +906,10 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx, logits: Tensor, gold: Tensor, smoothing: float) -> Tensor:
         """logits [N, V] of any type, gold [N]."""
         n, size = logits.shape
+        rows = SmoothedCrossEntropy.ROWS if logits.device.type == "cpu" else max(n, 1)
         grad, losses = torch.empty_like(logits), torch.empty(n, device=logits.device)
-        for at in range(0, n, SmoothedCrossEntropy.ROWS):
-            part = slice(at, at + SmoothedCrossEntropy.ROWS)
+        for at in range(0, n, rows):
+            part = slice(at, at + rows)
             x, which = logits[part].float(), gold[part, None]
             x = x - x.amax(-1, keepdim=True)
             right, mean = x.gather(-1, which), x.mean(-1, keepdim=True)
