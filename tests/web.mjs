@@ -1,4 +1,5 @@
 // node tests/web.mjs [FOLDER]: the module of examples/web in Node, beside build/translate. FOLDER: build/web.
+// TRANSLATE=PROGRAM instead of that: one with -DTRANSFORMER_KERNELS=1 (SSE2) has the same texts and scores, all of them.
 // With --cheap fewer sentences. Fresh sentences and changed files each run: SEED=N repeats one.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
