@@ -1083,7 +1083,7 @@ static void markup_begin(markup *m) { m->next = m->at = m->block = m->hard = 0, 
 
 /* Goes on in a block as it was, flat: "\n" is a space where a line may end, "\r" where it must. */
 static void markup_keep(markup *m, size_t to) {
-    size_t i = markup_break_at(m, m->at);
+    size_t i = markup_break_at(m, m->at), from;
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
@@ -1093,7 +1093,10 @@ static void markup_keep(markup *m, size_t to) {
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
             end = m->items[item].begin;
         else item = m->n_items;
+        from = m->woven.size;
         if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
+        for (; m->blocks[m->block].form != MARKUP_HTML && from < m->woven.size; from++)
+            if (m->woven.data[from] == '\r') m->woven.data[from] = ' '; /* no break */
         if (is_break) buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
         m->at = is_break ? m->breaks[i++].end : to;
     }
@@ -1122,7 +1125,8 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
         }
         width = markup_column(text + at, end - at, 0);
         if (before == '\r') {
-            while (m->items[hard].c != '\n') hard++;
+            while (hard < m->n_items && m->items[hard].c != '\n') hard++;
+            if (hard == m->n_items) continue; /* of the document, in a copy */
             n = m->items[hard].end, i = m->items[hard].begin;
             buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;

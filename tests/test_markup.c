@@ -175,6 +175,8 @@ static void wrapped_cases(void) {
                       strstr(f.seen.data, "north- and"),
                   "hyphens: %s", f.seen.data);
     }
+    (void)run(&f, SAME, MARKUP_WRAPPED, "1 \r 2 One. 3 \r 4 Two\n", 22, &out);
+    CHECK(strstr(out.data, "One") != NULL, "stray carriage returns: %s", out.data);
     fake_free(&f), buffer_free(&out);
 }
 
