@@ -444,12 +444,12 @@ static size_t markdown_bare(const markdown *d, size_t at) {
                  protect_starts(text, size, "ftp://") || protect_starts(text, size, "www.") ||
                  protect_starts(text, size, "mailto:");
     for (i = 0; is_address && i < size && (unsigned char)text[i] > ' ' &&
-                !protect_in("[]\\`<>|\"", (unsigned char)text[i]);
+                !protect_in("[]\\`<>*|\"", (unsigned char)text[i]);
          i++) {
         if (text[i] == '(') deep++;
         if (text[i] == ')' && !deep--) break;
     }
-    while (i > 0 && protect_in(".,:;!?'~_*", (unsigned char)text[i - 1])) i--;
+    while (i > 0 && protect_in(".,:;!?'~_", (unsigned char)text[i - 1])) i--;
     return i > 5 ? i : 0;
 }
 
