@@ -38,13 +38,12 @@ static void document_open(input *in) {
     }
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
-    if (page.text.broken ||
-        !markup_read(&page.m,
-                     opt.srt        ? MARKUP_SRT
-                     : opt.markdown ? MARKUP_MARKDOWN
-                     : opt.wrapped  ? MARKUP_WRAPPED
-                                    : MARKUP_HTML,
-                     page.text.data, page.text.size))
+    if (page.text.broken || !markup_read(&page.m,
+                                         opt.srt        ? MARKUP_SRT
+                                         : opt.markdown ? MARKUP_MARKDOWN
+                                         : opt.wrapped  ? MARKUP_WRAPPED
+                                                        : MARKUP_HTML,
+                                         page.text.data, page.text.size))
         fail("the document does not fit into memory");
     markup_begin(&page.m);
 }

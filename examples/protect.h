@@ -202,15 +202,19 @@ static size_t protect_code(const char *text, size_t size) {
 static size_t protect_placeholder(const char *text, size_t size) {
     size_t dollar = size > 1 && *text == '$' && text[1] == '{', n, i;
     if (*text == '%' && size > 3 && text[1] == '(') {
-        for (n = 2; n < size && n < 64 && (protect_is_word((unsigned char)text[n]) || text[n] == '_');)
+        for (n = 2;
+             n < size && n < 64 && (protect_is_word((unsigned char)text[n]) || text[n] == '_');)
             n++;
-        return n > 2 && n + 1 < size && text[n] == ')' && protect_in("sdifuxr", (unsigned char)text[n + 1])
+        return n > 2 && n + 1 < size && text[n] == ')' &&
+                       protect_in("sdifuxr", (unsigned char)text[n + 1])
                    ? n + 2
                    : 0;
     }
     if (!dollar && *text != '{' && *text != '%') return 0;
     n = protect_code(text + dollar, size - dollar);
-    for (i = 1; !n && *text == '{' && i < size && i < 4 && protect_is_digit((unsigned char)text[i]);) i++;
+    for (i = 1;
+         !n && *text == '{' && i < size && i < 4 && protect_is_digit((unsigned char)text[i]);)
+        i++;
     if (!n && i > 1 && i < size && text[i] == '}') n = i + 1; /* {0} */
     return n ? n + dollar : 0;
 }

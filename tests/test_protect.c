@@ -63,6 +63,26 @@ static void spans(void) {
     protect_free(&p), buffer_free(&shown);
 }
 
+static void placeholders(void) {
+    static const struct {
+        const char *text;
+        size_t size;
+    } cases[] = {{"{name} ", 6},     {"{{x}}!", 5}, {"${path}/", 7}, {"{0}", 3},  {"{12}", 4},
+                 {"%s.", 2},         {"%1$d", 4},   {"%(n_1)s,", 7}, {"%d", 2},   {"{", 0},
+                 {"{two words}", 0}, {"% off", 0},  {"%(n) s", 0},   {"$5", 0},   {"100", 0},
+                 {"{1", 0},          {"%(", 0},     {"${", 0},       {"%()s", 0}, {"name", 0}};
+    size_t i;
+    SECTION("placeholders");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n = strlen(cases[i].text);
+        char *text = (char *)malloc(n); /* of exactly its size: nothing behind is read */
+        if (!text) exit(2);
+        memcpy(text, cases[i].text, n);
+        CHECK(protect_placeholder(text, n) == cases[i].size, "%s", cases[i].text);
+        free(text);
+    }
+}
+
 static void capitals(void) {
     static const char *const pairs[][2] = {
         {"DER ZUG HAT VERSPÄTUNG: ÀÉÎÕÜŸ ØÞ", "Der zug hat verspätung: àéîõüÿ øþ"},
@@ -235,6 +255,7 @@ static void anything(void) {
 int main(void) {
     (void)next_sentence, (void)buffer_flatten;
     spans();
+    placeholders();
     capitals();
     places();
     anything();

@@ -168,7 +168,7 @@ static const char *draw_structure(const char *path, const tfm_safetensors *file,
     const char *fault = NULL;
     size_t room = 3 * ((size_t)c->n_encoder_layers + (size_t)c->n_decoder_layers) + 12;
     box *encoder = (box *)malloc(room * sizeof *encoder), *decoder;
-    int n, m, i, height, x = SVG_MARGIN + BOX_FRAME, bottom, top, across = x + BOX_COLUMN;
+    int n, m, i, height, x = (int)SVG_MARGIN + BOX_FRAME, bottom, top, across = x + BOX_COLUMN;
     int64_t most = 0;
     if (!encoder) return "no memory";
     n = stack_boxes(encoder, file, c, 0, activation);
