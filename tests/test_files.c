@@ -305,8 +305,10 @@ static void every_tensor(void) {
         status = load(&w);
         if (status == TFM_OK) {
             optional++;
-            /* only biases, norms and what may be shared or tied are optional */
+            /* only biases, norms, what may be shared or tied, and the source's embedding, without
+               which sources are embeddings */
             named &= strstr(name, ".bias") || strstr(name, "norm") ||
+                     strcmp(name, "src_embedding.weight") == 0 ||
                      strcmp(name, "tgt_embedding.weight") == 0 ||
                      strcmp(name, "generator.weight") == 0;
         } else {

@@ -833,7 +833,7 @@ static void unknowns(void) {
     must(tfm_session_create(&s, m, &o, &err));
     in.data = "axyzb", in.size = 5;
     must(tfm_tokenize(m, in.data, in.size, TFM_FORM_TEXT, ids, 32, &n, &scratch, &err));
-    src.ids = ids, src.lengths = NULL, src.rows = 1, src.width = n;
+    src = tiny_batch(ids, NULL, 1, n);
     must(tfm_decode(s, &src, &d, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     must(tfm_result_alignment(s, 0, 0, pairs, &err));
