@@ -215,7 +215,7 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/scale.py
 $(CACHE)/lxml/bin/python:
-	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5' 'markdown-it-py>=3'
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5' 'markdown-it-py>=3' 'cmarkgfm>=2024'
 test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/markup.py
 	$(CACHE)/lxml/bin/python tests/markdown.py --documents 300

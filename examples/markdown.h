@@ -76,10 +76,12 @@ static const size_t *markdown_map(const markdown *d) {
     return (const size_t *)(const void *)d->map.data;
 }
 
-/* Makes a text flat; a break is a newline, or "\r" where it is hard. */
+/* Makes a text flat; a break is a newline, or "\r" where it is hard, but for a backslash's: that
+   is punctuation to delimiters beside it. */
 static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t end,
                              int has_breaks) {
     size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, stop;
+    size_t hard = d->m->first_hard;
     d->flat.size = d->map.size = 0;
     buffer_append(&d->flat, "", 0);
     while (at < end) {
@@ -87,6 +89,16 @@ static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t
         int stands = b && b->begin < end;
         stop = stands ? b->begin : end;
         for (i = at; i < stop; i++) {
+            while (text[i] == '\r' && !has_breaks && hard < d->m->n_items &&
+                   d->m->items[hard].c != '\n')
+                hard++;
+            if (text[i] == '\r' && !has_breaks && hard < d->m->n_items &&
+                d->m->text[d->m->items[hard++].begin] == '\\') {
+                buffer_append(&d->flat, "\\\n", 2);
+                buffer_append(&d->map, (const char *)&i, sizeof i);
+                buffer_append(&d->map, (const char *)&i, sizeof i);
+                continue;
+            }
             buffer_append(&d->flat, text[i] == '\r' && has_breaks ? " " : text + i, 1);
             buffer_append(&d->map, (const char *)&i, sizeof i);
         }
@@ -375,19 +387,20 @@ static void markdown_pair(markdown *d, size_t first) {
 static size_t markdown_close(markdown *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
+    int is_full = 0; /* a label of its own follows, and says all */
     markdown_bracket *b = d->n_brackets ? &d->brackets[--d->n_brackets] : NULL;
     markdown_mark *mark;
     if (!b || b->is_off) return at + 1;
     i = b->at + 1 + (size_t)b->is_image;
     if (at + 1 < size && text[at + 1] == '(') end = markdown_target(text, size, at + 1);
     if (!end && at + 1 < size && text[at + 1] == '[') {
-        end = markdown_label(text, size, at + 1);
-        if (end > at + 3 && !markdown_is_label(d, text + at + 2, end - at - 3)) end = 0;
-        else if (end > at + 3) label = at + 2, n_label = end - at - 3;
+        end = markdown_label(text, size, at + 1), is_full = end > at + 3;
+        if (is_full && !markdown_is_label(d, text + at + 2, end - at - 3)) end = 0;
+        else if (is_full) label = at + 2, n_label = end - at - 3;
         else if (end && !markdown_is_label(d, text + i, at - i)) end = 0;
         else if (end) label = i, n_label = at - i;
     }
-    if (!end && markdown_label(text, size, i - 1) == at + 1 &&
+    if (!end && !is_full && markdown_label(text, size, i - 1) == at + 1 &&
         markdown_is_label(d, text + i, at - i))
         end = at + 1, label = i, n_label = at - i;
     if (!end) return at + 1;
@@ -656,8 +669,9 @@ static void markdown_scan_text(markdown *d, const markup_block *block) {
 /* Appends a part of a translation; "\n" is a space where a line may end. */
 static void markdown_encode(const markup *m, const char *text, size_t from, size_t to,
                             buffer *out) {
+    const markup_block *b = &m->blocks[m->block];
     uint32_t c;
-    size_t i;
+    size_t i, k;
     for (i = from; i < to; i++) {
         char before = i > from ? text[i - 1] : 0, after = i + 1 < to ? text[i + 1] : 0;
         unsigned char next = (unsigned char)after;
@@ -676,7 +690,11 @@ static void markdown_encode(const markup *m, const char *text, size_t from, size
         case ']': escaped = m->has_brackets || !after || protect_in("([:", next); break;
         case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
         case '&': escaped = markup_entity_at(text + i, to - i, &c) != 0; break;
-        case '|': escaped = m->blocks[m->block].is_cell; break;
+        case '|': escaped = b->is_cell; break;
+        case '#': /* a heading's last would be none of its text */
+            for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
+            escaped = !b->is_folded && k == to && (!before || before == ' ');
+            break;
         default: break;
         }
         if (escaped) buffer_append(out, "\\", 1);
@@ -791,8 +809,8 @@ typedef struct markdown_blocks {
     markdown_leaf leaf;
     char fence;              /* its character */
     size_t n_fence;          /* how many */
-    int html;                /* which of CommonMark's kinds */
-    size_t begin, end, line; /* of text or HTML */
+    int html;                /* which of CommonMark's kinds; 8: one that is copied */
+    size_t begin, end;       /* of text or HTML */
 } markdown_blocks;
 
 static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t begin, size_t end,
@@ -809,7 +827,8 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
     b->leaf = MARKDOWN_NOTHING;
     if (leaf == MARKDOWN_HTML) {
         for (at = 0; at < b->n && b->widths[at];) at++;
-        if (at == b->n) markdown_add_block(d, MARKUP_HTML, b->line, b->begin, b->end, 0, 0);
+        if (at == b->n && b->html < 8)
+            markdown_add_block(d, MARKUP_HTML, b->begin, b->begin, b->end, 0, 0);
     }
     if (leaf != MARKDOWN_TEXT || b->begin >= b->end) return;
     if (d->m->text[b->begin] == '[') {
@@ -842,7 +861,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
         }
     }
     n_label = d->m->n_blocks;
-    markdown_add_block(d, MARKUP_MARKDOWN, b->line, begin, b->end, !is_heading, 0);
+    markdown_add_block(d, MARKUP_MARKDOWN, markup_line(d->m, begin), begin, b->end, !is_heading, 0);
     if (d->m->n_blocks > n_label) d->m->blocks[n_label].is_line = 1;
 }
 
@@ -930,7 +949,7 @@ static size_t markdown_marker(const char *text, size_t size) {
 
 /* The cells of a row, as blocks if d is not NULL; how many. */
 static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at, size_t end) {
-    size_t n = 0, from, to, next;
+    size_t n = 0, from, to, next, first = at;
     while (end > at && markup_is_space(text[end - 1])) end--;
     if (at < end && text[at] == '|') at++;
     for (; at < end; at = next + 1, n++) {
@@ -938,7 +957,9 @@ static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at,
         if (next > end) next = end;
         for (from = at, to = next; from < to && markup_is_space(text[from]);) from++;
         while (to > from && markup_is_space(text[to - 1])) to--;
-        if (d) markdown_add_block(d, MARKUP_MARKDOWN, row, from, to, 0, 1);
+        if (!d) continue;
+        markdown_add_block(d, MARKUP_MARKDOWN, row, from, to, 0, 1);
+        if (from == first && d->m->n_blocks) d->m->blocks[d->m->n_blocks - 1].is_line = from < to;
     }
     return n;
 }
@@ -960,6 +981,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     const char *text = m->text;
     size_t at, indent, size, n, i, padding, matched = *also;
     int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
+    markup_tag tag;
     for (;; *also = matched) {
         indent = markdown_indent(m, l, &at), size = l->end - at;
         if (!size) return 1;
@@ -1008,7 +1030,9 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             (i = (size_t)markdown_html_kind(text + at, size, b->leaf == MARKDOWN_TEXT)) != 0) {
             markdown_flush(b, 0);
             b->n = matched, b->leaf = MARKDOWN_HTML, b->html = (int)i;
-            b->line = l->begin, b->begin = at, b->end = l->end;
+            b->begin = b->end = l->end;
+            if (i < 7) b->begin = at; /* else its first line is a tag, and nothing must join it */
+            else if (markup_read_tag(m, at, &tag) && tag.copied) b->html = 8;
             if (markdown_html_ends(m, b->html, at, l->end)) markdown_flush(b, 0);
             return 0;
         }
@@ -1099,7 +1123,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
         b->end = end;
         return;
     }
-    b->n = matched, b->leaf = MARKDOWN_TEXT, b->line = begin, b->begin = at, b->end = end;
+    b->n = matched, b->leaf = MARKDOWN_TEXT, b->begin = at, b->end = end;
 }
 
 /* Bytes of front matter. */

@@ -978,11 +978,13 @@ static void markup_encode(const markup *m, const char *text, size_t from, size_t
     buffer_append(out, text + from, to - from);
 }
 
-/* Appends a part of the document, breaks as spaces. */
+/* Appends a part of the document, ends of lines as spaces. */
 static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *out) {
     size_t i = markup_break_at(m, begin);
     for (; i < m->n_breaks && m->breaks[i].begin < end; i++) {
-        buffer_append(out, m->text + begin, m->breaks[i].begin - begin), buffer_append(out, " ", 1);
+        size_t stop = m->breaks[i].begin;
+        while (m->text[stop] == ' ' || m->text[stop] == '\t') stop++; /* code has them */
+        buffer_append(out, m->text + begin, stop - begin), buffer_append(out, " ", 1);
         begin = m->breaks[i].end;
     }
     if (begin < end) buffer_append(out, m->text + begin, end - begin);
@@ -1093,6 +1095,9 @@ static void markup_keep(markup *m, size_t to) {
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
             end = m->items[item].begin;
         else item = m->n_items;
+        while (is_break && item == m->n_items && m->blocks[m->block].form == MARKUP_MARKDOWN &&
+               (m->text[end] == ' ' || m->text[end] == '\t'))
+            end++; /* code has it */
         from = m->woven.size;
         if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
         for (; m->blocks[m->block].form != MARKUP_HTML && from < m->woven.size; from++)
@@ -1100,6 +1105,21 @@ static void markup_keep(markup *m, size_t to) {
         if (is_break) buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
         m->at = is_break ? m->breaks[i++].end : to;
     }
+}
+
+/* What stands in a further line below a byte of what is before the first. In Markdown a tab is
+   spaces, and a space behind > is a part of it. */
+static void markup_prefix(const markup *m, const markup_block *b, size_t at, buffer *out) {
+    char c = m->text[at];
+    size_t n = 1, column = 0, i;
+    if (c == '>' || (c == '\t' && b->form != MARKUP_MARKDOWN)) {
+        buffer_append(out, &c, 1);
+        return;
+    }
+    for (i = b->line; c == '\t' && i <= at; i++, column += n)
+        n = m->text[i] == '\t' ? 4 - column % 4 : 1;
+    if (at > b->line && m->text[at - 1] == '>' && !protect_in("> \t", (unsigned char)c)) n++;
+    while (n-- > 0) buffer_append(out, " ", 1);
 }
 
 /* Writes a block in lines that are no wider than they may be. */
@@ -1138,7 +1158,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                    !markdown_hazard(text + at, size - at)) {
             buffer_append(out, "\n", 1);
             for (i = b->line; i < b->begin && !b->next_line; i++)
-                buffer_append(out, m->text[i] == '>' || m->text[i] == '\t' ? &m->text[i] : " ", 1);
+                markup_prefix(m, b, i, out);
             if (b->next_line)
                 buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
             column = next;

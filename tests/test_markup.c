@@ -117,7 +117,17 @@ static void markdown_cases(void) {
                  {"[^1]: A note[^2] here", "A note here|", NULL, NULL},
                  {"> [!NOTE]\n> Take care", "Take care|", NULL, NULL},
                  {"a|b\n-|-\nc|d", "a|b|c|d|", NULL, NULL},
-                 {"- a\n\n  b\n\n<!-- *x*\n\ny -->\n\tcode", "a|b|", NULL, NULL}};
+                 {"- a\n\n  b\n\n<!-- *x*\n\ny -->\n\tcode", "a|b|", NULL, NULL},
+                 {"[foo]][foo] x\n\n[foo]: /u", "foo]foo x|", NULL, NULL},
+                 {"# # b", "# b|", NULL, "# b \\#"},
+                 {"<b>\nd</b> e f", "d|e f|", NULL, "<b>\nd</b> f e"},
+                 {"<span translate=\"no\">\nd e\n</span> f", "", NULL, NULL},
+                 {"> [!NOTE]\n> Take care\n> of it", "Take care of it|", NULL,
+                  "> [!NOTE]\n> it of\n> care Take"},
+                 {"`a \n b` c d", "c d|", "`a \nb` c d", "`a \nb` d c"},
+                 {"b 1.|c d\n-|-\n", "b 1.|c d|", NULL, "1\\. b|d c\n-|-\n"},
+                 {">1. >a b\nc d", "a b c d|", ">1. >a b\n>    >c d", ">1. >d c\n>    >b a"},
+                 {">-\t>a b\nc d", "a b c d|", ">-\t>a b\n>    >c d", ">-\t>d c\n>    >b a"}};
     fake f;
     buffer out;
     size_t i;

@@ -341,9 +341,14 @@ if [ -f $de ]; then
     check "  with --html" "2 translate: --markdown and --html do not go together" "$(run $de --markdown --html < $dir/in) $(cat $dir/err)"
     { paste -s -d ' ' examples/demo-de.txt | fold -s -w 50 | sed 's/ *$//; s/^/> /'; printf '\n-- \nAnna Haus\n'; } > $dir/in
     check "--wrapped: a paragraph in lines is as in one, quoted, and no wider; a signature stays" "0   >  Anna Haus" "$(run $de --wrapped < $dir/in) $(sed -n 's/^> //p' $dir/out | paste -s -d ' ' - | sed 's/ $//' > $dir/two; paste -s -d ' ' $dir/expected | cmp - $dir/two 2>&1) $(awk 'length($0) > 60' $dir/out) $(sed '/^-- /,$d; /^$/d; s/\(.\).*/\1/' $dir/out | sort -u) $(sed -n 's/^Anna/ &/p' $dir/out)"
+    check "  and of N columns" "0 0 " "$(run $de --wrapped --width 30 < $dir/in) $(awk 'length($0) > 30' $dir/out | wc -l | tr -d ' ') $(sed -n 's/^> //p' $dir/out | paste -s -d ' ' - | sed 's/ $//' | cmp - $dir/two 2>&1)"
+    check "  with --srt" "2 translate: --wrapped and --srt do not go together" "$(run $de --wrapped --srt < $dir/in) $(cat $dir/err)"
+    check "  with --markdown" "2 translate: --wrapped and --markdown do not go together" "$(run $de --wrapped --markdown < $dir/in) $(cat $dir/err)"
+    check "  with --n-best" "2 translate: --n-best and --wrapped do not go together" "$(run $de --wrapped --n-best 2 < $dir/in) $(cat $dir/err)"
+    check "  --width 19" 2 "$(run $de --wrapped --width 19 < $dir/in)"
     check "  --width without it" "2 translate: --width needs --wrapped" "$(run $de --width 60 < $dir/in) $(cat $dir/err)"
     paste -s -d ' ' examples/demo-de.txt > $dir/in; paste -s -d ' ' $dir/expected > $dir/one
     check "  --document: a paragraph of them, split and joined" "0 " "$(run $de --document < $dir/in) $(cmp $dir/one $dir/out 2>&1)"
     check "  a prefix in text" "0 If it rains" "$(sed -n 3p examples/demo-de.txt > $dir/in; echo 'If it rains' > $dir/beside; run $de --prefix $dir/beside < $dir/in) $(cut -c 1-11 $dir/out)"
-else skip 28 "no $de"; fi
+else skip 33 "no $de"; fi
 counts test_translate
