@@ -901,7 +901,8 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, whose order stays */
         const markup_item *item = &m->items[i], *beside;
         if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY ||
-            (item->kind != MARKUP_CUT && item->match >= s->first && item->match < s->last))
+            (item->kind != MARKUP_CUT && item->match >= s->first && item->match < s->last &&
+             (item->match != i || item->kind > MARKUP_CLOSE))) /* alone it is a part, as below */
             continue;
         lines -= item->is_line != 0;
         beside = item; /* a tag beside a line's end stands there */
