@@ -1,9 +1,13 @@
 """Pages in XHTML made at random from German sentences, through translate --html (make test-markup).
 
-python tests/markup.py [--pages 300] [--keep FOLDER]
+python tests/markup.py [--pages 300] [--keep FOLDER] [--real FOLDER ...]
 
 lxml must find what comes out well-formed, with the same elements and attributes; the text of each
-block must be that of its sentences, translated by themselves, without what is copied."""
+block must be that of its sentences, translated by themselves, without what is copied.
+
+Then pages of documentation that the machine has, by build/test_markup's functions that are no models:
+they keep every tag with its attributes, what is XML stays XML, and no letter is lost; where each
+character is translated to itself, they come out as they are."""
 
 import argparse
 import collections
@@ -13,7 +17,7 @@ import re
 import subprocess
 import sys
 
-from lxml import etree
+from lxml import etree, html
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = [str(ROOT / "build/translate"), str(ROOT / "examples/models/de-en.safetensors")]
@@ -81,10 +85,62 @@ def visible(block):
     return plain("".join(block.itertext()))
 
 
+CAPITALS, SHUFFLED, SAME = 3, 5, 7  # of tests/markup_fake.h
+
+
+def letters(tree):
+    """What is read, without white space, in capitals as the function makes them."""
+    text = plain(tree.text_content())
+    return text, "".join(c.upper() if c.isascii() else c for c in text)
+
+
+def real(folders, faults):
+    """How many pages of the folders were translated."""
+    files = sorted(path for folder in folders for path in pathlib.Path(folder).rglob("*.html")
+                   if path.is_file() and path.stat().st_size < 200_000)
+    utf8 = html.HTMLParser(encoding="utf-8")
+    pages, moved = 0, []
+    for path in files:
+        source = path.read_bytes()
+        try:
+            source.decode()
+            before = html.document_fromstring(source, parser=utf8)
+        except (UnicodeDecodeError, etree.ParserError):  # in Latin-1, or empty
+            continue
+        pages += 1
+        for how in CAPITALS, SHUFFLED, SAME:
+            out = subprocess.run([str(ROOT / "build/test_markup"), "0", str(how)], input=source,
+                                 stdout=subprocess.PIPE, check=True).stdout
+            after = html.document_fromstring(out, parser=utf8)
+            wrong = "other tags" if tags(after) != tags(before) else None
+            if how != SHUFFLED and sorted(letters(after)[how != SAME]) != sorted(letters(before)[how != SAME]):
+                wrong = "other text"
+            elif how == SAME and letters(after)[0] != letters(before)[0]:
+                moved.append(path.name)
+            if is_xml(source) and not is_xml(out):
+                wrong = "not well-formed"
+            if wrong:
+                faults[wrong] += 1
+                print(path, how, wrong)
+    # What is copied goes to the edge of the word that it stands in, as out_<var>N</var>.
+    if moved:
+        print("moved out of words:", *moved)
+    faults["moved text"] += len(moved) if 50 * len(moved) > pages else 0
+    return pages
+
+
+def is_xml(page):
+    try:
+        return etree.fromstring(page) is not None
+    except etree.XMLSyntaxError:
+        return False
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pages", type=int, default=300)
     parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--real", nargs="*", default=["/usr/share/doc", "/usr/share/gtk-doc"])
     arguments = parser.parse_args()
     rng = random.Random(20261122)
     sentences = [s for s in (ROOT / "examples/demo-de.txt").read_text().splitlines() if s]
@@ -113,6 +169,9 @@ def main():
                 if faults["other text"] < 5:
                     print(number, got, expected, sep="\n  ")
     print(f"{arguments.pages} pages, {faults.pop('blocks')} blocks: {dict(+faults) or 'no faults'}")
+    found = real(arguments.real, faults)
+    print(f"{found} pages of documentation: {dict(+faults) or 'no faults'}" if found else
+          f"skipped: no documentation in {' '.join(arguments.real)}")
     return 1 if +faults else 0
 
 

@@ -5,7 +5,7 @@
 
 #include "../examples/markup.h"
 
-enum { SAME, BACKWARDS, EVERY_SECOND, CAPITALS, NOTHING, SHUFFLED, GLUED, TRANSLATORS };
+enum { SAME, BACKWARDS, EVERY_SECOND, CAPITALS, NOTHING, SHUFFLED, GLUED, CHARACTERS, TRANSLATORS };
 
 typedef struct fake {
     int how;
@@ -19,7 +19,7 @@ static unsigned draw(unsigned *state, unsigned below) {
     return (*state >> 8) % below;
 }
 
-/* One word of the source, or a half of it: a token each. */
+/* One word of the source, or a half of it, or its characters: a token each. */
 static void put_word(fake *f, buffer *text, buffer *tokens, const char *s, size_t begin,
                      size_t end) {
     markup_token token;
@@ -29,7 +29,9 @@ static void put_word(fake *f, buffer *text, buffer *tokens, const char *s, size_
         char c = s[i];
         if (f->how == CAPITALS && c >= 'a' && c <= 'z') c = (char)(c - 32);
         buffer_append(text, &c, 1);
-        if (i + 1 < end && i - begin != 2 && !strchr(".,!?", s[i + 1])) continue;
+        if (f->how == CHARACTERS ? i + 1 < end && (s[i + 1] & 0xC0) == 0x80
+                                 : i + 1 < end && i - begin != 2 && !strchr(".,!?", s[i + 1]))
+            continue;
         token.end = text->size, token.source_begin = from, token.source_end = i + 1, from = i + 1;
         if (f->how == SHUFFLED && !draw(&f->state, 4))
             token.source_begin = draw(&f->state, 90), token.source_end = draw(&f->state, 90);
