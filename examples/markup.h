@@ -769,6 +769,26 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
 
 /* ---- words of a translation ------------------------------------------------------------------ */
 
+static int markup_is_mark(uint32_t c) {
+    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
+    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
+}
+
+/* Whether a tag may stand there: as a span, behind an opening bracket, before a dot that no word
+   follows, between marks that are no dots or dashes in a row. What reads marks itself, as Markdown,
+   has spans' gaps only. */
+static int markup_is_gap(const markup *m, const char *text, size_t size, size_t at) {
+    uint32_t before, after;
+    if (protect_is_gap(text, size, at)) return 1;
+    if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
+    before = protect_before(text, at);
+    (void)sentence_char(text + at, size - at, &after);
+    return protect_in("([{", before) ||
+           (after == '.' && !protect_is_word((unsigned char)text[at + 1])) ||
+           (markup_is_mark(before) && markup_is_mark(after) &&
+            (before != after || !protect_in(".-", after)));
+}
+
 /* Cuts a translation into words, a gap that may have a tag before each; returns how many. */
 static size_t markup_words(markup *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
@@ -779,7 +799,7 @@ static size_t markup_words(markup *m, const markup_translation *t) {
     for (i = 0; i < t->n; i++) {
         markup_word *w = &m->words[n];
         to = i + 1 < t->n && t->tokens[i].end < t->size ? t->tokens[i].end : t->size;
-        if (to < from || (to < t->size && !protect_is_gap(t->text, t->size, to))) continue;
+        if (to < from || (to < t->size && !markup_is_gap(m, t->text, t->size, to))) continue;
         for (w->begin = from; w->begin < to && t->text[w->begin] == ' ';) w->begin++;
         for (w->end = to; w->end > w->begin && t->text[w->end - 1] == ' ';) w->end--;
         if (w->begin == w->end && i + 1 < t->n) continue;
@@ -1158,8 +1178,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                    column + (before == '\n') + width > m->width &&
                    !markdown_hazard(text + at, size - at)) {
             buffer_append(out, "\n", 1);
-            for (i = b->line; i < b->begin && !b->next_line; i++)
-                markup_prefix(m, b, i, out);
+            for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
                 buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
             column = next;

@@ -358,23 +358,15 @@ static int protect_take(protect_text *p, const char *text, size_t size) {
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-static int protect_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
-/* Whether a span may stand there: beside a space, a stop or a bracket, between marks that are no
-   dots or dashes in a row, or between letters that need no space. */
+/* Whether a span may stand there: beside a space or a stop, or between letters that need none. */
 static int protect_is_gap(const char *text, size_t size, size_t at) {
     uint32_t before = protect_before(text, at), after;
     if (at >= size) return 1;
     if (((unsigned char)text[at] & 0xC0) == 0x80) return 0;
     (void)sentence_char(text + at, size - at, &after);
     return sentence_is_space(before) || sentence_is_space(after) || sentence_is_wide(before) ||
-           sentence_is_wide(after) || protect_in(",;:!?)]", after) || protect_in("([{", before) ||
-           (after == '.' && (at + 1 == size || !protect_is_word((unsigned char)text[at + 1]))) ||
-           (protect_is_mark(before) && protect_is_mark(after) &&
-            (before != after || !protect_in(".-", after)));
+           sentence_is_wide(after) || protect_in(",;:!?)]", after) ||
+           (after == '.' && (at + 1 == size || text[at + 1] == ' '));
 }
 
 /* Where in the translation a span belongs: of the tokens that end at ends [n], those before come
