@@ -1011,8 +1011,15 @@ static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *
     if (begin < end) buffer_append(out, m->text + begin, end - begin);
 }
 
+/* In a block of lines \r is a hard break: one of the document's own is a space there. */
+static void markup_no_breaks(const markup *m, size_t from, buffer *out) {
+    if (!m->n_blocks || m->blocks[m->block].form == MARKUP_HTML) return;
+    for (; from < out->size; from++)
+        if (out->data[from] == '\r') out->data[from] = ' ';
+}
+
 static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
-    size_t i, n = item->n_label;
+    size_t i, n = item->n_label, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) buffer_append(out, &item->c, 1);
         return;
@@ -1026,6 +1033,7 @@ static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
         markup_copy_part(m, item->label, item->label + n, out);
         buffer_append(out, "]", 1);
     } else markup_copy_part(m, item->begin, item->end, out);
+    markup_no_breaks(m, from, out);
 }
 
 /* Appends a translation up to there, if it is not there yet. */
@@ -1121,8 +1129,7 @@ static void markup_keep(markup *m, size_t to) {
             end++; /* code has it */
         from = m->woven.size;
         if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
-        for (; m->blocks[m->block].form != MARKUP_HTML && from < m->woven.size; from++)
-            if (m->woven.data[from] == '\r') m->woven.data[from] = ' '; /* no break */
+        markup_no_breaks(m, from, &m->woven);
         if (is_break) buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
         m->at = is_break ? m->breaks[i++].end : to;
     }
@@ -1165,9 +1172,9 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                 break; /* characters without spaces: a line may end there */
         }
         width = markup_column(text + at, end - at, 0);
+        while (before == '\r' && hard < m->n_items && m->items[hard].c != '\n') hard++;
+        if (before == '\r' && hard == m->n_items) before = '\n';
         if (before == '\r') {
-            while (hard < m->n_items && m->items[hard].c != '\n') hard++;
-            if (hard == m->n_items) continue; /* of the document, in a copy */
             n = m->items[hard].end, i = m->items[hard].begin;
             buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;

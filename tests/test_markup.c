@@ -187,6 +187,8 @@ static void wrapped_cases(void) {
     }
     (void)run(&f, SAME, MARKUP_WRAPPED, "1 \r 2 One. 3 \r 4 Two\n", 22, &out);
     CHECK(strstr(out.data, "One") != NULL, "stray carriage returns: %s", out.data);
+    (void)run(&f, SAME, MARKUP_MARKDOWN, "one and `a\rb` more\n", 19, &out);
+    CHECK(out.size == 19 && !memcmp(out.data, "one and `a b` more", 18), "in code: %s", out.data);
     fake_free(&f), buffer_free(&out);
 }
 
