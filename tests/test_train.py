@@ -95,7 +95,8 @@ class TrainTest(unittest.TestCase):
                          (self.dir / "parts.safetensors").read_bytes())
 
     def test_killed_at_any_moment(self) -> None:
-        """SIGKILL at random moments, then --resume: the file is the unkilled run's, bit by bit."""
+        """SIGKILL at random moments, then --resume: the file is the unkilled run's, bit by bit.
+        Only the first process is killed: its workers must go by themselves."""
         options = ("--epochs", "3", "--eval-every", "0.3", "--cooldown", "2", "--word-dropout", "0.1",
                    "--share", "--src-text", "sentencepiece", "--tgt-text", "sentencepiece",
                    "--src-size", "60", "--sample-pieces", "0.5", "--short-first", "--workers", "2",
@@ -112,9 +113,14 @@ class TrainTest(unittest.TestCase):
                 now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
                 seen, saves = max(now, seen), saves - (now > seen)
             time.sleep(draw.random() / 10)
-            with contextlib.suppress(ProcessLookupError):  # its workers too
-                os.killpg(run.pid, signal.SIGKILL)
+            run.kill()
             run.wait()
+            with contextlib.suppress(ProcessLookupError):
+                for _ in range(1000):
+                    os.killpg(run.pid, 0)
+                    time.sleep(0.01)
+                os.killpg(run.pid, signal.SIGKILL)
+                self.fail("workers live on without the process that began them")
             resume = ["--resume"]
         log = self.train("killed.safetensors", *options, *resume)
         print(next(line for line in log.splitlines() if "goes on" in line))

@@ -53,11 +53,14 @@ import io
 import json
 import lzma
 import math
+import multiprocessing
+import os
 import random
 import re
 import shlex
 import socket
 import struct
+import threading
 import time
 import unicodedata
 from array import array
@@ -1355,11 +1358,18 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
+def end_with_parent() -> None:
+    """A worker whose parent was killed must not write into the folder of the run that follows."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
 def work(worker: int, args: argparse.Namespace, port: int) -> None:
     """One worker's whole life."""
     if args.threads or args.workers > 1:
         torch.set_num_threads(args.threads or max(1, torch.get_num_threads() // args.workers))
     if args.workers > 1:
+        threading.Thread(target=end_with_parent, daemon=True).start()
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=worker,
                                 world_size=args.workers)
     try:  # before the work
@@ -1393,6 +1403,10 @@ def main() -> None:
         with socket.socket() as s:  # a port that is free
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
+        # glibc: huge pages, and memory is kept, for tensors come and go by the tens of megabytes.
+        os.environ.setdefault("GLIBC_TUNABLES", ":".join(
+            f"glibc.malloc.{what}" for what in ("hugetlb=1", "mmap_threshold=1073741824",
+                                                "trim_threshold=4294967296", "top_pad=268435456")))
         torch.multiprocessing.spawn(work, (args, port), nprocs=args.workers)
 
 
