@@ -1,6 +1,6 @@
 /* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, which
-   kind, and whether there is a lexicon; the last how to search; between them three bytes are a
-   change: what, where, how. */
+   kind, packed or not, and whether there is a lexicon; the last how to search; between them three
+   bytes are a change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -118,6 +118,61 @@ static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
         if (i != value >> 3) fuzz_scale(w, names[i], 5 + (value & 1));
 }
 
+/* What a packed file has for its texts: the orders of spellings, and the trie of fuzz_unigram. */
+enum { FUZZ_UNITS = 2 * 512 };
+typedef union {
+    struct {
+        int32_t words[12], pieces[8];
+        uint32_t units[FUZZ_UNITS];
+    } of;
+    unsigned char bytes[(12 + 8 + FUZZ_UNITS) * 4];
+} fuzz_tables;
+static int64_t fuzz_n_words, fuzz_n_pieces, fuzz_n_units;
+
+static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
+    static const char *const fields[] = {FUZZ_IDS, FUZZ_IDS FUZZ_SPM};
+    fuzz_tables made;
+    int pieces;
+    int64_t i;
+    memset(&made, 0, sizeof made);
+    for (pieces = 0; pieces < 2; pieces++) {
+        tiny t = tiny_default();
+        st_writer w;
+        tfm_model *model;
+        const tfm__vocabulary *v;
+        const tfm__trie *trie;
+        t.vt = 11, t.config = fields[pieces];
+        if (!pieces) t.src = t.tgt = FUZZ_WORDS;
+        tiny_write(&w, t);
+        if (pieces)
+            st_add(&w, "src_sentencepiece",
+                   tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, FUZZ_UNIGRAM));
+        model = tiny_load(&w, NULL);
+        v = pieces ? &model->source.spm->vocabulary : &model->source.vocabulary;
+        need(v->n_spellings <= (pieces ? 8 : 12));
+        for (i = 0; i < v->n_spellings; i++)
+            (pieces ? made.of.pieces : made.of.words)[i] =
+                (int32_t)(tfm__sorted(v, i) - v->spellings);
+        *(pieces ? &fuzz_n_pieces : &fuzz_n_words) = v->n_spellings;
+        if (pieces) {
+            trie = &model->source.spm->trie;
+            need((fuzz_n_units = trie->n_units) * 2 <= FUZZ_UNITS);
+            for (i = 0; i < fuzz_n_units; i++)
+                made.of.units[2 * i] = trie->units[i].link,
+                                  made.of.units[2 * i + 1] = (uint32_t)trie->units[i].id;
+            made.of.units[0] |= trie->root << 9;
+        }
+        tfm_model_free(model);
+    }
+    return made;
+}
+
+/* The matrices of the base model as panels, of floats or of int8. */
+static void TEST_UNUSED fuzz_pack(st_writer *w, const tiny *t, int is_int8) {
+    if (is_int8) tiny_quantize(w, 0);
+    tiny_pack(w, t, 1);
+}
+
 /* Writes the changed model: 0 where there is none. */
 static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **bytes, size_t *n) {
     static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
@@ -127,10 +182,20 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         uint32_t numbers[2][14];
         unsigned char bytes[2 * 14 * 4];
     } lexicon;
-    /* with self-attention, with an SSRU; gates, relative positions; of embeddings, of memories */
-    static st_writer bases[5];
-    st_writer w, *base = &bases[size && data[0] & 128 ? 1 + (data[0] >> 3 & 3) : 0];
-    int is_text = base < bases + 3;
+    /* with self-attention, with an SSRU; gates, relative positions; of embeddings, of memories;
+       packed, of floats and of int8 */
+    static st_writer bases[7];
+    static const struct {
+        const char *name;
+        int size;
+    } sizes[] = {{"d_model", 4},         {"d_ff", 4},           {"d_key", 2}, {"d_value", 2},
+                 {"src_vocab_size", 11}, {"tgt_vocab_size", 11}};
+    static fuzz_tables right, tables;
+    int which = size ? data[0] >> 3 & 31 : 0; /* packed: neither bit 7 nor a lexicon, bit 4 */
+    st_writer w, *base = &bases[which & 16          ? 1 + (which & 3)
+                                : (which & 22) == 2 ? 5 + (which & 1)
+                                                    : 0];
+    int is_packed = base >= bases + 5, is_text = base < bases + 3 || is_packed;
     char config[2048];
     unsigned given = 0, seed = 1;
     size_t at, i;
@@ -146,9 +211,11 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         if (base == bases + 4) t.memory = 5;
         tiny_write(base, t);
         tiny_raise(base, 2, -4); /* not the end at once */
+        if (is_packed) fuzz_pack(base, &t, base == bases + 6), right = fuzz_tables_make();
         for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
         for (i = 0; i < sizeof fuzz_bytes; i++) fuzz_bytes[i] = (unsigned char)tiny_random(&seed);
     }
+    tables = right;
     for (k = 0; k < 2; k++) memcpy(words[k], FUZZ_WORDS, sizeof words[0]);
     st_init(&w);
     for (i = 0; i < base->n_entries; i++)
@@ -208,12 +275,19 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         default:
             if (data[0] & 32 && value & 64)
                 lexicon.bytes[data[at + 1] % sizeof lexicon] ^= (unsigned char)(1 << value % 7);
-            words[value & 1][data[at + 1] % (sizeof words[0] - 1)] ^= (char)(1 << value % 7);
+            else if (is_packed && value & 128)
+                tables.bytes[(data[at + 1] * 16u + (value >> 3 & 15)) % sizeof tables] ^=
+                    (unsigned char)(1 << value % 8);
+            else words[value & 1][data[at + 1] % (sizeof words[0] - 1)] ^= (char)(1 << value % 7);
         }
     }
     for (k = 0; k < FUZZ_COUNT(fuzz_defaults); k++)
         if (!(given >> k & 1) && (is_text || fuzz_fields[k][0] != 's' || k == 0))
             used += snprintf(config + used, 100, ", \"%s\": %s", fuzz_fields[k], fuzz_defaults[k]);
+    for (k = 0; k < FUZZ_COUNT(sizes) && is_packed; k++)
+        if (!strstr(config, sizes[k].name))
+            used += snprintf(config + used, 100, ", \"%s\": %d", sizes[k].name, sizes[k].size);
+    if (is_packed) used += snprintf(config + used, 100, ", \"packed\": 1");
     if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
         used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
                          cut & 1 ? "" : ", \"tgt_text\": \"sentencepiece\"");
@@ -231,6 +305,17 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         for (k = !is_text; k < 2; k++)
             st_add(&w, k ? "tgt_vocabulary" : "src_vocabulary",
                    tfm_tensor_1d(words[k], TFM_U8, sizeof words[0] - 1));
+    for (k = 0; k < 2 && is_packed; k++)
+        if (fuzz_entry(&w, k ? "tgt_sentencepiece" : "src_sentencepiece")) {
+            st_add(&w, k ? "tgt_sentencepiece_sorted" : "src_sentencepiece_sorted",
+                   tfm_tensor_1d(tables.of.pieces, TFM_I32, fuzz_n_pieces));
+            st_add(&w, k ? "tgt_sentencepiece_trie" : "src_sentencepiece_trie",
+                   tfm_tensor_2d(tables.of.units, TFM_U32, fuzz_n_units, 2));
+        }
+    for (k = 0; k < 2 && is_packed; k++)
+        if (fuzz_entry(&w, k ? "tgt_vocabulary" : "src_vocabulary"))
+            st_add(&w, k ? "tgt_vocabulary_sorted" : "src_vocabulary_sorted",
+                   tfm_tensor_1d(tables.of.words, TFM_I32, fuzz_n_words));
     snprintf(config + used, 100, "}");
     st_add_metadata(&w, "transformer.config", config);
     ok = st_write_memory(&w, bytes, n) == NULL;
