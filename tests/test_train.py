@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -93,6 +94,41 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(most, 0)
         self.assertEqual((self.dir / "whole.safetensors").read_bytes(),
                          (self.dir / "parts.safetensors").read_bytes())
+
+    def test_begins_with_a_model_file(self) -> None:
+        """With a rate of zero the weights stay as the file has them; so do its shape and its
+        vocabularies, whatever the options say."""
+        for dtype in ("f32", "int8"):
+            first, second = f"first-{dtype}.safetensors", f"second-{dtype}.safetensors"
+            self.train(first, "--epochs", "6", "--dtype", dtype)
+            self.train(second, "--from-model", str(self.dir / first), "--lr", "0", "--epochs", "1",
+                       "--d-ff", "8", "--src-text", "words")
+            before, text = trainer.read_model_file(str(self.dir / first))
+            after, again = trainer.read_model_file(str(self.dir / second))
+            self.assertEqual((text.src.lines, text.tgt.lines), (again.src.lines, again.tgt.lines))
+            for a, b in zip(before.state_dict().values(), after.state_dict().values()):
+                self.assertTrue(torch.equal(a, b))
+        self.train("pieces.safetensors", "--epochs", "1", "--tgt-text", "unigram", "--tgt-size", "25")
+        run = self.start("no.safetensors", "--from-model", str(self.dir / "pieces.safetensors"))
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("pieces.safetensors: a vocabulary of pieces", run.stdout + run.stderr)
+
+    def test_identity(self) -> None:
+        """Copying with other words between is learnt sooner from --init identity."""
+        draw, losses = random.Random(5), {}
+        for name, n in (("near", 400), ("near-dev", 40)):
+            lines = []
+            for _ in range(n):
+                words = [draw.choice("abcdefghijklmnop") for _ in range(draw.randint(2, 9))]
+                lines.append(f"{' '.join(words)}\t{' '.join(w + ' of' if w < 'e' else w for w in words)}\n")
+            (self.dir / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+        for init in ("xavier", "identity"):
+            log = self.train(f"{init}.safetensors", "--train", str(self.dir / "near.tsv"), "--dev",
+                             str(self.dir / "near-dev.tsv"), "--src-text", "words", "--share",
+                             "--tgt-text", "words", "--epochs", "12", "--init", init)
+            losses[init] = float(re.findall(r"dev loss ([0-9.]+)", log)[-1])
+        print(f"loss from xavier {losses['xavier']}, from identity {losses['identity']}")
+        self.assertLess(losses["identity"], 0.93 * losses["xavier"])
 
     def test_killed_at_any_moment(self) -> None:
         """SIGKILL at random moments, then --resume: the file is the unkilled run's, bit by bit.

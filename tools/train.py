@@ -33,6 +33,12 @@ students of Firefox and Bergamot; with `--marian` the model can be run by their 
     python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
         --decoder ssru --marian model.deen.intgemm.alphas.bin
 
+STARTS. A run begins with random weights, or with those, the shape and the vocabularies of a model
+file (`--from-model`), quantized or not: to go on with more or other text, or to spend another day
+on what ships. Between near languages that share a vocabulary (`--share`: classical and modern
+Chinese, dialects, old spelling and new) `--init identity` saves the time in which attention finds
+out what stands for what: it begins by finding like tokens at like places and copying them.
+
 SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
 R-drop (`--r-drop`), and sources cut into other pieces in every epoch (`--sample-pieces`, for a
 sentencepiece source). In the end the weights of the last and of the best `--keep` evaluated epochs
@@ -581,6 +587,22 @@ class Transformer(nn.Module):
             elif p.dim() > 1:
                 nn.init.xavier_uniform_(p)
 
+    @torch.no_grad()
+    def begin_with_identity(self) -> None:
+        """Adds it to what compares tokens, everywhere, and to what the decoder takes over from the
+        encoder. Mimetic initialization (Trockman & Kolter 2023), across two languages."""
+        d = self.shape.d_model
+        for name, part in self.named_modules():
+            if not isinstance(part, Attention):
+                continue
+            cross, eye = name.endswith("multihead_attn"), torch.eye(d)
+            query, key, value = part.in_proj_weight.mul_(0.5).split(d)
+            query.add_(eye, alpha=0.7 if cross else 0.5)
+            key.add_(eye, alpha=0.7 if cross else 0.5)
+            if cross:
+                value.add_(eye, alpha=0.7)
+                part.out_proj.weight.mul_(0.5).add_(eye, alpha=0.7)
+
     def embed(self, ids: Tensor, side: str) -> Tensor:
         shared = side == "src" or self.tgt_embedding is None
         x = self.scale * (self.src_embedding if shared else self.tgt_embedding)(ids)
@@ -934,7 +956,7 @@ class Trainer:
     share of the batches; worker 0 also speaks, judges and saves."""
 
     def __init__(self, args: argparse.Namespace, text: Text, train: list[Pair], dev: list[Pair],
-                 worker: int = 0):
+                 worker: int = 0, start: Transformer | None = None):
         self.args, self.text, self.dev_pairs = args, text, dev
         self.worker, self.work = worker, Path(args.work or args.out + ".work")
         shape = Shape(
@@ -945,8 +967,15 @@ class Trainer:
             args.share, args.max_length, args.decoder)
         if args.marian:
             shape = shape._replace(**MARIAN)
+        if start:
+            shape = start.shape
         drop = Dropout(args.dropout, args.attention_dropout, args.activation_dropout)
-        self.model = Transformer(shape, text.src.pad, drop).to(args.device)
+        self.model = Transformer(shape, text.src.pad, drop)
+        if start:
+            self.model.load_state_dict(start.state_dict())
+        elif args.init == "identity":
+            self.model.begin_with_identity()
+        self.model.to(args.device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
@@ -1330,6 +1359,12 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
     add("--short-first", action="store_true",
         help="the first epoch begins with more short pairs, and ends with more long ones")
+    add("--init", choices=("xavier", "identity"), default="xavier",
+        help="identity: attention begins by finding and copying like tokens; for near languages, "
+        "with --share")
+    add("--from-model", metavar="FILE",
+        help="begin with the weights, shape and vocabularies of this model file, whatever the options "
+        "of text and model say")
     add("--seed", type=int, default=1)
     add("--eval-every", type=float, default=1, metavar="EPOCHS", help="0.1: ten times an epoch")
     add("--bleu-tokenize", default="13a", metavar="NAME", help="sacrebleu's; zh for Chinese")
@@ -1353,9 +1388,22 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
                         or args.activation not in ("relu", "swish")):
         p.error("--marian needs sentencepiece for both texts, and its layers have biases, norms "
                 "with weights, heads of d-model / heads, and relu or swish")
+    if args.init == "identity" and (args.d_key or args.d_value):
+        p.error("--init identity needs heads of d-model / heads")
     if args.workers > 1 and args.device != "cpu":
         p.error("--workers is for the CPU")
     return args
+
+
+def read_start(args: argparse.Namespace) -> tuple[Transformer, Text]:
+    """--from-model's."""
+    model, text = read_model_file(args.from_model)
+    if text.tgt.mode == "pieces":
+        raise SystemExit(f"{args.from_model}: a vocabulary of pieces does not say how training text was "
+                         "cut into them; only models of sentencepiece, characters or words can go on")
+    if model.shape.positions != "learned":
+        model.shape = model.shape._replace(max_length=args.max_length)
+    return model, text
 
 
 def end_with_parent() -> None:
@@ -1379,15 +1427,18 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
     train, dev = read_pairs(*args.train), read_pairs(*args.dev)
     folder = Path(args.work or args.out + ".work")
     folder.mkdir(parents=True, exist_ok=True)
-    state = None
+    state = start = None
     if args.resume:
         state = read_checkpoint(folder / "checkpoint.pt", args.device)
         src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
         text = Text(src, src if args.share else tgt, state["src_end"])
-    else:
+    elif not args.from_model:
         text = build_text(args, train)
+    if args.from_model:
+        start, file_text = read_start(args)
+        text = text if state else file_text
     seed_all(args.seed)
-    trainer = Trainer(args, text, train, dev, worker)
+    trainer = Trainer(args, text, train, dev, worker, start)
     if state:
         trainer.restore(state)
     trainer.run()
