@@ -319,6 +319,30 @@ class TrainTest(unittest.TestCase):
             torch.testing.assert_close(*(torch.autograd.grad(3 * x, logits)[0] for x in losses),
                                        rtol=1e-5, atol=1e-6)
 
+    def test_negatives(self) -> None:
+        """Of all tokens but the targets, the loss and its gradients are the whole softmax's; of some,
+        the sum over all tokens is right on average."""
+        torch.manual_seed(1)
+        shape = trainer.Shape(11, 50, d_model=16, n_heads=2, d_key=8, d_value=8, d_ff=16)
+        model = trainer.Transformer(shape, 0)
+        hidden, gold = 0.3 * torch.randn(30, 16), torch.randint(0, 20, (30,))
+        args = argparse.Namespace(negatives=50)
+        run = argparse.Namespace(model=model, args=args, text=argparse.Namespace(tgt=range(50)))
+
+        def gradients(logits: torch.Tensor, gold: torch.Tensor) -> list[torch.Tensor]:
+            loss = trainer.SmoothedCrossEntropy.apply(logits, gold, 0.1)
+            weights = [model.tgt_embedding.weight, model.generator.bias]
+            return [loss, *torch.autograd.grad(loss, weights)]
+
+        for whole, some in zip(gradients(model.logits(hidden), gold),
+                               gradients(*trainer.Trainer.some_logits(run, hidden, gold))):
+            torch.testing.assert_close(some, whole, rtol=1e-5, atol=1e-6)
+        args.negatives = 5
+        with torch.inference_mode():
+            sums = sum(trainer.Trainer.some_logits(run, hidden, gold)[0].exp().sum(1)
+                       for _ in range(2000)) / 2000
+            torch.testing.assert_close(sums, model.logits(hidden).exp().sum(1), rtol=0.01, atol=0)
+
     def test_cooldown_minutes(self) -> None:
         """The rate by the clock: whole before the cooldown, half in its middle, then nothing."""
         args = trainer.parse("--train t --dev d --out o --lr 1 --warmup 1 --max-minutes 10 "

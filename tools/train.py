@@ -560,8 +560,12 @@ class Generator(nn.Module):
         self.weight = None if s.tie else nn.Parameter(own)
         self.bias = nn.Parameter(torch.zeros(s.tgt_vocab_size)) if s.bias else None
 
-    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
-        return F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+    def forward(self, x: Tensor, embedding: Tensor, some: Tensor | None = None) -> Tensor:
+        """Of all tokens, or of some."""
+        w, bias = embedding if self.weight is None else self.weight, self.bias
+        if some is not None:
+            w, bias = w[some], None if bias is None else bias[some]
+        return F.linear(x, w, bias)
 
 
 class Transformer(nn.Module):
@@ -624,8 +628,8 @@ class Transformer(nn.Module):
         """tgt [B, T] -> [B, T, D]. Target pads come after every real token: causal hides them."""
         return self.decoder(self.embed(tgt, "tgt"), keep, memory)
 
-    def logits(self, x: Tensor) -> Tensor:
-        return self.generator(x, (self.tgt_embedding or self.src_embedding).weight)
+    def logits(self, x: Tensor, some: Tensor | None = None) -> Tensor:
+        return self.generator(x, (self.tgt_embedding or self.src_embedding).weight, some)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         return self.logits(self.decode(tgt, *self.encode(src)))
@@ -1027,14 +1031,35 @@ class Trainer:
         amp = torch.autocast(args.device, torch.bfloat16) if args.amp else contextlib.nullcontext()
         with amp:
             hidden = self.model.decode(tgt_in, *self.model.encode(src))
-            logits = self.model.logits(hidden[real])
-        loss = SmoothedCrossEntropy.apply(logits, gold[real], args.label_smoothing)
+            hidden, gold = hidden[real], gold[real]
+            if args.negatives:
+                logits, gold = self.some_logits(hidden, gold)
+            else:
+                logits = self.model.logits(hidden)
+        loss = SmoothedCrossEntropy.apply(logits, gold, args.label_smoothing)
         if args.r_drop:
             p, q = F.log_softmax(logits.float(), -1).chunk(2)
             apart = (F.kl_div(p, q, log_target=True, reduction="sum")
                      + F.kl_div(q, p, log_target=True, reduction="sum"))
             loss = loss + args.r_drop * apart / 4 / len(p)
         return loss
+
+    def some_logits(self, hidden: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
+        """Sampled softmax (Jean et al. 2015): the logits of the batch's targets and of --negatives
+        other tokens, and the targets' places among them. Each of the others stands for as many as
+        were not drawn, so that the sum over all tokens is right on average."""
+        size = len(self.text.tgt)
+        wanted = torch.zeros(size, dtype=torch.bool, device=gold.device)
+        wanted[gold] = True
+        others = (~wanted).nonzero()[:, 0]
+        drawn = others[torch.randperm(len(others), device=gold.device)[:self.args.negatives]]
+        some = torch.cat([wanted.nonzero()[:, 0], drawn])
+        place = torch.empty(size, dtype=torch.long, device=gold.device)
+        place[some] = torch.arange(len(some), device=gold.device)
+        logits = self.model.logits(hidden, some)
+        if len(drawn):
+            logits[:, len(some) - len(drawn):] += math.log(len(others) / len(drawn))
+        return logits, place[gold]
 
     def average_gradients(self, stop: bool) -> bool:
         """Over all workers. Worker 0's wish to stop and its clock travel along, so that all stop at
@@ -1357,6 +1382,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         "power of ALPHA says; 0: off")
     add("--ways", type=int, default=8, metavar="N", help="for --sample-pieces: the likeliest N")
     add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
+    add("--negatives", type=int, default=0, metavar="N",
+        help="compare a batch's targets with each other and so many other tokens, drawn anew in every "
+        "step (sampled softmax): faster steps with a large vocabulary; 0: with all")
     add("--short-first", action="store_true",
         help="the first epoch begins with more short pairs, and ends with more long ones")
     add("--init", choices=("xavier", "identity"), default="xavier",
@@ -1388,6 +1416,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
                         or args.activation not in ("relu", "swish")):
         p.error("--marian needs sentencepiece for both texts, and its layers have biases, norms "
                 "with weights, heads of d-model / heads, and relu or swish")
+    if args.negatives and args.r_drop:
+        p.error("--r-drop compares whole distributions: not with --negatives")
     if args.init == "identity" and (args.d_key or args.d_value):
         p.error("--init identity needs heads of d-model / heads")
     if args.workers > 1 and args.device != "cpu":
