@@ -446,7 +446,9 @@
    round activations to bf16 too, and add up in f32: then the logits of ten of the models in
    tests/data and examples/models are 0.014 to 0.07 off those of f32 (0.009 to 0.045 by widening;
    int8 0.05 to 0.13), of marian and bart, whose int8 is off by 1.8 and 2.5, 1.8 and 0.5. It is one
-   arithmetic for few rows and many; denormals count as 0. With int8 weights activations are
+   arithmetic for few rows and many; denormals count as 0. BLEU of the shipped models on their dev
+   sets, greedy and with beam 4, goes from 47.36 and 48.93 to 47.39 and 49.03, from 32.76 and 34.06
+   to 32.61 and 34.02 (AMX emulated). With int8 weights activations are
    quantized dynamically, with one scale per token, and the int32 sums are exact: BLEU of the
    shipped models changes by 0.2 at most.
 
