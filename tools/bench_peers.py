@@ -1091,6 +1091,9 @@ def main():
         if arguments.cpu and arguments.threads != [1]:
             parser.error("--cpu adds up the time of all threads: only with --threads 1")
         wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
+        for name in wanted:
+            if name not in SETTINGS:
+                parser.error(f"--engines {name}: none of {', '.join(SETTINGS)}")
         versions = installed(wanted)
         names = [name for name in wanted if SETTINGS[name][0] in versions]
         results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
@@ -1105,6 +1108,8 @@ def main():
                 print_tables(results, only_last=True)
                 if arguments.json:
                     arguments.json.write_text(json.dumps(results, indent=1))
+        if not results["rows"]:
+            parser.error(f"--only {arguments.only}: no workload's name begins so")
         groups = {(row["weights"], row["threads"]): None for row in results["rows"]}
         for group in groups:
             table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
