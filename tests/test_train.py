@@ -113,6 +113,32 @@ class TrainTest(unittest.TestCase):
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("pieces.safetensors: a vocabulary of pieces", run.stdout + run.stderr)
 
+    def test_forced(self) -> None:
+        """Targets begin with <up> or <down>, which says their order: what is forced decides, in C as
+        in PyTorch, and is not in the text."""
+        lines = [(s, t, i % 2) for i, (s, t) in enumerate(pairs(600, 1))]
+        text = "".join(f"{s}\t{'<down> ' + t if down else '<up> ' + ' '.join(t.split()[::-1])}\n"
+                       for s, t, down in lines)
+        (self.dir / "ordered.tsv").write_text(text, encoding="utf-8")
+        sources = [s for s, _ in pairs(100, 3)]
+        right = {}
+        for forced in ("<up>", "<down>"):
+            out = self.dir / f"{forced[1:-1]}.safetensors"
+            more = [] if forced == "<up>" else ["--resume", "--work", str(self.dir / "up.safetensors.work")]
+            self.train(out.name, "--train", str(self.dir / "ordered.tsv"), "--forced", forced,
+                       "--epochs", "30", *more)
+            expected = trainer.translate(*trainer.read_model_file(str(out)), sources)
+            run = subprocess.run([str(ROOT / "build/translate"), str(out)], capture_output=True, text=True,
+                                 input="".join(s + "\n" for s in sources))
+            self.assertEqual(run.stdout.splitlines(), expected)
+            self.assertNotIn("<", run.stdout)
+            right[forced] = [e == (t if forced == "<down>" else " ".join(t.split()[::-1]))
+                             for e, (_, t) in zip(expected, pairs(100, 3))]
+        print(f"of 100 unseen sources {sum(right['<up>'])} and {sum(right['<down>'])} are right")
+        self.assertGreater(min(map(sum, right.values())), 20)
+        run = self.start("no.safetensors", "--forced", "<left>")
+        self.assertIn("--forced <left>: the target's vocabulary does not have it", run.stdout + run.stderr)
+
     def test_identity(self) -> None:
         """Copying with other words between is learnt sooner from --init identity."""
         draw, losses = random.Random(5), {}

@@ -27,6 +27,10 @@ is one model and one embedding for both languages:
     python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
         --src-size 8000
 
+STYLES, DIALECTS, LANGUAGES. What targets may be like is said by their first token, if the training
+text has it there: `<formal> ...`. `--forced '<formal>'` is written into the file as the one that
+translations begin with, unless the caller says another; it gives no text.
+
 STUDENTS. `--decoder ssru` has a recurrence in the place of the decoder's self-attention, as the
 students of Firefox and Bergamot; with `--marian` the model can be run by their engines too:
 
@@ -272,6 +276,7 @@ class Text(NamedTuple):
     src: Vocabulary
     tgt: Vocabulary
     src_end: int | None = None  # an id after every source
+    forced: int | None = None   # what every translation begins with
 
     def encode_source(self, text: str) -> list[int]:
         return self.src.encode(text) + ([] if self.src_end is None else [self.src_end])
@@ -650,7 +655,7 @@ def make_config(s: Shape, text: Text) -> dict:
                   if key in ("position_divisor", "layer_norm_eps", "start_embedding")
                   and getattr(s, key) != usual)
     ids = {"src_pad": text.src.pad, "tgt_pad": text.tgt.pad, "src_unk": text.src.unk,
-           "tgt_unk": text.tgt.unk, "src_end": text.src_end, "start": text.tgt.start,
+           "tgt_unk": text.tgt.unk, "src_end": text.src_end, "forced": text.forced, "start": text.tgt.start,
            "end": text.tgt.end}
     config.update((key, i) for key, i in ids.items() if i is not None)
     config.update(suppressed=text.tgt.never, src_text=text.src.mode, tgt_text=text.tgt.mode)
@@ -734,7 +739,7 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
         shape = shape._replace(max_length=len(tensors["src_positions.weight"]))
     model = Transformer(shape, src.pad)
     model.load_state_dict({name: t.float() for name, t in tensors.items()})
-    return model.eval(), Text(src, tgt, config.get("src_end"))
+    return model.eval(), Text(src, tgt, config.get("src_end"), config.get("forced"))
 
 
 @torch.inference_mode()
@@ -788,12 +793,14 @@ def largest_inputs(model: Transformer, text: Text, pairs: list[Pair]) -> dict[st
 
 # ------------------------------------------------------------------------------------ decoding
 @torch.inference_mode()
-def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
+def greedy(model: Transformer, src: Tensor, tgt: Vocabulary,
+           forced: int | None = None) -> list[list[int]]:
     """Always the most likely token, until every row has ended or has twice its source's tokens and
-    16 more, as in the C library; rows without start and end."""
+    16 more, as in the C library; rows without start, forced and end."""
     memory, keep = model.encode(src)
     caps = (2 * (src != model.src_pad).sum(1) + 16).clamp(max=model.shape.max_length)
-    ids = torch.full((len(src), 1), tgt.first, device=src.device)
+    begin = [tgt.first] if forced is None else [tgt.first, forced]
+    ids = torch.tensor([begin] * len(src), device=src.device)
     rows: list[list[int]] = [[] for _ in range(len(src))]
     at = torch.arange(len(src), device=src.device)  # the rows that have not ended
     while len(at):
@@ -803,7 +810,7 @@ def greedy(model: Transformer, src: Tensor, tgt: Vocabulary) -> list[list[int]]:
         go_on = best != tgt.end
         at, ids = at[go_on], torch.cat([ids, best[:, None]], 1)[go_on]
         memory, keep = memory[go_on], None if keep is None else keep[go_on]
-        for i, row in zip(at.tolist(), ids[:, 1:].tolist()):
+        for i, row in zip(at.tolist(), ids[:, len(begin):].tolist()):
             rows[i] = row
         go_on = caps[at] > ids.shape[1] - 1
         at, ids, memory = at[go_on], ids[go_on], memory[go_on]
@@ -820,7 +827,7 @@ def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64
     for at in range(0, len(order), rows):
         part = order[at:at + rows]
         src = pad_rows([ids[i] for i in part], text.src.pad).to(device)
-        for i, row in zip(part, greedy(model, src, text.tgt)):
+        for i, row in zip(part, greedy(model, src, text.tgt, text.forced)):
             out[i] = text.tgt.decode(row)
     return out
 
@@ -1207,7 +1214,7 @@ class Trainer:
             return
         state = {key: getattr(self, key) for key in self.COUNTERS}
         state.update(model=self.model.state_dict(), optimizer=self.optimizer.state_dict(),
-                     src_end=self.text.src_end,
+                     src_end=self.text.src_end, forced=self.text.forced,
                      vocabularies=[(v.lines, v.mode, v.special, v.piece_model)
                                    for v in (self.text.src, self.text.tgt)])
         save(state, self.work / "checkpoint.pt")
@@ -1327,6 +1334,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--prefix", action=yes_no, default=True, help="pieces see a space before every text")
     for name, token in SPECIAL.items():
         add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
+    add("--forced", metavar="TOKEN", help="what every translation begins with; gives no text")
     add("--src-end", action=yes_no, default=True, help="the end token after every source")
 
     add = p.add_argument_group("model").add_argument
@@ -1461,12 +1469,16 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
     if args.resume:
         state = read_checkpoint(folder / "checkpoint.pt", args.device)
         src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
-        text = Text(src, src if args.share else tgt, state["src_end"])
+        text = Text(src, src if args.share else tgt, state["src_end"], state.get("forced"))
     elif not args.from_model:
         text = build_text(args, train)
     if args.from_model:
         start, file_text = read_start(args)
         text = text if state else file_text
+    if args.forced:
+        if args.forced not in text.tgt.ids:
+            raise SystemExit(f"--forced {args.forced}: the target's vocabulary does not have it")
+        text = text._replace(forced=text.tgt.ids[args.forced])
     seed_all(args.seed)
     trainer = Trainer(args, text, train, dev, worker, start)
     if state:
