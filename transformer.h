@@ -13730,7 +13730,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A lexicon in the model file: lexical_shortlist of tfm_decode_options,
                             translate --shortlist. convert.py reads Marian's .bin with its
-                            shortlist (Firefox, Bergamot); train.py --decoder ssru, --marian.
+                            shortlist (Firefox, Bergamot); train.py --decoder ssru, --marian,
+                            --from-model, --forced.
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
                             translate --threads runs a session a thread, translate A B.safetensors
