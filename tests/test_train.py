@@ -108,6 +108,13 @@ class TrainTest(unittest.TestCase):
             self.assertEqual((text.src.lines, text.tgt.lines), (again.src.lines, again.tgt.lines))
             for a, b in zip(before.state_dict().values(), after.state_dict().values()):
                 self.assertTrue(torch.equal(a, b))
+        self.train("shared.safetensors", "--epochs", "1", "--src-text", "words", "--share")
+        options = ("--from-model", str(self.dir / "shared.safetensors"))
+        self.train("whole2.safetensors", *options, "--epochs", "2")
+        self.train("parts2.safetensors", *options, "--epochs", "1")
+        self.train("parts2.safetensors", *options, "--epochs", "2", "--resume")
+        self.assertEqual((self.dir / "whole2.safetensors").read_bytes(),
+                         (self.dir / "parts2.safetensors").read_bytes())
         self.train("pieces.safetensors", "--epochs", "1", "--tgt-text", "unigram", "--tgt-size", "25")
         run = self.start("no.safetensors", "--from-model", str(self.dir / "pieces.safetensors"))
         self.assertNotEqual(run.returncode, 0)

@@ -29,7 +29,8 @@ is one model and one embedding for both languages:
 
 STYLES, DIALECTS, LANGUAGES. What targets may be like is said by their first token, if the training
 text has it there: `<formal> ...`. `--forced '<formal>'` is written into the file as the one that
-translations begin with, unless the caller says another; it gives no text.
+translations begin with, unless the caller says another; it gives no text. (Dev targets are compared
+with as they stand: where they lack that token, the dev loss has its share of it.)
 
 STUDENTS. `--decoder ssru` has a recurrence in the place of the decoder's self-attention, as the
 students of Firefox and Bergamot; with `--marian` the model can be run by their engines too:
@@ -40,8 +41,8 @@ students of Firefox and Bergamot; with `--marian` the model can be run by their 
 STARTS. A run begins with random weights, or with those, the shape and the vocabularies of a model
 file (`--from-model`), quantized or not: to go on with more or other text, or to spend another day
 on what ships. Between near languages that share a vocabulary (`--share`: classical and modern
-Chinese, dialects, old spelling and new) `--init identity` saves the time in which attention finds
-out what stands for what: it begins by finding like tokens at like places and copying them.
+Chinese, dialects, old spelling and new) `--init identity` learns sooner at first: attention begins by
+finding like tokens at like places and copying them.
 
 SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
 R-drop (`--r-drop`), and sources cut into other pieces in every epoch (`--sample-pieces`, for a
@@ -655,8 +656,8 @@ def make_config(s: Shape, text: Text) -> dict:
                   if key in ("position_divisor", "layer_norm_eps", "start_embedding")
                   and getattr(s, key) != usual)
     ids = {"src_pad": text.src.pad, "tgt_pad": text.tgt.pad, "src_unk": text.src.unk,
-           "tgt_unk": text.tgt.unk, "src_end": text.src_end, "forced": text.forced, "start": text.tgt.start,
-           "end": text.tgt.end}
+           "tgt_unk": text.tgt.unk, "src_end": text.src_end, "start": text.tgt.start,
+           "end": text.tgt.end, "forced": text.forced}
     config.update((key, i) for key, i in ids.items() if i is not None)
     config.update(suppressed=text.tgt.never, src_text=text.src.mode, tgt_text=text.tgt.mode)
     return config
@@ -1308,6 +1309,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--dtype", choices=DTYPES, default="int8", help="of the file's matrices; vectors are f32")
     add("--work", metavar="DIR", help="for checkpoints; OUT.work if not given")
     add("--resume", action="store_true", help="go on from the work folder's checkpoint")
+    add("--from-model", metavar="FILE",
+        help="begin with the weights, shape and vocabularies of this model file, whatever the options "
+        "of text and model say")
     add("--evaluate", metavar="FILE", help="score this model file on --dev, and nothing else")
     add("--show", type=int, default=0, help="with --evaluate: print so many translations")
 
@@ -1398,9 +1402,6 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--init", choices=("xavier", "identity"), default="xavier",
         help="identity: attention begins by finding and copying like tokens; for near languages, "
         "with --share")
-    add("--from-model", metavar="FILE",
-        help="begin with the weights, shape and vocabularies of this model file, whatever the options "
-        "of text and model say")
     add("--seed", type=int, default=1)
     add("--eval-every", type=float, default=1, metavar="EPOCHS", help="0.1: ten times an epoch")
     add("--bleu-tokenize", default="13a", metavar="NAME", help="sacrebleu's; zh for Chinese")
@@ -1424,6 +1425,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
                         or args.activation not in ("relu", "swish")):
         p.error("--marian needs sentencepiece for both texts, and its layers have biases, norms "
                 "with weights, heads of d-model / heads, and relu or swish")
+    if args.marian and (args.from_model or args.forced):
+        p.error("--marian: no --from-model, which may be of another shape than Marian's, and no "
+                "--forced, for which Marian's file has no place")
     if args.negatives and args.r_drop:
         p.error("--r-drop compares whole distributions: not with --negatives")
     if args.init == "identity" and (args.d_key or args.d_value):
@@ -1466,15 +1470,15 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
     folder = Path(args.work or args.out + ".work")
     folder.mkdir(parents=True, exist_ok=True)
     state = start = None
+    if args.from_model:
+        start, text = read_start(args)
     if args.resume:
         state = read_checkpoint(folder / "checkpoint.pt", args.device)
         src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
-        text = Text(src, src if args.share else tgt, state["src_end"], state.get("forced"))
-    elif not args.from_model:
+        share = start.shape.share if start else args.share
+        text = Text(src, src if share else tgt, state["src_end"], state.get("forced"))
+    elif not start:
         text = build_text(args, train)
-    if args.from_model:
-        start, file_text = read_start(args)
-        text = text if state else file_text
     if args.forced:
         if args.forced not in text.tgt.ids:
             raise SystemExit(f"--forced {args.forced}: the target's vocabulary does not have it")
