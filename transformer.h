@@ -442,22 +442,23 @@
    ---------------------------
    f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack (tests/data
    holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they cost their
-   own rounding and nothing else. But where there is AMX (11. Speed), products with BF16 weights
-   round activations to bf16 too, and add up in f32: then the logits of ten of the models in
-   tests/data and examples/models are 0.014 to 0.07 off those of f32 (0.009 to 0.045 by widening;
-   int8 0.05 to 0.13), of marian and bart, whose int8 is off by 1.8 and 2.5, 1.8 and 0.5. It is one
-   arithmetic for few rows and many; denormals count as 0. BLEU of the shipped models on their dev
-   sets, greedy and with beam 4, goes from 47.36 and 48.93 to 47.39 and 49.03, from 32.76 and 34.06
-   to 32.61 and 34.02 (AMX emulated). With int8 weights activations are
-   quantized dynamically, with one scale per token, and the int32 sums are exact: BLEU of the
-   shipped models changes by 0.2 at most.
+   own rounding and nothing else. But where there is AMX, or AVX512-BF16 on an AMD (11. Speed),
+   products with BF16 weights round activations to bf16 too, and add up in f32: then the logits of
+   13 of the models in tests/data and examples/models are 0.015 to 0.1 off those of f32 on random
+   ids (0.01 to 0.07 by widening, int8 0.04 to 0.14), of six others, whose int8 is 0.4 to 1.9 off,
+   0.09 to 0.7 (by widening 0.1 to 0.7). It is one arithmetic for few rows and many; denormals count
+   as 0. BLEU of the shipped models on their dev sets, greedy and with beam 4, goes from 47.36 and
+   48.93 to 47.34 and 49.03, from 32.76 and 34.06 to 32.68 and 34.01 with AVX512-BF16; to 47.39 and
+   49.03, 32.61 and 34.02 with AMX, emulated. With int8 weights activations are quantized
+   dynamically, with one scale per token, and the int32 sums are exact: BLEU of the shipped models
+   changes by 0.2 at most.
 
    A cache of F16 (tfm_session_options.cache) rounds a decoder's keys and values once, as they are
    kept, and what is beyond 65504 to that; scores and sums stay f32. Logits of golden models are
    within 1e-3 of those of an F32 cache, and BLEU of the shipped models changes by 0.2 at most.
    (BF16 is not offered: as fast, and eight times as far off in the log-probabilities of f32.)
 
-   An encoder's attention in bf16 (encoder_attention), where there is AMX: queries, keys, values and
+   An encoder's attention in bf16 (encoder_attention), by the same units: queries, keys, values and
    weights are rounded to bf16 before they are multiplied, and add up in f32. Logits of golden
    models are 0.02 off at most; BLEU of the shipped models, int8, on their dev sets goes from 47.42
    to 47.30 and from 32.81 to 32.90.
@@ -477,11 +478,13 @@
 
    11. SPEED
    ---------
-   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, AMX, NEON, its dot
-   products and WebAssembly besides plain C, and the CPU is asked which it has (WebAssembly's
-   compiler); tfm_cpu_string tells. One sentence at a time, decoding is reading weights: int8 makes
-   it about three times as fast as F32. Batches share what is read; sentences of like length are
-   encoded together, whatever their order in the batch. tools/SPEED.md has the numbers.
+   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, AVX512-BF16, AMX,
+   NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
+   (WebAssembly's compiler); tfm_cpu_string tells. AVX512-BF16 is for AMD only, where it does twice
+   what FMA does; on an Intel with AMX it does half, and where AMX is refused bf16 is widened. One
+   sentence at a time, decoding is reading weights: int8 makes it about three times as fast as F32.
+   Batches share what is read; sentences of like length are encoded together, whatever their order
+   in the batch. tools/SPEED.md has the numbers.
 
    Workers, threads, batch. For throughput take a worker a core, a session each, without threads
    of their own, and batches of 32 to 128: a step reads the decoder's weights once for all of its
@@ -579,9 +582,9 @@
        TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
-                                3 AVX-512, 4 with VNNI, 5 with AMX; on aarch64 1 NEON, 2 with dot
-                                product; 1 WASM SIMD128 with -msimd128. Default 5. The fastest that
-                                the CPU has is chosen when the program runs
+                                3 AVX-512, 4 with VNNI, 5 with BF16, 6 with AMX; on aarch64 1 NEON,
+                                2 with dot product; 1 WASM SIMD128 with -msimd128. Default 6. The
+                                fastest that the CPU has is chosen when the program runs
        TRANSFORMER_FILE         what this file is called, "transformer.h" unless you renamed it: it
                                 includes itself once for each set of vector kernels
        TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
@@ -632,8 +635,9 @@ extern "C" {
 /* The version that the implementation was compiled from, for instance "0.4.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Which inner loops run on this machine: "AVX-512 with VNNI and AMX", "AVX2 and FMA", "SSE2",
-   "NEON with dot product", "NEON", "WASM SIMD128" or "plain C". */
+/* Which inner loops run on this machine: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI and BF16",
+   "AVX-512 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with dot product", "NEON",
+   "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
 /* name, what it means. One table makes the enum and the texts. */
@@ -1168,7 +1172,7 @@ typedef struct tfm_session_options {
     tfm_dtype cache;                /* keys and values that a decoder keeps: TFM_F32, or TFM_F16 for
                                        half the memory (8. What a session costs) */
     tfm_dtype encoder_attention;    /* what an encoder's attention multiplies: TFM_F32, or TFM_BF16
-                                       where the CPU has AMX, else TFM_F32 (10. Numbers) */
+                                       where the CPU has AMX or BF16 (11. Speed), else TFM_F32 */
 } tfm_session_options;
 
 /* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
@@ -1632,7 +1636,7 @@ enum tfm_part {
 #define TFM_PART(part) ((void)0)
 #endif
 #ifndef TRANSFORMER_KERNELS
-#define TRANSFORMER_KERNELS 5
+#define TRANSFORMER_KERNELS 6
 #endif
 #ifndef TRANSFORMER_FILE
 #define TRANSFORMER_FILE "transformer.h"
@@ -2559,6 +2563,7 @@ enum {
 };
 
 enum { TFM__SIGMOID = TFM_GELU_SIGMOID + 1 }; /* behind tfm_activation: an SSRU's gate */
+enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* behind tfm_weight_type: BF16, and so is x */
 
 /* One set of inner loops. */
 typedef struct tfm__kernels {
@@ -2915,11 +2920,13 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Tile registers are for Linux, which has to be asked for them, and for compilers whose assemblers
-   know them. */
-#if defined(__linux__) && !defined(__ILP32__) &&                                                   \
-    (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+/* Tile registers are for Linux, which has to be asked for them; both they and BF16 are for compilers
+   whose assemblers know them. */
+#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
+#define TFM__BF16
+#if defined(__linux__) && !defined(__ILP32__)
 #define TFM__AMX
+#endif
 #endif
 
 #define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
@@ -3130,6 +3137,13 @@ static int tfm__has_amx(void) {
     }
     return answer == 2;
 }
+#endif
+
+#ifdef TFM__BF16
+/* Whether VDPBF16PS does more than FMA: twice as much on AMD's Zen 4, half on an Intel with AMX. */
+static int tfm__has_fast_bf16(void) {
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+}
 
 TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
     const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
@@ -3300,6 +3314,10 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__V_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define TFM__V_ROUND(v) _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define TFM__V_LDEXP(v, m) _mm512_scalef_ps(v, m)
+#ifdef TFM__BF16
+#define TFM__V_DOT_BF16(sum, x, w)                                                                 \
+    __asm__("{vdpbf16ps %2, %1, %0|vdpbf16ps %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
+#endif
 /* in the eight lanes of AVX2, whose bits it has */
 #define TFM__S __m256
 #define TFM__SL 8
@@ -3544,11 +3562,13 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 #define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
 
 #ifdef TFM__FLOAT_TILES
-/* The element type of w is a constant where this is inlined, and so are rows and panels. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i,
-                                                    tfm_weight_type type, int odd) {
+/* The element type of w is a constant where this is inlined, and so are rows and panels.
+   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
+                                                    int odd) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
-    if (type == TFM_WEIGHTS_F32) return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
+    if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
+        return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
 #ifdef TFM__V_F16
     if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + i * TFM__VL);
 #endif
@@ -3559,7 +3579,7 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int 
 /* One column of x times those of w; odd: the second of a pair. */
 TFM__TARGET static TFM__INLINE void TFM__(tile_column)(
     TFM__V (*acc)[TFM__MOST_PANELS * TFM__PER_PANEL], const float *x,
-    const unsigned char *const *ws, tfm_weight_type type, int odd, int rows, int panels) {
+    const unsigned char *const *ws, int type, int odd, int rows, int panels) {
     TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
     int r, i, p;
     TFM__UNROLL
@@ -3572,15 +3592,22 @@ TFM__TARGET static TFM__INLINE void TFM__(tile_column)(
     for (r = 0; r < rows; r++) {
         TFM__V v = TFM__V_SET(x[r * (TFM__X_STRIDE / 4)]);
         TFM__UNROLL
-        for (i = 0; i < panels * TFM__PER_PANEL; i++) acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
+        for (i = 0; i < panels * TFM__PER_PANEL; i++) {
+#ifdef TFM__V_DOT_BF16
+            if (type == TFM__PAIRS) TFM__V_DOT_BF16(acc[r][i], v, w[i]);
+            else
+#endif
+                acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
+        }
     }
 }
 
-TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_type type, int rows,
+TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
                                                 int panels) {
     TFM__V acc[TFM__X_ROWS][TFM__MOST_PANELS * TFM__PER_PANEL];
     const int step = type == TFM_WEIGHTS_BF16 ? 2 : 1;
     const int bytes = type == TFM_WEIGHTS_F16 ? 2 * TFM__PANEL : 4 * TFM__PANEL; /* of a step */
+    const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
     const float *x = (const float *)t->x;
     const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
     int64_t k;
@@ -3594,7 +3621,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_t
             acc[r][i] = t->begins ? TFM__V_SET(0.0f)
                                   : TFM__V_LOAD(t->y + r * t->y_stride + i * TFM__VL);
     }
-    for (k = step; k <= t->K; k += step, x += step) {
+    for (k = step; k <= K; k += step, x += step) {
         /* few rows read memory as fast as it gives; many would wait for it */
         if (rows > 4) {
             TFM__PREFETCH(ahead);
@@ -3606,7 +3633,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, tfm_weight_t
         TFM__UNROLL
         for (i = 0; i < panels; i++) w[i] += bytes;
     }
-    if (step == 2 && t->K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
+    if (step == 2 && K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
     TFM__UNROLL
     for (i = 0; i < panels * TFM__PER_PANEL; i++) {
         TFM__V bias = TFM__V_SET(-0.0f); /* which changes no number */
@@ -3641,6 +3668,17 @@ TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
 #define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
 static const tfm__tiling TFM__(f16)[] = {TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#endif
+#ifdef TFM__V_DOT_BF16
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_pairs_##rows)(const tfm__tile *t) {                         \
+        TFM__(tile)(t, TFM__PAIRS, rows, panels);                                                  \
+    }
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_pairs_##rows), 0},
+static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #endif
 #endif /* TFM__FLOAT_TILES */
@@ -4387,6 +4425,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__V_F16
 #undef TFM__V_BF16_EVEN
 #undef TFM__V_BF16_ODD
+#undef TFM__V_DOT_BF16
 #undef TFM__V_STORE_F16
 #undef TFM__V_STORE_SUMS
 #undef TFM__DOTS
@@ -4423,7 +4462,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 /* ---- which of them ---- */
 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
-enum { TFM__KERNEL_SETS = 6 };
+enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i) {
 /* a set, its name; tiles of F32, F16, BF16, int8; zero point, chunks, configure, narrow; whose
    loops, loops of F16 and narrow_f16 it has */
@@ -4455,6 +4494,11 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  tfm__avx2_int8, 0, 1, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
                  tfm__avx512_int8, 128, 1, NULL, NULL, avx512, avx512, avx2);
+#ifdef TFM__BF16
+    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
+                 tfm__avx512_pairs, tfm__avx512_int8, 128, 1, NULL, tfm__avx512_narrow, avx512,
+                 avx512, avx2);
+#endif
 #ifdef TFM__AMX
     TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
                  tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, 2, tfm__avx512_configure,
@@ -4468,8 +4512,11 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
         if (i == 3) return &avx512;
         if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
+#ifdef TFM__BF16
+        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
+#endif
 #ifdef TFM__AMX
-        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
+        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
 #endif
     }
 #endif
@@ -8377,7 +8424,8 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
         c->d_memory = l->packed && !c->d_memory ? c->d_model : c->d_memory;
     }
     c->d_input = m->projection.w.rows ? (int32_t)m->projection.w.columns
-                                      : has_encoder ? c->d_model : 0;
+                 : has_encoder        ? c->d_model
+                                      : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are looked up in it */
@@ -8391,9 +8439,8 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     }
     m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
     m->source.embedding = shared ? m->target.embedding : &m->embeddings[0];
-    return shared || !is_ids
-               ? TFM_OK
-               : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
+    return shared || !is_ids ? TFM_OK
+                             : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
 /* shortlist.offsets and shortlist.ids, which stay where they are. */
@@ -8505,8 +8552,7 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: decoding: %s is %d, there are positions for %d",
                          o->max_length ? "max_length" : "min_length",
-                         o->max_length ? o->max_length : o->min_length,
-                         c->max_target_positions);
+                         o->max_length ? o->max_length : o->min_length, c->max_target_positions);
     for (s = 0; s < c->n_languages; s++)
         if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
@@ -13719,7 +13765,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             tfm_row_stop, tfm_result_logits, tfm_result_log_probabilities,
                             tfm_score_from; prefixes beyond max_length; config key
                             alignment_heads, the default of attention. TFM_COUNT_TEXT. AMX for int8
-                            and bf16, where activations become bf16 too; a product's x is quantized
+                            and bf16, where activations become bf16 too, as they do with
+                            AVX512-BF16 on an AMD; a product's x is quantized
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
                             and what else goes row by row in AVX-512; int8 in tiles of two rows by
                             SSE2 and WebAssembly. Plain C reads packed weights as every kernel set

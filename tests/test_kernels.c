@@ -1,7 +1,7 @@
 /* Each kernel set that this machine has against plain loops in double: awkward sizes, padding full
    of NaN, ULPs. */
 #ifndef TRANSFORMER_KERNELS
-#define TRANSFORMER_KERNELS 5
+#define TRANSFORMER_KERNELS 6
 #endif
 static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole model */
 #undef TRANSFORMER_KERNELS
@@ -12,7 +12,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #include "tiny.h"
 #include <float.h>
 
-/* ---- the micro-kernels of AMX once more, by vectors of one number and emulated tiles ---- */
+/* ---- the micro-kernels of AMX and AVX512-BF16 once more, by vectors of one number ---- */
 
 #define TFM__V float
 #define TFM__VL 1
@@ -22,6 +22,12 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #define TFM__V_STORE(p, v) ((void)(*(p) = (v)))
 #define TFM__V_ADD(a, b) ((a) + (b))
 #define TFM__V_MUL(a, b) ((a) * (b))
+#define TFM__V_FMA(a, b, c) fmaf(a, b, c)
+#define TFM__V_BF16_EVEN(p) amx_bf16((const unsigned char *)(p))
+#define TFM__V_BF16_ODD(p) amx_bf16((const unsigned char *)(p) + 2)
+#define TFM__V_DOT_BF16(sum, x, w) sum = emulated_pair(sum, &x, &w)
+#define TFM__TARGET
+#define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
 #define TFM__INT8_TARGET
 #define TFM__INT8_TILES(X) X(4, 2) X(1, 4)
 #define TFM__INT8_SPLIT 1
@@ -47,6 +53,14 @@ static int32_t emulated_dot(int32_t sum, int32_t x, int32_t w) {
     memcpy(a, &x, 4), memcpy(b, &w, 4);
     return sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
 }
+
+/* VDPBF16PS: the odd columns are added to the sum, then the even ones, each by a fused multiply-add
+   to the nearest; denormals count as zeros. */
+static float emulated_pair(float sum, const void *x, const void *w) {
+    const unsigned char *a = (const unsigned char *)x, *b = (const unsigned char *)w;
+    sum = amx_flush(fmaf(amx_bf16(a + 2), amx_bf16(b + 2), amx_flush(sum)));
+    return amx_flush(fmaf(amx_bf16(a), amx_bf16(b), sum));
+}
 #include "transformer.h"
 #ifndef FLT_EVAL_METHOD /* tcc's float.h has it not */
 #define FLT_EVAL_METHOD 0
@@ -56,21 +70,29 @@ static void emulated_narrow(unsigned char *to, const float *x, int64_t n) {
     tfm__narrow(to, x, TFM_BF16, n);
 }
 
-/* Set i of the library's; behind the last, the emulated one. (Not where floats are computed in wider
-   registers: they round otherwise in each loop, and no such machine has AMX.) */
+enum { BF16_SET = 5, AMX_SET, EMULATED_BF16 = TFM__KERNEL_SETS, EMULATED_AMX, SETS };
+
+/* Set i of the library's, or one of the emulated. (Not where floats are computed in wider registers:
+   they round otherwise in each loop, and no such machine has AMX.) */
 static const tfm__kernels *kernel_set(int i) {
-    static tfm__kernels emulated;
+    static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     uint16_t one = 1;
     unsigned char first;
     if (i < TFM__KERNEL_SETS) return tfm__kernel_set(i);
     if (FLT_EVAL_METHOD) return NULL;
     memcpy(&first, &one, 1);
-    emulated = *tfm__kernel_set(0);
-    emulated.name = "AMX, emulated", emulated.zero_point = 128;
-    emulated.configure = tfm__emulated_configure, emulated.narrow = emulated_narrow;
-    emulated.tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
-    if (first) emulated.tiles[TFM_WEIGHTS_BF16] = tfm__emulated_amx_bf16; /* little-endian */
-    return &emulated;
+    k = &emulated[i - EMULATED_BF16], *k = *tfm__kernel_set(0);
+    k->narrow = emulated_narrow, k->tiles[TFM_WEIGHTS_F32] = tfm__emulated_f32;
+    if (i == EMULATED_BF16) {
+        k->name = "AVX512-BF16, emulated";
+        k->tiles[TFM_WEIGHTS_BF16] = first ? tfm__emulated_pairs : tfm__emulated_bf16;
+    } else {
+        k->name = "AMX, emulated", k->zero_point = 128, k->configure = tfm__emulated_configure;
+        k->tiles[TFM_WEIGHTS_BF16] = tfm__emulated_amx_bf16;
+        k->tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
+    }
+    if (!first) k->tiles[TFM_WEIGHTS_BF16] = NULL; /* little-endian */
+    return k;
 }
 
 enum { MOST = 200, STRIDE = MOST + 24 };
@@ -671,21 +693,21 @@ static void tiles(const tfm__kernels *kernels) {
     }
 }
 
-/* What is emulated against the CPU's AMX, if there is one: y to the bit, of numbers whose sums are
+/* What is emulated against the CPU's own, if it has it: y to the bit, of numbers whose sums are
    rounded, of denormals and of such that overflow. */
-static void as_the_hardware(const tfm__kernels *emulated) {
+static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *kernels) {
     enum { ROWS = 64, MOST_K = 96, FLOATS = (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4 };
     static const int64_t ks[] = {1, 2, 31, 64, MOST_K};
     static float w[ROWS * MOST_K], x[FLOATS], block[FLOATS], y[2][(int)TFM__MOST_ROWS * ROWS];
-    const tfm__kernels *kernels = tfm__kernel_set(TFM__KERNEL_SETS - 1);
-    int i, c, r, form, same = 1, n = 0;
+    const tfm__tiling *tiling = emulated->tiles[TFM_WEIGHTS_BF16];
+    int c, r, form, same = 1, i = 0, n = 0;
     unsigned seed = 3;
-    if (!kernels || !kernels->narrow) {
-        printf("  the CPU's AMX: skipped, not on this machine\n");
+    if (!kernels || !tiling) {
+        printf("  %s: skipped, not beside the CPU's\n", emulated->name);
         test_skipped++;
         return;
     }
-    for (i = 0; i < 2; i++)
+    for (; tiling; tiling = tiling->least > 1 ? tiling + 1 : NULL, i++)
         for (c = 0; c < 5; c++)
             for (form = 0; form < 6; form++, n++) {
                 const float size = form < 2 ? 1.0f : form < 4 ? 1e-20f : 1e19f;
@@ -709,16 +731,15 @@ static void as_the_hardware(const tfm__kernels *emulated) {
                 t.x = block, t.K = ks[c], t.y_stride = ROWS, t.begins = form & 1;
                 for (set = 0; set < 2; set++) {
                     const tfm__kernels *k = set ? kernels : emulated;
-                    const tfm__tiling *tiling = k->tiles[TFM_WEIGHTS_BF16] + i;
-                    t.y = y[set], t.rows = tiling->rows;
-                    k->configure(1);
-                    tiling->run(&t);
-                    k->configure(0);
+                    t.y = y[set], t.rows = tiling->rows, t.ahead = t.w[0];
+                    if (tiling->configured) k->configure(1);
+                    k->tiles[TFM_WEIGHTS_BF16][i].run(&t);
+                    if (tiling->configured) k->configure(0);
                 }
                 same &= memcmp(y[0], y[1], sizeof y[0]) == 0;
                 tfm__pool_free(&h.pool);
             }
-    CHECK(same, "%d tiles of bf16: the bits of the CPU's AMX", n);
+    CHECK(same, "%d tiles of bf16: the bits of the CPU's", n);
 }
 
 /* ---- attention ---- */
@@ -1006,7 +1027,7 @@ static void whole_model(void) {
 
 int main(void) {
     int i;
-    for (i = 0; i <= TFM__KERNEL_SETS; i++) {
+    for (i = 0; i < SETS; i++) {
         const tfm__kernels *k = kernel_set(i);
         if (!k) {
             printf("  kernel set %d: skipped, not on this machine\n", i);
@@ -1014,12 +1035,12 @@ int main(void) {
             continue;
         }
         SECTION(k->name);
-        if (i == TFM__KERNEL_SETS) { /* all but its tiles is plain C's */
+        if (i >= EMULATED_BF16) { /* all but its tiles is plain C's */
 #ifndef TRANSFORMER_BLAS
             products(k, 1);
 #endif
             tiles(k);
-            as_the_hardware(k);
+            as_the_hardware(k, tfm__kernel_set(i == EMULATED_BF16 ? BF16_SET : AMX_SET));
             attentions(k);
             long_attention(k);
             continue;

@@ -120,7 +120,7 @@ static option table[] = {
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
      "sessions keep keys and values as F16"},
     {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
-     "the encoder's attention multiplies bf16, if there is AMX"},
+     "the encoder's attention multiplies bf16, if the CPU does"},
     {"--repeat", "N", OPTION_INTEGER, &opt.repeat, 1, MOST_REPEATS, 0,
      "N runs after one that does not count, 1 to 1000"},
     {"--seconds", "S", OPTION_NUMBER, &opt.how.seconds, 0, 86400, 0,

@@ -990,8 +990,21 @@ def print_scaling(rows):
             print(f"{row['name']}, {row['weights']}: {row['threads']} against 1:", ", ".join(gains))
 
 
-def plot(results, path):
-    """Dots: how many times as long the fastest peer takes; a panel for each type of weights."""
+def read_results(sources):
+    """Those of each machine together, by its name, or ""."""
+    machines = {}
+    for source in sources:
+        machine, _, path = source.rpartition("=")
+        more = json.loads(Path(path).read_text())
+        results = machines.get(machine, {"rows": [], "versions": {}, "peers": {}})
+        machines[machine] = {**more, "rows": results["rows"] + more["rows"],
+                             **{key: {**results[key], **more[key]} for key in ("versions", "peers")}}
+    return machines
+
+
+def plot(machines, path):
+    """Dots: how many times as long the fastest peer takes; a panel for each machine and type of
+    weights."""
     try:
         import matplotlib
     except ImportError:
@@ -1000,38 +1013,47 @@ def plot(results, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [row for row in results["rows"] if fastest(row)]
-    types = list(dict.fromkeys(row["weights"] for row in rows))
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    figure, axes = pyplot.subplots(1, len(types), sharey=True, squeeze=False,
-                                   figsize=(1.5 + 4.2 * len(types), 1.1 + 0.42 * len(names)))
+    rows = {machine: [row for row in results["rows"] if fastest(row)]
+            for machine, results in machines.items()}
+    every = [row for some in rows.values() for row in some]
+    types = sorted(dict.fromkeys(row["weights"] for row in every), key=["f32", "bf16", "int8"].index)
+    names = list(dict.fromkeys(row["name"] for row in every))
+    figure, axes = pyplot.subplots(
+        len(rows), len(types), sharey=True, sharex=True, squeeze=False,
+        figsize=(1.5 + 3.6 * len(types), 0.7 + (0.5 + 0.36 * len(names)) * len(rows)))
     looks = {1: ("o", "#1f6fb2", -0.18), 2: ("s", "#d1731f", 0.18)}
-    most = max([fastest(row)[1] for row in rows] + [1.2])
-    for axis, weights in zip(axes[0], types):
-        for threads in sorted({row["threads"] for row in rows}):
-            marker, color, shift = looks.get(threads, ("^", "#4f8f4f", 0.3))
-            some = [row for row in rows if (row["weights"], row["threads"]) == (weights, threads)]
-            for row in some:
-                y, ratio = names.index(row["name"]) + shift, fastest(row)[1]
-                axis.plot([1, ratio], [y, y], color=color, linewidth=1, alpha=0.5)
-                axis.annotate(f"{ratio:.2f}", (ratio, y), xytext=(6 if ratio >= 1 else -6, 0),
-                              textcoords="offset points", fontsize=8, va="center", color=color,
-                              ha="left" if ratio >= 1 else "right")
-            axis.plot([fastest(row)[1] for row in some],
-                      [names.index(row["name"]) + shift for row in some], marker, color=color,
-                      markersize=5, label=f"{threads} thread{'s' * (threads > 1)}")
-        axis.axvline(1, color="black", linewidth=0.8)
-        axis.set_xlim(min(0.5, *[fastest(row)[1] - 0.2 for row in rows]), most + 0.3)
-        axis.set_title(weights, fontsize=11)
+    ratios = [fastest(row)[1] for row in every]
+    for (machine, some_rows), line in zip(rows.items(), axes):
+        for axis, weights in zip(line, types):
+            for threads in sorted({row["threads"] for row in every}):
+                marker, color, shift = looks.get(threads, ("^", "#4f8f4f", 0.3))
+                some = [(names.index(row["name"]) + shift, fastest(row)[1]) for row in some_rows
+                        if (row["weights"], row["threads"]) == (weights, threads)]
+                for y, ratio in some:
+                    axis.plot([1, ratio], [y, y], color=color, linewidth=1, alpha=0.5)
+                    axis.annotate(f"{ratio:.2f}", (ratio, y), xytext=(6 if ratio >= 1 else -6, 0),
+                                  textcoords="offset points", fontsize=7, va="center", color=color,
+                                  ha="left" if ratio >= 1 else "right")
+                axis.plot([ratio for _, ratio in some], [y for y, _ in some], marker, color=color,
+                          markersize=4, label=f"{threads} thread{'s' * (threads > 1)}")
+            axis.axvline(1, color="black", linewidth=0.8)
+            axis.set_xscale("log", base=2)
+            axis.set_xlim(min(0.5, 0.7 * min(ratios)), 1.6 * max(ratios))
+            ticks = [t for t in (0.25, 0.5, 1, 2, 4, 8, 16) if t <= 1.6 * max(ratios)]
+            axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
+            axis.set_title(f"{machine}, {weights}" if machine else weights, fontsize=10)
+            axis.grid(axis="x", linewidth=0.3)
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.tick_params(labelsize=8)
+            if not axis.has_data() or not any(row["weights"] == weights for row in some_rows):
+                axis.text(1.1, len(names) / 2, "not measured", fontsize=9, color="gray")
+    for axis in axes[-1]:
         axis.set_xlabel("time of the fastest peer / ours (right of 1: we are faster)", fontsize=8)
-        axis.grid(axis="x", linewidth=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=9)
     axes[0][0].set_yticks(range(len(names)), names)
     axes[0][0].set_ylim(len(names) - 0.5, -0.5)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, loc="upper left")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=8, loc="upper left")
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=130)
 
 
 def installed(wanted):
@@ -1068,7 +1090,7 @@ def main():
     parser.add_argument("--cpu", action="store_true", help="CPU time, for a busy machine")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="all times into this file, as they come")
-    parser.add_argument("--from", type=Path, dest="source", metavar="JSON", action="append",
+    parser.add_argument("--from", dest="source", metavar="[MACHINE=]JSON", action="append",
                         help="tables and plot of those files; measures nothing")
     parser.add_argument("--plot", type=Path, help="a PNG of the ratios, by matplotlib")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -1081,12 +1103,11 @@ def main():
     if arguments.store:
         return store(arguments)
     if arguments.source:
-        results = {"rows": [], "versions": {}, "peers": {}}
-        for more in (json.loads(source.read_text()) for source in arguments.source):
-            results = {**more, "rows": results["rows"] + more["rows"],
-                       **{key: {**results[key], **more[key]} for key in ("versions", "peers")}}
-        print_tables(results)
-        print_scaling(results["rows"])
+        machines = read_results(arguments.source)
+        for machine, results in machines.items():
+            print(f"\n{machine}" if machine else "", end="")
+            print_tables(results)
+            print_scaling(results["rows"])
     else:
         if arguments.cpu and arguments.threads != [1]:
             parser.error("--cpu adds up the time of all threads: only with --threads 1")
@@ -1116,8 +1137,9 @@ def main():
             print(f"\n{group[0]}, {group[1]}", end="")
             print_mean(table)
         print_scaling(results["rows"])
+        machines = {"": results}
     if arguments.plot:
-        plot(results, arguments.plot)
+        plot(machines, arguments.plot)
 
 
 def store(arguments):

@@ -81,10 +81,12 @@ CEILING(vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi32(0x01020304), FMA_
 CEILING(read_avx2, "avx2", __m256, _mm256_setzero_ps(), LOAD_AVX2, 8, 32)
 CEILING(read_avx512, "avx512f", __m512, _mm512_setzero_ps(), LOAD_AVX512, 16, 64)
 
-#ifdef TFM__AMX
+#ifdef TFM__BF16
 #define FMA_BF16(n) a[n] = _mm512_dpbf16_ps(a[n], (__m512bh)x, (__m512bh)x);
 CEILING(bf16, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), FMA_BF16, 1, 2 * 32)
+#endif
 
+#ifdef TFM__AMX
 /* The same of tiles of 16 rows of 64 bytes, a tenth of n of them into six sums. */
 #define TILE_CEILING(name, instructions, step, amount)                                             \
     __attribute__((target("amx-tile," instructions))) static double name(const float *p,           \
@@ -143,12 +145,11 @@ static const char *find_stints(stint *unit, stint *read) {
     }
     if (__builtin_cpu_supports("avx512vnni")) unit[UNIT_VNNI] = vnni;
 #endif
+#ifdef TFM__BF16
+    if (__builtin_cpu_supports("avx512bf16")) unit[UNIT_BF16] = bf16;
+#endif
 #ifdef TFM__AMX
     if (tfm__has_amx()) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
-    if (__builtin_cpu_supports("avx512f")) {
-        unsigned a = 0, b = 0, c = 0, d = 0;
-        if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1) unit[UNIT_BF16] = bf16;
-    }
 #endif
     return name;
 }
