@@ -4,16 +4,31 @@
     python tools/scores.py model.safetensors dev.tsv clean.tsv [--tokenize zh] [--edges 12 25]
 
 Rows of a Markdown table: every file greedy and with beam 4 and length penalty 1, whole and by
-characters of the source, up to and over the --edges.
+characters of the source, up to and over the --edges. With --beside OTHER.safetensors also that
+model's, and sacrebleu's paired bootstrap of the two.
+
+--negations zh (or de): into English, who says the opposite? Of --pairs sentences whose source and
+reference both have a word that negates, and as many where neither has, how often the translation
+lacks one or has one; random, the same for the same file and seed.
 """
 import argparse
+import random
+import re
 import subprocess
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 
 from train import Pair, read_pairs
 
+NEGATIONS = {
+    "en": re.compile(r"\b(not|no|never|nothing|nobody|none|neither|nor|cannot|nowhere|without)\b"
+                     r"|n['’]t\b", re.IGNORECASE),
+    "zh": re.compile("[不没沒別别无無未莫勿非]"),
+    "de": re.compile(r"\b(nicht|kein\w*|nie|niemals|nichts|niemand\w*|weder|ohne|nirgend\w*)\b",
+                     re.IGNORECASE),
+}
 WAYS = {"greedy": [], "beam 4": ["--beam", "4", "--length-penalty", "1"]}
 
 
@@ -29,7 +44,35 @@ def score(pairs: list[Pair], outputs: list[str], tokenize: str) -> str:
             f"{CHRF().corpus_score(outputs, references).score:.1f}")
 
 
-def main() -> None:
+def chance(a: list[str], b: list[str], pairs: list[Pair], tokenize: str) -> float:
+    """p of the paired bootstrap: how often chance alone would set b's BLEU so far off a's."""
+    test = PairedTest([("a", a), ("b", b)], {"BLEU": BLEU(tokenize=tokenize)},
+                      [[t for _, t in pairs]], test_type="bs", n_samples=1000)
+    return test()[1]["BLEU"][1].p_value
+
+
+def negations(pairs: list[Pair], language: str, n: int, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Pairs that say no on both sides, and on neither."""
+    rng = random.Random(seed)
+    both, neither = ([(s, t) for s, t in pairs
+                      if bool(NEGATIONS[language].search(s)) == bool(NEGATIONS["en"].search(t)) == is_so]
+                     for is_so in (True, False))
+    return rng.sample(both, min(n, len(both))), rng.sample(neither, min(n, len(neither)))
+
+
+def count_negations(args: argparse.Namespace, models: list[str]) -> None:
+    print("| file, model | says no, as the source does | says no, unlike the source |\n|---|---|---|")
+    for file in args.files:
+        both, neither = negations(read_pairs(file), args.negations, args.pairs, args.seed)
+        for model in models:
+            for name, options in WAYS.items():
+                kept, made = (sum(bool(NEGATIONS["en"].search(out)) for out in translate(
+                    args.translate, model, [s for s, _ in part], options)) for part in (both, neither))
+                print(f"| {file}, {model}, {name} | {kept} of {len(both)} | {made} of {len(neither)} |",
+                      flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model")
@@ -38,7 +81,14 @@ def main() -> None:
                    default=str(Path(__file__).resolve().parent.parent / "build/translate"))
     p.add_argument("--tokenize", default="13a", help="sacrebleu's name; zh for Chinese")
     p.add_argument("--edges", type=int, nargs="*", default=[12, 25], metavar="CHARACTERS")
-    args = p.parse_args()
+    p.add_argument("--beside", metavar="MODEL")
+    p.add_argument("--negations", choices=sorted(set(NEGATIONS) - {"en"}), metavar="LANGUAGE")
+    p.add_argument("--pairs", type=int, default=100, metavar="N", help="of --negations")
+    p.add_argument("--seed", type=int, default=1)
+    args = p.parse_args(argv)
+    models = [args.model, *([args.beside] if args.beside else [])]
+    if args.negations:
+        return count_negations(args, models)
     edges = [0, *args.edges, 10 ** 9]
     parts = [f"{a + 1} to {b}" for a, b in zip(edges, args.edges)] + [f"over {edges[-2]}"]
     print("BLEU / chrF | pairs |", " | ".join(["all", *parts]))
@@ -47,10 +97,16 @@ def main() -> None:
         rows = [range(len(pairs)), *([i for i, (s, _) in enumerate(pairs) if a < len(s) <= b]
                                      for a, b in zip(edges, edges[1:]))]
         for name, options in WAYS.items():
-            out = translate(args.translate, args.model, [s for s, _ in pairs], options)
-            cells = (score([pairs[i] for i in part], [out[i] for i in part], args.tokenize)
-                     + f" ({len(part)})" if part else "-" for part in rows)
-            print(f"| {file}, {name} |", " | ".join(cells), flush=True)
+            outs = [translate(args.translate, model, [s for s, _ in pairs], options)
+                    for model in models]
+            for model, out in zip(models, outs):
+                cells = (score([pairs[i] for i in part], [out[i] for i in part], args.tokenize)
+                         + f" ({len(part)})" if part else "-" for part in rows)
+                print(f"| {file}, {f'{model}, ' if args.beside else ''}{name} |", " | ".join(cells),
+                      flush=True)
+            if args.beside:
+                print(f"paired bootstrap: p = {chance(*outs, pairs, args.tokenize):.3f}")
+
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""tools/augment.py: which lines are taken for back-translation, and what a mixture is made of."""
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import augment  # noqa: E402
+
+
+class AugmentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def put(self, name: str, lines: list[str]) -> str:
+        (self.folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        return str(self.folder / name)
+
+    def run_tool(self, *args: str, out: str = "out") -> list[str]:
+        with contextlib.redirect_stdout(io.StringIO()):
+            augment.main([*args, "--out", str(self.folder / out)])
+        return (self.folder / out).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+    def test_lines(self) -> None:
+        more = self.put("more.tsv", ["a\tIt is raining today.", "b\tI like cats.", "c\tHe ate it all.",
+                                     "d\ti like cats.", "e\tShe runs to the river."])
+        known = self.put("known.tsv", ["x\tHe ate it ALL."])
+        dev = self.put("dev.tsv", ["y\tShe ran to the river."])
+        self.assertEqual(self.run_tool("lines", more, "--known", known, "--away-from", dev),
+                         ["It is raining today.", "I like cats."])
+        self.assertEqual(self.run_tool("lines", self.put("plain.txt", ["one", "two", "one"])),
+                         ["one", "two"])
+
+    def test_mix(self) -> None:
+        real = [(f"{i:06d}", f"{i:05d}x") for i in range(100)]
+        pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
+        back = [("123456", "abcdef"), ("1" * 60, "too long"), ("", "nothing"), ("aaaaaa", "uvwxyz"),
+                ("bbbbbb", "cccccc")]  # a loop of the model's; and one that is in the target, too
+        sources = self.put("back.s", [s for s, _ in back])
+        targets = self.put("back.t", [t for _, t in back])
+        args = ("mix", pairs + "=2", "--back", sources, targets, "--join", "0.1")
+        out = [tuple(line.split("\t")) for line in self.run_tool(*args)]
+        single = Counter(p for p in out if " " not in p[1])
+        self.assertEqual(single, Counter(real + real + [back[0], back[4]]))
+        joined = [p for p in out if " " in p[1]]
+        self.assertEqual(len(joined), 20)
+        of = {**{t: s for s, t in real}, **{t: s for s, t in back}}
+        for source, target in joined:
+            self.assertIn(target.count(" "), (1, 2))
+            self.assertEqual(source, "".join(of[t] for t in target.split(" ")))
+        self.assertEqual(self.run_tool(*args, out="again"), ["\t".join(p) for p in out])
+
+    def test_refused(self) -> None:
+        pairs, one = self.put("real.tsv", ["a\tb"]), self.put("one", ["a"])
+        two = self.put("two", ["a", "b"])
+        for args, message in (((pairs,), "not FILE=TIMES"),
+                              ((pairs + "=1", "--back", one, two), "has 1 lines")):
+            with self.assertRaisesRegex(SystemExit, message):
+                self.run_tool("mix", *args)
+            self.assertFalse((self.folder / "out").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
