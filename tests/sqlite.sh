@@ -55,5 +55,5 @@ count="SELECT count(*) FROM books WHERE translate(title || '')"
 check "two connections at once: one compares all rows with the index, one translates them" "ok
 $rows" "$($dir/test $dir/books.db $dir/translate $de "PRAGMA integrity_check" $de "$count = english")"
 check "  each with a model of its own" "1
-I am a student." "$($dir/test $dir/books.db $dir/translate $de "SELECT translate('Guten Tag.') = 'Good day.'" $zh "SELECT translate('我是学生。')")"
+I'm a student." "$($dir/test $dir/books.db $dir/translate $de "SELECT translate('Guten Tag.') = 'Good day.'" $zh "SELECT translate('我是学生。')")"
 counts test_sqlite

@@ -58,11 +58,20 @@ class AugmentTest(unittest.TestCase):
             self.assertEqual(source, "".join(of[t] for t in target.split(" ")))
         self.assertEqual(self.run_tool(*args, out="again"), ["\t".join(p) for p in out])
 
+    def test_best(self) -> None:
+        real = self.put("real.tsv", [f"{i:04d}\t{i:04d}" for i in range(50)])
+        sources = self.put("scored", [f"{-(i * 7 % 10)}\tx{i}yz" for i in range(10)])
+        targets = self.put("back.t", [f"{i}abc" for i in range(10)])
+        out = self.run_tool("mix", real + "=1", "--back", sources, targets, "--best", "0.5")
+        self.assertEqual({line for line in out if "x" in line},
+                         {f"x{i}yz\t{i}abc" for i in range(10) if i * 7 % 10 < 4})
+
     def test_refused(self) -> None:
         pairs, one = self.put("real.tsv", ["a\tb"]), self.put("one", ["a"])
         two = self.put("two", ["a", "b"])
         for args, message in (((pairs,), "not FILE=TIMES"),
-                              ((pairs + "=1", "--back", one, two), "has 1 lines")):
+                              ((pairs + "=1", "--back", one, two), "has 1 lines"),
+                              ((pairs + "=1", "--back", one, one, "--best", "0.5"), "translate --scores")):
             with self.assertRaisesRegex(SystemExit, message):
                 self.run_tool("mix", *args)
             self.assertFalse((self.folder / "out").exists())

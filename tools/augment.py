@@ -6,15 +6,16 @@ errors are in the sources, and the targets are what people wrote. Do this:
 
     python tools/train.py --train back.tsv --dev ... --out back.safetensors      targets to sources
     python tools/augment.py lines more.en --away-from dev.tsv --known train.tsv --out mono.en
-    build/translate back.safetensors < mono.en > mono.zh
-    python tools/augment.py mix train.tsv=3 --back mono.zh mono.en --join 0.1 --out mixed.tsv
+    build/translate back.safetensors --scores < mono.en > mono.zh
+    python tools/augment.py mix train.tsv=3 --back mono.zh mono.en --best 0.65 --join 0.1 --out mixed.tsv
 
 "lines" takes each line once (of a .tsv the second column), but for those that --known has as
 targets and those with a near-copy among the targets of --away-from (near.py says what that is),
 so that dev stays what training has not seen. "mix" writes the pairs of each FILE so many times and
 the back-translated ones once, shuffled, in one file for train.py. Of the latter it drops those whose
 lengths are to each other as hardly any of the real pairs' are (--quantile), and those that say one
-thing four times. --join 0.1: a tenth as many pairs again, each two or three of the others one
+thing four times; --best 0.65 takes the 65 % that the model was surest of, by --scores' log-probability
+over characters and two. --join 0.1: a tenth as many pairs again, each two or three of the others one
 after the other, from which a model learns texts longer than any that it was given.
 """
 import argparse
@@ -61,6 +62,18 @@ def believable(back: list[Pair], real: list[Pair], quantile: float) -> list[Pair
             and not (LOOP.search(pair[0]) and not LOOP.search(pair[1]))]
 
 
+def surest(lines: list[str], targets: list[str], share: float) -> list[Pair]:
+    """Of lines "score TAB source", with their targets."""
+    found = []
+    for line, target in zip(lines, targets):
+        score, tab, source = line.partition("\t")
+        if not tab:
+            raise SystemExit(f"--best: {line!r} is not what translate --scores prints")
+        found.append((float(score) / (len(source) + 2), source, target))
+    bar = sorted(score for score, _, _ in found)[int((1 - share) * len(found))]
+    return [(source, target) for score, source, target in found if score > bar]
+
+
 def join(pairs: list[Pair], n: int, between: tuple[str, str], rng: random.Random) -> list[Pair]:
     out = []
     for _ in range(n):
@@ -82,7 +95,7 @@ def mix(args: argparse.Namespace) -> None:
         texts = [read_lines(path) for path in args.back]
         if len(texts[0]) != len(texts[1]):
             raise SystemExit(f"{args.back[0]} has {len(texts[0])} lines, {args.back[1]} {len(texts[1])}")
-        back = list(zip(*texts))
+        back = surest(*texts, args.best) if args.best else list(zip(*texts))
         kept = believable(back, real, args.quantile)
         print(f"of {len(back)} back-translated pairs {len(kept)} are kept")
         out += kept
@@ -103,6 +116,7 @@ def main(argv: list[str] | None = None) -> None:
     p.add_argument("--away-from", nargs="*", metavar="TSV", default=[])
     p.add_argument("--least", type=float, default=0.8, metavar="SIMILARITY")
     p.add_argument("--back", nargs=2, metavar=("SOURCES", "TARGETS"))
+    p.add_argument("--best", type=float, metavar="SHARE", help="SOURCES have scores: so many of them")
     p.add_argument("--quantile", type=float, default=0.01, metavar="SHARE")
     p.add_argument("--join", type=float, default=0.0, metavar="SHARE")
     p.add_argument("--between-sources", default="", metavar="TEXT", help="\"\" for Chinese, else a space")
