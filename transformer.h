@@ -5006,7 +5006,7 @@ typedef struct tfm__product {
     int64_t first;        /* a multiple of 16 */
     int activation;       /* a tfm_activation, TFM__SIGMOID, or -1 */
     unsigned char *taken; /* x as tiles take it; NULL: floats, as they are */
-    float *scales;        /* of int8: one a row */
+    float *scales;        /* of int8: one a row; NULL: x has none */
     int64_t taken_block;  /* bytes of taken from a block of columns to the next */
     int64_t gate;         /* floats from y to what multiplies it; 0: nothing does */
 } tfm__product;
@@ -5166,7 +5166,7 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
         if (tiling->configured && !c->configured) kernels->configure(c->configured = 1);
         if (p->taken) {
             t->x = p->taken + c->block * p->taken_block + m * TFM__X_STRIDE;
-            t->x_scales = p->scales + m;
+            if (p->scales) t->x_scales = p->scales + m;
         }
         for (r = 0; r < tiling->rows && t->x == block; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + c->k,
@@ -5241,7 +5241,8 @@ static void tfm__multiply_one(const tfm__kernels *kernels, tfm__product p) {
     for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
         if (!p.w->w.type) tfm__multiply_rows(kernels, &p);
         else tfm__multiply_packed(kernels, &p);
-        if (p.taken) p.taken += p.x.L * TFM__X_STRIDE, p.scales += p.x.L;
+        if (p.taken) p.taken += p.x.L * TFM__X_STRIDE;
+        if (p.scales) p.scales += p.x.L;
     }
 }
 
@@ -5276,7 +5277,8 @@ static void tfm__multiply_some_rows(void *context, int32_t part) {
         tfm__product p = job->all[i];
         p.x.data += first * p.x.sl, p.y.data += first * p.y.sl;
         p.x.L = p.y.L = end - first;
-        if (p.taken) p.taken += first * TFM__X_STRIDE, p.scales += first;
+        if (p.taken) p.taken += first * TFM__X_STRIDE;
+        if (p.scales) p.scales += first;
         tfm__multiply_one(job->team->kernels, p);
     }
 }
