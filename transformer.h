@@ -8426,8 +8426,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
         c->d_memory = l->packed && !c->d_memory ? c->d_model : c->d_memory;
     }
     c->d_input = m->projection.w.rows ? (int32_t)m->projection.w.columns
-                 : has_encoder        ? c->d_model
-                                      : 0;
+                                      : has_encoder ? c->d_model : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are looked up in it */
@@ -8441,8 +8440,9 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     }
     m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
     m->source.embedding = shared ? m->target.embedding : &m->embeddings[0];
-    return shared || !is_ids ? TFM_OK
-                             : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
+    return shared || !is_ids
+               ? TFM_OK
+               : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
 /* shortlist.offsets and shortlist.ids, which stay where they are. */
@@ -8554,7 +8554,8 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: decoding: %s is %d, there are positions for %d",
                          o->max_length ? "max_length" : "min_length",
-                         o->max_length ? o->max_length : o->min_length, c->max_target_positions);
+                         o->max_length ? o->max_length : o->min_length,
+                         c->max_target_positions);
     for (s = 0; s < c->n_languages; s++)
         if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))

@@ -31,8 +31,9 @@ LOOP = re.compile(r"(.{1,12}?)\1{3}")
 
 
 def read_targets(path: str) -> list[str]:
-    return [line.split("\t")[1] if path.endswith((".tsv", ".tsv.xz")) else line
-            for line in read_lines(path) if line]
+    if path.endswith((".tsv", ".tsv.xz")):
+        return [t for _, t in read_pairs(path)]
+    return [line for line in read_lines(path) if line]
 
 
 def lines(args: argparse.Namespace) -> None:

@@ -1045,7 +1045,7 @@ def plot(machines, path):
             axis.grid(axis="x", linewidth=0.3)
             axis.spines[["top", "right"]].set_visible(False)
             axis.tick_params(labelsize=8)
-            if not axis.has_data() or not any(row["weights"] == weights for row in some_rows):
+            if not any(row["weights"] == weights for row in some_rows):
                 axis.text(1.1, len(names) / 2, "not measured", fontsize=9, color="gray")
     for axis in axes[-1]:
         axis.set_xlabel("time of the fastest peer / ours (right of 1: we are faster)", fontsize=8)
