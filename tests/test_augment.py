@@ -2,6 +2,8 @@
 """tools/augment.py: which lines are taken for back-translation, and what a mixture is made of."""
 import contextlib
 import io
+import random
+import re
 import sys
 import tempfile
 import unittest
@@ -12,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import augment  # noqa: E402
+from near import near  # noqa: E402
 
 
 class AugmentTest(unittest.TestCase):
@@ -65,6 +68,35 @@ class AugmentTest(unittest.TestCase):
         out = self.run_tool("mix", real + "=1", "--back", sources, targets, "--best", "0.5")
         self.assertEqual({line for line in out if "x" in line},
                          {f"x{i}yz\t{i}abc" for i in range(10) if i * 7 % 10 < 4})
+
+    def test_vary(self) -> None:
+        people = ["Tom", "Maria", "Boston", "Bernard", "Kimberly", "Toronto", "Marina", "Berta", "Arnold"]
+        real = [(f"Das da ist {name} {i}.", f"That is {name} {i}.") for i in range(10) for name in people]
+        real += [("Toms Hund!", "Tom's dog!"), ("Ein Hund!", "Dog!"), ("So 1950 oder 51.", "Either 1950 or 1951.")]
+        self.assertEqual(augment.names_of(real), sorted(people))  # Dog: a dog, too
+        varied = augment.vary(real, 200, random.Random(1))
+        self.assertEqual(len(varied), 200)
+        names, numbers = set(), set()
+        for i, (source, target) in enumerate(varied):
+            found = re.fullmatch(r"Das da ist ([A-Z][a-z]+) (\d+)\.", source)
+            self.assertTrue(found, source)
+            self.assertEqual(target, f"That is {found[1]} {found[2]}.")
+            names.add(found[1])
+            numbers.add(found[2])
+            self.assertTrue(found[1] in people or i % 2 == 0, "every second has another number")
+        self.assertGreater(len(names - set(people)), 10)
+        self.assertTrue(all(4 <= len(name) <= 11 for name in names - set(people)), names)
+        self.assertGreater(len([number for number in numbers if len(number) > 1]), 20)
+        self.assertEqual(varied, augment.vary(real, 200, random.Random(1)))
+        self.assertEqual(augment.vary([("ja", "yes")], 5, random.Random(1)), [])
+
+        pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
+        dev = self.put("dev.tsv", ["x\tThat is Boston 7!"])
+        out = self.run_tool("mix", pairs + "=1", "--vary", "0.5", "--away-from", dev)
+        self.assertGreater(len(out), len(real) + 5)
+        self.assertLess(len(out), len(real) + 46)
+        fresh = Counter(out) - Counter(f"{s}\t{t}" for s, t in real)
+        self.assertFalse(list(near([line.split("\t")[1] for line in fresh], ["That is Boston 7!"], 0.8)))
 
     def test_refused(self) -> None:
         pairs, one = self.put("real.tsv", ["a\tb"]), self.put("one", ["a"])

@@ -119,6 +119,9 @@ class TrainTest(unittest.TestCase):
         run = self.start("no.safetensors", "--from-model", str(self.dir / "pieces.safetensors"))
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("pieces.safetensors: a vocabulary of pieces", run.stdout + run.stderr)
+        run = self.start("no.safetensors", *options, "--sample-pieces", "0.5")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("sources are not cut by sentencepiece", run.stdout + run.stderr)
 
     def test_forced(self) -> None:
         """Targets begin with <up> or <down>, which says their order: what is forced decides, in C as

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""More training text from less: back-translation, and pairs joined to longer ones.
+"""More training text from less: back-translation, pairs joined to longer ones, other names and numbers.
 
 Sentences of the target language alone are translated back by a model of the other direction; its
 errors are in the sources, and the targets are what people wrote. Do this:
@@ -16,18 +16,24 @@ the back-translated ones once, shuffled, in one file for train.py. Of the latter
 lengths are to each other as hardly any of the real pairs' are (--quantile), and those that say one
 thing four times; --best 0.65 takes the 65 % that the model was surest of, by --scores' log-probability
 over characters and two. --join 0.1: a tenth as many pairs again, each two or three of the others one
-after the other, from which a model learns texts longer than any that it was given.
+after the other, from which a model learns texts longer than any that it was given. --vary 0.06: so many
+again with another number or another name, found in the text or made up, in the place of one that both
+sides have, from which it learns to copy them; none becomes a near-copy of --away-from.
 """
 import argparse
 import math
 import random
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Callable
 
-from near import near, write
+from near import near, near_pairs, write
 from train import Pair, read_lines, read_pairs
 
 LOOP = re.compile(r"(.{1,12}?)\1{3}")
+NAME = re.compile(r"\b[^\W\d_]{3,}\b")
+NUMBER = re.compile(r"\b\d+\b")
 
 
 def read_targets(path: str) -> list[str]:
@@ -83,6 +89,74 @@ def join(pairs: list[Pair], n: int, between: tuple[str, str], rng: random.Random
     return out
 
 
+def names_of(pairs: list[Pair]) -> list[str]:
+    """Words with one capital, the first letter, that translations keep nine times in ten."""
+    shared, of_targets, lower = Counter(), Counter(), set()
+    for pair in pairs:
+        source, target = (set(NAME.findall(text)) for text in pair)
+        shared.update(source & target)
+        of_targets.update(target)
+        lower |= {word for word in source | target if word.islower()}
+    return sorted(w for w, n in shared.items() if w[0].isupper() and w[1:].islower()
+                  and w.lower() not in lower and n >= 0.9 * of_targets[w])
+
+
+def made_up(names: list[str], rng: random.Random) -> Callable[[], str]:
+    """A name of which every three letters stand in NAMES, too, and four to ten together."""
+    after: dict[str, list[str]] = {}
+    for name in names:
+        text = f"^^{name}$"
+        for i in range(2, len(text)):
+            after.setdefault(text[i - 2:i], []).append(text[i])
+
+    def draw() -> str:
+        while True:
+            text = "^^"
+            while text[-1] != "$" and len(text) < 14:
+                text += rng.choice(after[text[-2:]])
+            if text[-1] == "$" and len(text) >= 7:
+                return text[2:-1]
+    return draw
+
+
+def other_number(old: str, rng: random.Random) -> str:
+    n = len(old) if rng.random() < 0.67 else rng.randint(2, 11)
+    first = rng.choice("0123456789" if n > 4 else "123456789")
+    return first + "".join(rng.choice("0123456789") for _ in range(n - 1))
+
+
+def vary(pairs: list[Pair], n: int, rng: random.Random) -> list[Pair]:
+    """N pairs with another number or name, as many of each as there can be of both."""
+    names = names_of(pairs)
+    known, draw = set(names), made_up(names, rng)
+    numbered: list[tuple[Pair, list[str]]] = []
+    named: list[tuple[Pair, list[str]]] = []
+    for pair in dict.fromkeys(pairs):
+        source, target = (Counter(NUMBER.findall(text)) for text in pair)
+        if source and source == target:
+            numbered.append((pair, list(source)))
+        source, target = (Counter(NAME.findall(text)) for text in pair)
+        both = [w for w in source if w in known and source[w] == target[w]
+                and not any(other != w and other.startswith(w) for other in source)]  # Toms: Tom's
+        if both:
+            named.append((pair, both))
+
+    def swap(pair: Pair, pattern: re.Pattern[str], new: dict[str, str]) -> Pair:
+        source, target = (pattern.sub(lambda m: new.get(m[0], m[0]), text) for text in pair)
+        return source, target
+
+    out: list[Pair] = []
+    while len(out) < n and (numbered or named):
+        if numbered and (len(out) % 2 or not named):
+            pair, found = rng.choice(numbered)
+            out.append(swap(pair, NUMBER, {old: other_number(old, rng) for old in found}))
+        else:
+            pair, found = rng.choice(named)
+            new = rng.choice(names) if rng.random() < 0.5 else draw()
+            out.append(swap(pair, NAME, {rng.choice(found): new}))
+    return out
+
+
 def mix(args: argparse.Namespace) -> None:
     rng, real, out = random.Random(args.seed), [], []
     for name in args.files:
@@ -100,11 +174,15 @@ def mix(args: argparse.Namespace) -> None:
         kept = believable(back, real, args.quantile)
         print(f"of {len(back)} back-translated pairs {len(kept)} are kept")
         out += kept
+    varied = vary(real, round(args.vary * len(out)), rng)
+    dev = [pair for path in args.away_from for pair in read_pairs(path)]
+    copies = {i for _, _, i in near_pairs(dev, varied, args.least)}
+    out += [pair for i, pair in enumerate(varied) if i not in copies]
     joined = join(out, round(args.join * len(out)), (args.between_sources, args.between_targets), rng)
     out += joined
     rng.shuffle(out)
     write(Path(args.out), out)
-    print(f"{len(out)} pairs, {len(joined)} of them joined")
+    print(f"{len(out)} pairs, {len(joined)} of them joined, {len(varied) - len(copies)} varied")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -120,6 +198,7 @@ def main(argv: list[str] | None = None) -> None:
     p.add_argument("--best", type=float, metavar="SHARE", help="SOURCES have scores: so many of them")
     p.add_argument("--quantile", type=float, default=0.01, metavar="SHARE")
     p.add_argument("--join", type=float, default=0.0, metavar="SHARE")
+    p.add_argument("--vary", type=float, default=0.0, metavar="SHARE")
     p.add_argument("--between-sources", default="", metavar="TEXT", help="\"\" for Chinese, else a space")
     p.add_argument("--between-targets", default=" ", metavar="TEXT")
     p.add_argument("--seed", type=int, default=1)

@@ -1418,7 +1418,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         p.error("--train and --out are needed, or --evaluate")
     if args.cooldown_minutes and not args.max_minutes:
         p.error("--cooldown-minutes needs --max-minutes")
-    if args.sample_pieces and args.src_text != "sentencepiece":
+    if args.sample_pieces and not args.from_model and args.src_text != "sentencepiece":
         p.error("--sample-pieces needs --src-text sentencepiece")
     if args.marian and ((args.src_text, args.tgt_text) != ("sentencepiece",) * 2 or args.no_bias
                         or args.plain_norm or args.d_key or args.d_value
@@ -1443,6 +1443,8 @@ def read_start(args: argparse.Namespace) -> tuple[Transformer, Text]:
     if text.tgt.mode == "pieces":
         raise SystemExit(f"{args.from_model}: a vocabulary of pieces does not say how training text was "
                          "cut into them; only models of sentencepiece, characters or words can go on")
+    if args.sample_pieces and text.src.mode != "sentencepiece":
+        raise SystemExit(f"--sample-pieces: {args.from_model}'s sources are not cut by sentencepiece")
     if model.shape.positions != "learned":
         model.shape = model.shape._replace(max_length=args.max_length)
     return model, text
