@@ -39,6 +39,16 @@ class ScoresTest(unittest.TestCase):
         self.assertEqual([line.split("|")[2:4] for line in lines[2:]],
                          [[" 2 of 2 ", " 0 of 2 "]] * 2 + [[" 1 of 2 ", " 1 of 2 "]] * 2)
 
+    def test_copies(self) -> None:
+        """Names have a capital and are whole words; 12 is not in 123."""
+        pairs = [("Tom hat 12 Eier von Tomas.", "Tom has 12 eggs from Tomas."), ("Um 7 ist warm.", "Warm at 7."),
+                 ("In Rom war Eva.", "In Rome was Eva.")]
+        answers = {"good": {}, "bad": {pairs[0][0]: "Tomas has 123 eggs.", pairs[2][0]: "EVA was in Rom."}}
+        with mock.patch(f"{__name__}.PAIRS", pairs):
+            lines = self.run_tool(answers, "--copies", "--beside", "bad")
+        self.assertEqual([line.split("|")[2:4] for line in lines[2:]],
+                         [[" 2 of 2 ", " 3 of 3 "]] * 2 + [[" 1 of 2 ", " 1 of 3 "]] * 2)
+
     def test_beside(self) -> None:
         lines = self.run_tool({"good": {}, "bad": {s: "He went there." for s, _ in PAIRS}}, "--beside",
                               "bad", "--edges", "4")

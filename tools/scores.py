@@ -10,6 +10,9 @@ model's, and sacrebleu's paired bootstrap of the two.
 --negations zh (or de): into English, who says the opposite? Of --pairs sentences whose source and
 reference both have a word that negates, and as many where neither has, how often the translation
 lacks one or has one; random, the same for the same file and seed.
+
+--copies: of the numbers in digits, and of the names, that source and reference both have, how many
+the translation has, letter for letter.
 """
 import argparse
 import random
@@ -20,6 +23,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
+from augment import NAME, NUMBER
 from train import Pair, read_pairs
 
 NEGATIONS = {
@@ -72,6 +76,20 @@ def count_negations(args: argparse.Namespace, models: list[str]) -> None:
                       flush=True)
 
 
+def count_copies(args: argparse.Namespace, models: list[str]) -> None:
+    print("| file, model | numbers kept | names kept |\n|---|---|---|")
+    for file in args.files:
+        pairs = read_pairs(file)
+        parts = [[[w for w in pattern.findall(s) if not w[0].islower() and w in pattern.findall(t)]
+                  for s, t in pairs] for pattern in (NUMBER, NAME)]
+        for model in models:
+            for name, options in WAYS.items():
+                outs = translate(args.translate, model, [s for s, _ in pairs], options)
+                cells = (f"{sum(w in pattern.findall(out) for words, out in zip(part, outs) for w in words)}"
+                         f" of {sum(map(len, part))}" for pattern, part in zip((NUMBER, NAME), parts))
+                print(f"| {file}, {model}, {name} |", " | ".join(cells), "|", flush=True)
+
+
 def main(argv: list[str] | None = None) -> None:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,12 +101,15 @@ def main(argv: list[str] | None = None) -> None:
     p.add_argument("--edges", type=int, nargs="*", default=[12, 25], metavar="CHARACTERS")
     p.add_argument("--beside", metavar="MODEL")
     p.add_argument("--negations", choices=sorted(set(NEGATIONS) - {"en"}), metavar="LANGUAGE")
+    p.add_argument("--copies", action="store_true")
     p.add_argument("--pairs", type=int, default=100, metavar="N", help="of --negations")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args(argv)
     models = [args.model, *([args.beside] if args.beside else [])]
     if args.negations:
         return count_negations(args, models)
+    if args.copies:
+        return count_copies(args, models)
     edges = [0, *args.edges, 10 ** 9]
     parts = [f"{a + 1} to {b}" for a, b in zip(edges, args.edges)] + [f"over {edges[-2]}"]
     print("BLEU / chrF | pairs |", " | ".join(["all", *parts]))
@@ -106,7 +127,6 @@ def main(argv: list[str] | None = None) -> None:
                       flush=True)
             if args.beside:
                 print(f"paired bootstrap: p = {chance(*outs, pairs, args.tokenize):.3f}")
-
 
 
 if __name__ == "__main__":
