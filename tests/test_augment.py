@@ -45,14 +45,15 @@ class AugmentTest(unittest.TestCase):
     def test_mix(self) -> None:
         real = [(f"{i:06d}", f"{i:05d}x") for i in range(100)]
         pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
-        back = [("123456", "abcdef"), ("1" * 60, "too long"), ("", "nothing"), ("aaaaaa", "uvwxyz"),
-                ("bbbbbb", "cccccc")]  # a loop of the model's; and one that is in the target, too
+        back = [("qwertz", "abcdef"), ("1" * 60, "too long"), ("", "nothing"), ("aaaaaa", "uvwxyz"),
+                ("bbbbbb", "cccccc"), ("ab-12", "12-yz"), ("a-1-2", "12-zz"), ("abcde", "12-zz")]
+        # a loop of the model's; one that is in the target, too; a number that stays, and two that do not
         sources = self.put("back.s", [s for s, _ in back])
         targets = self.put("back.t", [t for _, t in back])
         args = ("mix", pairs + "=2", "--back", sources, targets, "--join", "0.1")
         out = [tuple(line.split("\t")) for line in self.run_tool(*args)]
         single = Counter(p for p in out if " " not in p[1])
-        self.assertEqual(single, Counter(real + real + [back[0], back[4]]))
+        self.assertEqual(single, Counter(real + real + [back[i] for i in (0, 4, 5)]))
         joined = [p for p in out if " " in p[1]]
         self.assertEqual(len(joined), 20)
         of = {**{t: s for s, t in real}, **{t: s for s, t in back}}

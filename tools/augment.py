@@ -13,8 +13,8 @@ errors are in the sources, and the targets are what people wrote. Do this:
 targets and those with a near-copy among the targets of --away-from (near.py says what that is),
 so that dev stays what training has not seen. "mix" writes the pairs of each FILE so many times and
 the back-translated ones once, shuffled, in one file for train.py. Of the latter it drops those whose
-lengths are to each other as hardly any of the real pairs' are (--quantile), and those that say one
-thing four times; --best 0.65 takes the 65 % that the model was surest of, by --scores' log-probability
+lengths are to each other as hardly any of the real pairs' are (--quantile), those that say one thing
+four times, and those in which numbers, or names that the languages share, are not the same; --best 0.65 takes the 65 % that the model was surest of, by --scores' log-probability
 over characters and two. --join 0.1: a tenth as many pairs again, each two or three of the others one
 after the other, from which a model learns texts longer than any that it was given. --vary 0.06: so many
 again with another number or another name, found in the text or made up, in the place of one that both
@@ -56,16 +56,33 @@ def lines(args: argparse.Namespace) -> None:
     print(f"{len(out)} lines; {len(texts) - len(fresh)} were known, {len(copies)} are near-copies")
 
 
+def names_of(pairs: list[Pair]) -> list[str]:
+    """Words with one capital, the first letter, that translations keep nine times in ten."""
+    shared, of_targets, lower = Counter(), Counter(), set()
+    for pair in pairs:
+        source, target = (set(NAME.findall(text)) for text in pair)
+        shared.update(source & target)
+        of_targets.update(target)
+        lower |= {word for word in source | target if word.islower()}
+    return sorted(w for w, n in shared.items() if w[0].isupper() and w[1:].islower()
+                  and w.lower() not in lower and n >= 0.9 * of_targets[w])
+
+
 def ratio(pair: Pair) -> float:
     """How much longer the source is; few characters say little."""
     return math.log((len(pair[0]) + 4) / (len(pair[1]) + 4))
 
 
 def believable(back: list[Pair], real: list[Pair], quantile: float) -> list[Pair]:
-    ratios = sorted(map(ratio, real))
+    ratios, known = sorted(map(ratio, real)), set(names_of(real))
     at = int(quantile * len(ratios))
     least, most = ratios[at], ratios[-1 - at]
+
+    def copied(text: str) -> set[str]:
+        return known.intersection(NAME.findall(text)).union(NUMBER.findall(text))
+
     return [pair for pair in back if all(pair) and least <= ratio(pair) <= most
+            and copied(pair[0]) == copied(pair[1])
             and not (LOOP.search(pair[0]) and not LOOP.search(pair[1]))]
 
 
@@ -87,18 +104,6 @@ def join(pairs: list[Pair], n: int, between: tuple[str, str], rng: random.Random
         parts = [rng.choice(pairs) for _ in range(rng.choice((2, 2, 3)))]
         out.append((between[0].join(s for s, _ in parts), between[1].join(t for _, t in parts)))
     return out
-
-
-def names_of(pairs: list[Pair]) -> list[str]:
-    """Words with one capital, the first letter, that translations keep nine times in ten."""
-    shared, of_targets, lower = Counter(), Counter(), set()
-    for pair in pairs:
-        source, target = (set(NAME.findall(text)) for text in pair)
-        shared.update(source & target)
-        of_targets.update(target)
-        lower |= {word for word in source | target if word.islower()}
-    return sorted(w for w, n in shared.items() if w[0].isupper() and w[1:].islower()
-                  and w.lower() not in lower and n >= 0.9 * of_targets[w])
 
 
 def made_up(names: list[str], rng: random.Random) -> Callable[[], str]:
