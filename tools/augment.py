@@ -18,7 +18,7 @@ four times, and those in which numbers, or names that the languages share, are n
 over characters and two. --join 0.1: a tenth as many pairs again, each two or three of the others one
 after the other, from which a model learns texts longer than any that it was given. --vary 0.06: so many
 again with another number or another name, found in the text or made up, in the place of one that both
-sides have, from which it learns to copy them; none becomes a near-copy of --away-from.
+sides have, from which it learns to copy them. Of what is made none is a near-copy of --away-from.
 """
 import argparse
 import math
@@ -162,6 +162,13 @@ def vary(pairs: list[Pair], n: int, rng: random.Random) -> list[Pair]:
     return out
 
 
+def away(pairs: list[Pair], args: argparse.Namespace) -> list[Pair]:
+    """Those that are no near-copies of --away-from."""
+    dev = [pair for path in args.away_from for pair in read_pairs(path)]
+    copies = {i for _, _, i in near_pairs(dev, pairs, args.least)}
+    return [pair for i, pair in enumerate(pairs) if i not in copies]
+
+
 def mix(args: argparse.Namespace) -> None:
     rng, real, out = random.Random(args.seed), [], []
     for name in args.files:
@@ -177,17 +184,16 @@ def mix(args: argparse.Namespace) -> None:
             raise SystemExit(f"{args.back[0]} has {len(texts[0])} lines, {args.back[1]} {len(texts[1])}")
         back = surest(*texts, args.best) if args.best else list(zip(*texts))
         kept = believable(back, real, args.quantile)
+        kept = away(kept, args)
         print(f"of {len(back)} back-translated pairs {len(kept)} are kept")
         out += kept
-    varied = vary(real, round(args.vary * len(out)), rng)
-    dev = [pair for path in args.away_from for pair in read_pairs(path)]
-    copies = {i for _, _, i in near_pairs(dev, varied, args.least)}
-    out += [pair for i, pair in enumerate(varied) if i not in copies]
+    varied = away(vary(real, round(args.vary * len(out)), rng), args)
+    out += varied
     joined = join(out, round(args.join * len(out)), (args.between_sources, args.between_targets), rng)
     out += joined
     rng.shuffle(out)
     write(Path(args.out), out)
-    print(f"{len(out)} pairs, {len(joined)} of them joined, {len(varied) - len(copies)} varied")
+    print(f"{len(out)} pairs, {len(joined)} of them joined, {len(varied)} varied")
 
 
 def main(argv: list[str] | None = None) -> None:
