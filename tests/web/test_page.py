@@ -196,7 +196,7 @@ def test_a_model_by_name_with_size_and_progress(open_page, host):
     expect(page.locator("#loading")).to_be_hidden()
     assert lines(page)[0] == native(page.input_value("#source"))[0]  # the sample
     choose(page, "zh")
-    assert "The train arrived ten minutes late." in lines(page)[0]
+    assert "The train was ten minutes late." in lines(page)[0]
 
 
 @pytest.mark.parametrize("language", MODELS)
@@ -668,8 +668,9 @@ def test_picture_of_the_readme(open_page):
     page.locator(".word", has_text="hospital").focus()
     page.click("#attention summary")
     page.wait_for_selector("#picture svg")
-    page.locator(".word", has_text="hospital").hover()
     page.evaluate("for (const element of document.querySelectorAll('#numbers, footer')) element.hidden = true")  # of this machine
+    page.locator(".word", has_text="hospital").hover()
+    page.wait_for_selector("mark")
     page.screenshot(path=PICTURES / "page.png", full_page=True)
 
 
