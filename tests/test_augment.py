@@ -90,6 +90,8 @@ class AugmentTest(unittest.TestCase):
         self.assertGreater(len([number for number in numbers if len(number) > 1]), 20)
         self.assertEqual(varied, augment.vary(real, 200, random.Random(1)))
         self.assertEqual(augment.vary([("ja", "yes")], 5, random.Random(1)), [])
+        few = [("Da ist Tom.", "There is Tom.")]  # of which no name of four letters can be made
+        self.assertEqual(augment.vary(few, 5, random.Random(1)), few * 5)
 
         pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
         dev = self.put("dev.tsv", ["x\tThat is Boston 7!"])

@@ -14,11 +14,12 @@ targets and those with a near-copy among the targets of --away-from (near.py say
 so that dev stays what training has not seen. "mix" writes the pairs of each FILE so many times and
 the back-translated ones once, shuffled, in one file for train.py. Of the latter it drops those whose
 lengths are to each other as hardly any of the real pairs' are (--quantile), those that say one thing
-four times, and those in which numbers, or names that the languages share, are not the same; --best 0.65 takes the 65 % that the model was surest of, by --scores' log-probability
-over characters and two. --join 0.1: a tenth as many pairs again, each two or three of the others one
-after the other, from which a model learns texts longer than any that it was given. --vary 0.06: so many
-again with another number or another name, found in the text or made up, in the place of one that both
-sides have, from which it learns to copy them. Of what is made none is a near-copy of --away-from.
+four times, and those in which numbers, or names that the languages share, are not the same; --best
+0.65 takes the 65 % that the model was surest of, by --scores' log-probability over characters and two.
+--join 0.1: a tenth as many pairs again, each two or three of the others one after the other, from
+which a model learns texts longer than any that it was given. --vary 0.06: so many again with another
+number or another name, found in the text or made up, in the place of one that both sides have, from
+which it learns to copy them. Of what is made none is a near-copy of --away-from.
 """
 import argparse
 import math
@@ -115,12 +116,13 @@ def made_up(names: list[str], rng: random.Random) -> Callable[[], str]:
             after.setdefault(text[i - 2:i], []).append(text[i])
 
     def draw() -> str:
-        while True:
+        for _ in range(100):
             text = "^^"
             while text[-1] != "$" and len(text) < 14:
                 text += rng.choice(after[text[-2:]])
             if text[-1] == "$" and len(text) >= 7:
                 return text[2:-1]
+        return rng.choice(names)  # too few to make others of
     return draw
 
 
@@ -131,7 +133,7 @@ def other_number(old: str, rng: random.Random) -> str:
 
 
 def vary(pairs: list[Pair], n: int, rng: random.Random) -> list[Pair]:
-    """N pairs with another number or name, as many of each as there can be of both."""
+    """N pairs with another number or name, half of them each where there are both."""
     names = names_of(pairs)
     known, draw = set(names), made_up(names, rng)
     numbered: list[tuple[Pair, list[str]]] = []
