@@ -185,8 +185,7 @@ def mix(args: argparse.Namespace) -> None:
         if len(texts[0]) != len(texts[1]):
             raise SystemExit(f"{args.back[0]} has {len(texts[0])} lines, {args.back[1]} {len(texts[1])}")
         back = surest(*texts, args.best) if args.best else list(zip(*texts))
-        kept = believable(back, real, args.quantile)
-        kept = away(kept, args)
+        kept = away(believable(back, real, args.quantile), args)
         print(f"of {len(back)} back-translated pairs {len(kept)} are kept")
         out += kept
     varied = away(vary(real, round(args.vary * len(out)), rng), args)

@@ -11,14 +11,16 @@ model's, and sacrebleu's paired bootstrap of the two.
 reference both have a word that negates, and as many where neither has, how often the translation
 lacks one or has one; random, the same for the same file and seed.
 
---copies: of the numbers in digits, and of the names, that source and reference both have, how many
-the translation has, letter for letter.
+--copies: of the numbers in digits, and of the words with a capital, that source and reference both
+have, how many the translation has, letter for letter: names, nearly all, where languages share them.
 """
 import argparse
 import random
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
+from typing import Iterator
 
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
@@ -64,30 +66,39 @@ def negations(pairs: list[Pair], language: str, n: int, seed: int) -> tuple[list
     return rng.sample(both, min(n, len(both))), rng.sample(neither, min(n, len(neither)))
 
 
+def each_way(args: argparse.Namespace, models: list[str], pairs: list[Pair]) -> Iterator[tuple[str, list[str]]]:
+    """Every model's outputs, greedy and with beam 4, under their names."""
+    for model in models:
+        for name, options in WAYS.items():
+            yield f"{model}, {name}", translate(args.translate, model, [s for s, _ in pairs], options)
+
+
 def count_negations(args: argparse.Namespace, models: list[str]) -> None:
     print("| file, model | says no, as the source does | says no, unlike the source |\n|---|---|---|")
     for file in args.files:
         both, neither = negations(read_pairs(file), args.negations, args.pairs, args.seed)
-        for model in models:
-            for name, options in WAYS.items():
-                kept, made = (sum(bool(NEGATIONS["en"].search(out)) for out in translate(
-                    args.translate, model, [s for s, _ in part], options)) for part in (both, neither))
-                print(f"| {file}, {model}, {name} | {kept} of {len(both)} | {made} of {len(neither)} |",
-                      flush=True)
+        for name, outs in each_way(args, models, both + neither):
+            says = [bool(NEGATIONS["en"].search(out)) for out in outs]
+            kept, made = sum(says[:len(both)]), sum(says[len(both):])
+            print(f"| {file}, {name} | {kept} of {len(both)} | {made} of {len(neither)} |", flush=True)
+
+
+def copied(pattern: re.Pattern[str], text: str) -> Counter[str]:
+    """Numbers, or words with a capital."""
+    return Counter(word for word in pattern.findall(text) if not word[0].islower())
 
 
 def count_copies(args: argparse.Namespace, models: list[str]) -> None:
     print("| file, model | numbers kept | names kept |\n|---|---|---|")
     for file in args.files:
         pairs = read_pairs(file)
-        parts = [[[w for w in pattern.findall(s) if not w[0].islower() and w in pattern.findall(t)]
-                  for s, t in pairs] for pattern in (NUMBER, NAME)]
-        for model in models:
-            for name, options in WAYS.items():
-                outs = translate(args.translate, model, [s for s, _ in pairs], options)
-                cells = (f"{sum(w in pattern.findall(out) for words, out in zip(part, outs) for w in words)}"
-                         f" of {sum(map(len, part))}" for pattern, part in zip((NUMBER, NAME), parts))
-                print(f"| {file}, {model}, {name} |", " | ".join(cells), "|", flush=True)
+        for name, outs in each_way(args, models, pairs):
+            cells = []
+            for pattern in (NUMBER, NAME):
+                both = [copied(pattern, s) & copied(pattern, t) for s, t in pairs]
+                kept = [words & copied(pattern, out) for words, out in zip(both, outs)]
+                cells.append(f"{sum(kept, Counter()).total()} of {sum(both, Counter()).total()}")
+            print(f"| {file}, {name} |", " | ".join(cells), "|", flush=True)
 
 
 def main(argv: list[str] | None = None) -> None:
