@@ -355,6 +355,40 @@ class TrainTest(unittest.TestCase):
             torch.testing.assert_close(*(torch.autograd.grad(3 * x, logits)[0] for x in losses),
                                        rtol=1e-5, atol=1e-6)
 
+    def test_attention_is_pytorchs(self) -> None:
+        """With its gradients, in the type that --amp computes in and in float32."""
+        torch.manual_seed(1)
+        keep = torch.arange(9) < torch.tensor([9, 4, 1])[:, None, None, None]
+        for dtype, off in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
+            for mask, causal, rows in ((None, False, 5), (keep, False, 5), (None, True, 9)):
+                q, k, v = (torch.randn(3, 2, n, 16).to(dtype).requires_grad_() for n in (rows, 9, 9))
+                above, outcomes = torch.randn(3, 2, rows, 16).to(dtype), []
+                for one in (trainer.plain_attention(q, k, v, mask, 0.0, causal),
+                            torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, 0.0, causal)):
+                    outcomes.append([one, *torch.autograd.grad(one, (q, k, v), above)])
+                for ours, theirs in zip(*outcomes):
+                    torch.testing.assert_close(ours, theirs, rtol=off, atol=off)
+        weights = trainer.plain_attention(torch.zeros(1, 1, 200, 4), torch.zeros(1, 1, 50, 4),
+                                          torch.eye(50)[None, None], None, 0.25, False)[0, 0]
+        torch.testing.assert_close(weights.unique(), torch.tensor([0, 1 / (50 * 0.75)]))
+        self.assertAlmostEqual(float(weights.sum(1).mean()), 1, delta=0.02)
+
+    def test_bfloat16(self) -> None:
+        """--amp's gradients point where float32's do."""
+        torch.manual_seed(1)
+        shape = trainer.Shape(40, 40, d_model=64, d_key=16, d_value=16, d_ff=128)
+        model, grads = trainer.Transformer(shape, 0), []
+        src, tgt = (torch.randint(1, 40, (20, n)) for n in (9, 13))
+        src[5:, 7:] = 0
+        for amp in (False, True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=amp):
+                logits = model(src, tgt[:, :-1])
+            loss = trainer.SmoothedCrossEntropy.apply(logits.flatten(0, 1), tgt[:, 1:].flatten(), 0.1)
+            grads.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, model.parameters())]))
+        alike = float(torch.nn.functional.cosine_similarity(*grads, 0))
+        print(f"gradients in bfloat16 and in float32: cosine {alike:.4f}")
+        self.assertGreater(alike, 0.995)
+
     def test_negatives(self) -> None:
         """Of all tokens but the targets, the loss and its gradients are the whole softmax's; of some,
         the sum over all tokens is right on average."""
