@@ -1202,7 +1202,8 @@ class Trainer:
         if self.batch_in_epoch:
             epoch = round(epoch + self.batch_in_epoch / self.steps_an_epoch, 2)
         self.history.append(dict(epoch=epoch, loss=score.loss, bleu=score.bleu, file=name))
-        self.say(f"epoch {epoch} train loss {self.train_loss:.3f} dev loss {score.loss:.3f} "
+        trained = "" if math.isnan(self.train_loss) else f"train loss {self.train_loss:.3f} "
+        self.say(f"epoch {epoch} {trained}dev loss {score.loss:.3f} "
                  f"BLEU {score.bleu:.2f} chrF {score.chrf:.1f} after {clock(self.seconds)}")
 
     def candidates(self) -> dict[str, list[dict]]:
