@@ -95,6 +95,15 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((self.dir / "whole.safetensors").read_bytes(),
                          (self.dir / "parts.safetensors").read_bytes())
 
+    def test_resume_with_less_text(self) -> None:
+        """An epoch that is over before its first batch has no train loss to tell."""
+        self.train("less.safetensors", "--batch-tokens", "20", "--epochs", "1", "--max-minutes", "0.003")
+        (self.dir / "few.tsv").write_text("12\ttwo one\n", encoding="utf-8")
+        log = self.train("less.safetensors", "--train", str(self.dir / "few.tsv"), "--epochs", "2",
+                         "--resume")
+        self.assertRegex(log, "goes on in epoch 1 after batch [1-9]")
+        self.assertRegex(log, "epoch 1 dev loss .*\n(.*\n)*.*epoch 2 train loss [0-9]")
+
     def test_begins_with_a_model_file(self) -> None:
         """With a rate of zero the weights stay as the file has them; so do its shape and its
         vocabularies, whatever the options say."""
