@@ -2554,7 +2554,6 @@ typedef struct tfm__tiling {
 } tfm__tiling;
 
 enum {
-    TFM__X_ROWS = 12,        /* the most that a tile of floats has */
     TFM__X_BYTES = 2048,     /* of a row of x that a tile takes at a time */
     TFM__X_STRIDE = 2112,    /* off the powers of two, at which rows would drive each other out */
     TFM__X_CHUNK = 96,       /* rows of x, or */
@@ -2570,10 +2569,7 @@ typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type of w, from many rows to one; NULL: such w are packed as F32 */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
-    int zero_point; /* what the tiles of int8 want added to x's */
-    /* 1, or 2 where the second-level cache has 2 MB: what products of floats take of it at a time
-       (2 to 4 % on an Intel with AMX) */
-    int chunks;
+    int zero_point;            /* what the tiles of int8 want added to x's */
     void (*configure)(int on); /* tile registers, for tilings that say so; NULL: it has none */
     /* to bf16, the nearest: x of products with w of bf16; NULL: they take floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
@@ -2625,7 +2621,7 @@ typedef struct tfm__kernels {
 #define TFM__UNSEEN_STORES /* it does not know that storing a tile writes memory */
 #endif
 #elif defined(__GNUC__) && __GNUC__ >= 8
-#define TFM__UNROLL _Pragma("GCC unroll 16")
+#define TFM__UNROLL _Pragma("GCC unroll 24")
 #else
 #define TFM__UNROLL
 #endif
@@ -2637,6 +2633,13 @@ typedef struct tfm__kernels {
 #elif defined(__wasm_simd128__)
 #define TFM__WASM
 #endif
+#endif
+
+/* The most rows of x that a tile of floats has: a product keeps so many on the stack. */
+#ifdef TFM__X86
+enum { TFM__X_ROWS = 24 };
+#else
+enum { TFM__X_ROWS = 12 };
 #endif
 
 /* ---- plain loops ---- */
@@ -3290,6 +3293,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__ISA avx512
 #define TFM__TARGET TFM__AVX512
 #define TFM__LOOPS
+#define TFM__TALL_TILE(X) X(24, 1)
 #define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
 #define TFM__V_SET(x) _mm512_set1_ps(x)
 #define TFM__V_LOAD(p) _mm512_loadu_ps(p)
@@ -3562,26 +3566,35 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 #define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
 
 #ifdef TFM__FLOAT_TILES
+/* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
+   instructions than twice the panels by half of the rows. It pays on an Intel, which reads two
+   vectors a cycle, most where another thread has half of the core; a Zen 4 reads one. */
+#ifndef TFM__TALL_TILE
+#define TFM__TALL_TILE(X)
+#endif
+
 /* The element type of w is a constant where this is inlined, and so are rows and panels.
-   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
+   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. One loop
+   over rows and vectors: clang leaves sums in memory where an inner loop has but one turn. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
                                                     int odd) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
     if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
-        return TFM__V_LOAD((const float *)(const void *)w + i * TFM__VL);
+        return TFM__V_LOAD((const float *)(const void *)w + odd * TFM__PANEL + i * TFM__VL);
 #ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + i * TFM__VL);
+    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + odd * TFM__PANEL + i * TFM__VL);
 #endif
     return odd ? TFM__V_BF16_ODD(halves + 2 * i * TFM__VL)
                : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
 }
 
 /* One column of x times those of w; odd: the second of a pair. */
-TFM__TARGET static TFM__INLINE void TFM__(tile_column)(
-    TFM__V (*acc)[TFM__MOST_PANELS * TFM__PER_PANEL], const float *x,
-    const unsigned char *const *ws, int type, int odd, int rows, int panels) {
+TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
+                                                       const unsigned char *const *ws, int type,
+                                                       int odd, int rows, int panels) {
     TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
-    int r, i, p;
+    const int wide = panels * TFM__PER_PANEL;
+    int i, p;
     TFM__UNROLL
     for (p = 0; p < panels; p++) {
         TFM__UNROLL
@@ -3589,45 +3602,45 @@ TFM__TARGET static TFM__INLINE void TFM__(tile_column)(
             w[p * TFM__PER_PANEL + i] = TFM__(load_w)(ws[p], i, type, odd);
     }
     TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__V v = TFM__V_SET(x[r * (TFM__X_STRIDE / 4)]);
-        TFM__UNROLL
-        for (i = 0; i < panels * TFM__PER_PANEL; i++) {
+    for (i = 0; i < rows * wide; i++) {
+        TFM__V v = TFM__V_SET(x[i / wide * (TFM__X_STRIDE / 4)]);
 #ifdef TFM__V_DOT_BF16
-            if (type == TFM__PAIRS) TFM__V_DOT_BF16(acc[r][i], v, w[i]);
-            else
+        if (type == TFM__PAIRS) TFM__V_DOT_BF16(acc[i], v, w[i % wide]);
+        else
 #endif
-                acc[r][i] = TFM__V_FMA(v, w[i], acc[r][i]);
-        }
+            acc[i] = TFM__V_FMA(v, w[i % wide], acc[i]);
     }
 }
 
 TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
                                                 int panels) {
-    TFM__V acc[TFM__X_ROWS][TFM__MOST_PANELS * TFM__PER_PANEL];
-    const int step = type == TFM_WEIGHTS_BF16 ? 2 : 1;
-    const int bytes = type == TFM_WEIGHTS_F16 ? 2 * TFM__PANEL : 4 * TFM__PANEL; /* of a step */
+    TFM__V acc[TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
+    TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
+    const int wide = panels * TFM__PER_PANEL;
+    const int step = type == TFM_WEIGHTS_BF16 || rows > 12 ? 2 : 1;
+    const int halves = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16;
+    const int bytes = (halves ? 2 : 4) * TFM__PANEL * step; /* of a step, at most two lines */
     const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
     const float *x = (const float *)t->x;
     const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
     int64_t k;
-    int r, i;
+    int i;
     TFM__UNROLL
     for (i = 0; i < TFM__MOST_PANELS; i++) w[i] = t->w[i];
     TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < panels * TFM__PER_PANEL; i++)
-            acc[r][i] = t->begins ? TFM__V_SET(0.0f)
-                                  : TFM__V_LOAD(t->y + r * t->y_stride + i * TFM__VL);
-    }
+    for (i = 0; i < rows * wide; i++)
+        acc[i] = t->begins ? TFM__V_SET(0.0f)
+                           : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
     for (k = step; k <= K; k += step, x += step) {
         /* few rows read memory as fast as it gives; many would wait for it */
         if (rows > 4) {
             TFM__PREFETCH(ahead);
+            if (bytes > 64) TFM__PREFETCH(ahead + 64);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
             ahead += bytes;
         }
+        /* clang would give x an index register, which parts the read from the multiply-add again */
+        if (rows > 12) __asm__("" : "+r"(x));
         TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
         if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
         TFM__UNROLL
@@ -3635,13 +3648,12 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
     }
     if (step == 2 && K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
     TFM__UNROLL
-    for (i = 0; i < panels * TFM__PER_PANEL; i++) {
-        TFM__V bias = TFM__V_SET(-0.0f); /* which changes no number */
-        if (t->bias) bias = TFM__V_LOAD(t->bias + i * TFM__VL);
-        TFM__UNROLL
-        for (r = 0; r < rows; r++)
-            TFM__V_STORE(t->y + r * t->y_stride + i * TFM__VL, TFM__V_ADD(acc[r][i], bias));
-    }
+    for (i = 0; i < wide; i++) /* -0 changes no number */
+        bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
+    TFM__UNROLL
+    for (i = 0; i < rows * wide; i++)
+        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL,
+                     TFM__V_ADD(acc[i], bias[i % wide]));
 }
 
 #define TFM__X(rows, panels)                                                                       \
@@ -3651,23 +3663,25 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
     TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
         TFM__(tile)(t, TFM_WEIGHTS_BF16, rows, panels);                                            \
     }
+TFM__TALL_TILE(TFM__X)
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
 #define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f32_##rows), 0},
-static const tfm__tiling TFM__(f32)[] = {TFM__FLOAT_TILES(TFM__X)};
+static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_bf16_##rows), 0},
-static const tfm__tiling TFM__(bf16)[] = {TFM__FLOAT_TILES(TFM__X)};
+static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #ifdef TFM__V_F16
 #define TFM__X(rows, panels)                                                                       \
     TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
         TFM__(tile)(t, TFM_WEIGHTS_F16, rows, panels);                                             \
     }
+TFM__TALL_TILE(TFM__X)
 TFM__FLOAT_TILES(TFM__X)
 #undef TFM__X
 #define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
-static const tfm__tiling TFM__(f16)[] = {TFM__FLOAT_TILES(TFM__X)};
+static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
 #undef TFM__X
 #endif
 #ifdef TFM__V_DOT_BF16
@@ -4406,6 +4420,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__PASTE
 #undef TFM__PASTED
 #undef TFM__PER_PANEL
+#undef TFM__TALL_TILE
 #undef TFM__FLOAT_TILES
 #undef TFM__INT8_TILES
 #undef TFM__LOOPS
@@ -4464,7 +4479,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 /* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i) {
-/* a set, its name; tiles of F32, F16, BF16, int8; zero point, chunks, configure, narrow; whose
+/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose
    loops, loops of F16 and narrow_f16 it has */
 #define TFM__LOOPS_OF(isa)                                                                         \
     tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
@@ -4473,35 +4488,38 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
 #define TFM__F16_OF(dots, isa)                                                                     \
     tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
-#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, chunks, configure, narrow, isa, dots,  \
-                     to_f16)                                                                       \
+#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
     static const tfm__kernels set = {name,                                                         \
                                      {NULL, f32, f16, bf16, int8},                                 \
                                      zero,                                                         \
-                                     chunks,                                                       \
                                      configure,                                                    \
                                      narrow,                                                       \
                                      TFM__LOOPS_OF(isa),                                           \
                                      TFM__F16_OF(dots, to_f16)}
-    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, 1, NULL, NULL,
+    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
                  plain, plain, plain);
 #ifdef TFM__X86
-    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, 1, NULL,
-                 NULL, sse2, plain, plain);
+    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
+                 sse2, plain, plain);
     TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
-                 0, 1, NULL, NULL, avx2, avx2, avx2);
+                 0, NULL, NULL, avx2, avx2, avx2);
+    /* with and without the tall tile */
+    TFM__KERNELS(avx512_amd, "AVX-512", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
+                 tfm__avx512_bf16 + 1, tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx2_int8, 0, 1, NULL, NULL, avx512, avx512, avx2);
+                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
+    TFM__KERNELS(vnni_amd, "AVX-512 with VNNI", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
+                 tfm__avx512_bf16 + 1, tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, 1, NULL, NULL, avx512, avx512, avx2);
+                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
 #ifdef TFM__BF16
-    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_pairs, tfm__avx512_int8, 128, 1, NULL, tfm__avx512_narrow, avx512,
-                 avx512, avx2);
+    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
+                 tfm__avx512_pairs, tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx512, avx512,
+                 avx2);
 #endif
 #ifdef TFM__AMX
     TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, 2, tfm__avx512_configure,
+                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
                  tfm__avx512_narrow, avx512, avx512, avx2);
 #endif
     if (i == 1) return &sse2;
@@ -4510,8 +4528,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         return &avx2;
     if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-        if (i == 3) return &avx512;
-        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
+        int intel = __builtin_cpu_is("intel");
+        if (i == 3) return intel ? &avx512 : &avx512_amd;
+        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return intel ? &vnni : &vnni_amd;
 #ifdef TFM__BF16
         if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
 #endif
@@ -4521,18 +4540,18 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     }
 #endif
 #ifdef TFM__NEON
-    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, 1,
+    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
                  NULL, NULL, neon, neon, neon);
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
-                 tfm__neon_dot_int8, 0, 1, NULL, NULL, neon, neon, neon);
+                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
     if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 1,
-                 NULL, NULL, wasm, plain, plain);
+    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
+                 NULL, wasm, plain, plain);
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
@@ -5184,11 +5203,21 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
     }
 }
 
+/* How many X_CHUNKs and W_CHUNKs of floats at a time: 2 where the second-level cache has 2 MB, as
+   Intels with AVX512-BF16 have it (2 to 4 %). */
+static int tfm__chunks(void) {
+#ifdef TFM__BF16
+    return __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512bf16") ? 2 : 1;
+#else
+    return 1;
+#endif
+}
+
 /* One block of rows of x by packed weights: a chunk of rows by a chunk of panels, which stay in the
    cache together, block by block of columns, tile by tile. */
 static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t M = p->x.L, N = p->y.D, K = w->columns, chunks = p->taken ? 1 : kernels->chunks;
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, chunks = p->taken ? 1 : tfm__chunks();
     int64_t rows = chunks * TFM__X_CHUNK, wide;
     int64_t step = TFM__X_BYTES / (p->taken ? tfm__taken_size(kernels, w) : 4);
     float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
