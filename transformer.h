@@ -13800,7 +13800,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             and bf16, where activations become bf16 too, as they do with
                             AVX512-BF16 on an AMD; a product's x is quantized
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
-                            and what else goes row by row in AVX-512; int8 in tiles of two rows by
+                            and what else goes row by row in AVX-512; floats in tiles of 24 rows on
+                            an Intel with AVX-512; int8 in tiles of two rows by
                             SSE2 and WebAssembly. Plain C reads packed weights as every kernel set
                             does, and may round otherwise than 0.3.0's. Tools write regular files
                             only and refuse links; train.py does not resume 0.3.0's checkpoints; it
