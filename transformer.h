@@ -3614,7 +3614,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float 
 
 TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
                                                 int panels) {
-    TFM__V acc[TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
+    TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
     TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
     const int step = type == TFM_WEIGHTS_BF16 || rows > 12 ? 2 : 1;
@@ -5220,7 +5220,7 @@ static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product
     int64_t M = p->x.L, N = p->y.D, K = w->columns, chunks = p->taken ? 1 : tfm__chunks();
     int64_t rows = chunks * TFM__X_CHUNK, wide;
     int64_t step = TFM__X_BYTES / (p->taken ? tfm__taken_size(kernels, w) : 4);
-    float block[TFM__X_ROWS * TFM__X_STRIDE / 4];
+    float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4];
     tfm__chunk c;
     tfm__tile t;
     /* panels of one block of columns that fit the cache, by fours */
