@@ -2635,11 +2635,13 @@ typedef struct tfm__kernels {
 #endif
 #endif
 
-/* The most rows of x that a tile of floats has: a product keeps so many on the stack. */
+/* X_ROWS: the most rows of x that a tile of floats has; a product keeps so many on the stack. */
 #ifdef TFM__X86
-enum { TFM__X_ROWS = 24 };
+enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
+static int tfm__is_intel(void) { return __builtin_cpu_is("intel"); }
 #else
-enum { TFM__X_ROWS = 12 };
+enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
+static int tfm__is_intel(void) { return 0; }
 #endif
 
 /* ---- plain loops ---- */
@@ -3293,7 +3295,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__ISA avx512
 #define TFM__TARGET TFM__AVX512
 #define TFM__LOOPS
-#define TFM__TALL_TILE(X) X(24, 1)
+#define TFM__TALL_TILE(X) X(24, 1) /* as TFM__TALL says */
 #define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
 #define TFM__V_SET(x) _mm512_set1_ps(x)
 #define TFM__V_LOAD(p) _mm512_loadu_ps(p)
@@ -3567,15 +3569,15 @@ static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bi
 
 #ifdef TFM__FLOAT_TILES
 /* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
-   instructions than twice the panels by half of the rows. It pays on an Intel, which reads two
-   vectors a cycle, most where another thread has half of the core; a Zen 4 reads one. */
+   instructions than twice the panels by half of the rows. Products take it on an Intel, which reads
+   two vectors a cycle, and there it pays most where another thread has half of the core; a Zen 4
+   reads one. */
 #ifndef TFM__TALL_TILE
 #define TFM__TALL_TILE(X)
 #endif
 
 /* The element type of w is a constant where this is inlined, and so are rows and panels.
-   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. One loop
-   over rows and vectors: clang leaves sums in memory where an inner loop has but one turn. */
+   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
                                                     int odd) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
@@ -3588,7 +3590,8 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int 
                : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
 }
 
-/* One column of x times those of w; odd: the second of a pair. */
+/* One column of x times those of w; odd: the second of a pair. One loop over rows and vectors:
+   clang leaves sums in memory where an inner loop has but one turn. */
 TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
                                                        const unsigned char *const *ws, int type,
                                                        int odd, int rows, int panels) {
@@ -3617,9 +3620,9 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
     TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
     TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
-    const int step = type == TFM_WEIGHTS_BF16 || rows > 12 ? 2 : 1;
-    const int halves = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16;
-    const int bytes = (halves ? 2 : 4) * TFM__PANEL * step; /* of a step, at most two lines */
+    const int step = type == TFM_WEIGHTS_BF16 || rows == TFM__TALL ? 2 : 1;
+    const int size = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16 ? 2 : 4;
+    const int bytes = size * TFM__PANEL * step; /* of a step, at most two lines */
     const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
     const float *x = (const float *)t->x;
     const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
@@ -3640,7 +3643,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
             ahead += bytes;
         }
         /* clang would give x an index register, which parts the read from the multiply-add again */
-        if (rows > 12) __asm__("" : "+r"(x));
+        if (rows == TFM__TALL) __asm__("" : "+r"(x));
         TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
         if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
         TFM__UNROLL
@@ -4503,17 +4506,12 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  sse2, plain, plain);
     TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
                  0, NULL, NULL, avx2, avx2, avx2);
-    /* with and without the tall tile */
-    TFM__KERNELS(avx512_amd, "AVX-512", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
-                 tfm__avx512_bf16 + 1, tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
                  tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
-    TFM__KERNELS(vnni_amd, "AVX-512 with VNNI", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
-                 tfm__avx512_bf16 + 1, tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
                  tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
 #ifdef TFM__BF16
-    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32 + 1, tfm__avx512_f16 + 1,
+    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
                  tfm__avx512_pairs, tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx512, avx512,
                  avx2);
 #endif
@@ -4528,9 +4526,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         return &avx2;
     if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-        int intel = __builtin_cpu_is("intel");
-        if (i == 3) return intel ? &avx512 : &avx512_amd;
-        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return intel ? &vnni : &vnni_amd;
+        if (i == 3) return &avx512;
+        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
 #ifdef TFM__BF16
         if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
 #endif
@@ -5179,6 +5176,7 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
                                 tfm__tile *t, float *block) {
     const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
     int64_t m, n, r;
+    if (tiling->rows == TFM__TALL && !tfm__is_intel()) tiling++;
     for (m = c->m; m < c->m_end; m += t->rows) {
         while (tiling->least > c->m_end - m) tiling++;
         t->rows = (int)tfm__min(tiling->rows, c->m_end - m);
@@ -5207,7 +5205,7 @@ static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product 
    Intels with AVX512-BF16 have it (2 to 4 %). */
 static int tfm__chunks(void) {
 #ifdef TFM__BF16
-    return __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512bf16") ? 2 : 1;
+    return tfm__is_intel() && __builtin_cpu_supports("avx512bf16") ? 2 : 1;
 #else
     return 1;
 #endif
