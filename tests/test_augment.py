@@ -93,6 +93,21 @@ class AugmentTest(unittest.TestCase):
         few = [("Da ist Tom.", "There is Tom.")]  # of which no name of four letters can be made
         self.assertEqual(augment.vary(few, 5, random.Random(1)), few * 5)
 
+        # Chinese has no spaces and no capitals, and spells others' names in its own way
+        chinese = [("我房間是1408號。", "My room is 1408."), ("玛丽！", "Marys!"),
+                   ("玛丽是Linux的用户。", "Mary uses Linux.")]
+        varied = augment.vary(chinese, 100, random.Random(1), ["Bernard", "Berta"], {"玛丽": "Mary"})
+        rooms, people = set(), set()
+        for source, target in varied:
+            found = re.fullmatch(r"我房間是(\d+)號。|(\w+?)是([A-Za-z]+)的用户。", source)
+            self.assertTrue(found, source)
+            self.assertEqual(target, f"My room is {found[1]}." if found[1]
+                             else f"{found[2].replace('玛丽', 'Mary')} uses {found[3]}.")
+            rooms.add(found[1])
+            people.add(found[2])
+        self.assertGreater(len(rooms), 20)
+        self.assertGreater(len(people), 3)
+
         pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
         dev = self.put("dev.tsv", ["x\tThat is Boston 7!"])
         out = self.run_tool("mix", pairs + "=1", "--vary", "0.5", "--away-from", dev)
@@ -110,6 +125,10 @@ class AugmentTest(unittest.TestCase):
             with self.assertRaisesRegex(SystemExit, message):
                 self.run_tool("mix", *args)
             self.assertFalse((self.folder / "out").exists())
+        for text in ("Mary", "=Mary", "玛丽=", "玛丽=Mary Ann"):
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                self.run_tool("mix", pairs + "=1", "--spelled", text)
+            self.assertIn(f"--spelled {text}: not SOURCE=TARGET", said.getvalue())
 
 
 if __name__ == "__main__":

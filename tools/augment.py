@@ -19,7 +19,8 @@ four times, and those in which numbers, or names that the languages share, are n
 --join 0.1: a tenth as many pairs again, each two or three of the others one after the other, from
 which a model learns texts longer than any that it was given. --vary 0.06: so many again with another
 number or another name, found in the text or made up, in the place of one that both sides have, from
-which it learns to copy them. Of what is made none is a near-copy of --away-from.
+which it learns to copy them; --names takes names of other pairs besides, and --spelled 玛丽=Mary says
+how a script that has no capitals writes one. Of what is made none is a near-copy of --away-from.
 """
 import argparse
 import math
@@ -27,14 +28,17 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterable
 
 from near import near, near_pairs, write
 from train import Pair, read_lines, read_pairs
 
 LOOP = re.compile(r"(.{1,12}?)\1{3}")
-NAME = re.compile(r"\b[^\W\d_]{3,}\b")
-NUMBER = re.compile(r"\b\d+\b")
+# Chinese and Japanese put no space around another script's words and numbers.
+UNSPACED = "\u3040-\u30ff\u3400-\u9fff"
+WHOLE = rf"(?<![^\W{UNSPACED}])%s(?![^\W{UNSPACED}])"
+NAME = re.compile(WHOLE % rf"[^\W\d_{UNSPACED}]{{3,}}")
+NUMBER = re.compile(WHOLE % r"\d+")
 
 
 def read_targets(path: str) -> list[str]:
@@ -132,35 +136,42 @@ def other_number(old: str, rng: random.Random) -> str:
     return first + "".join(rng.choice("0123456789") for _ in range(n - 1))
 
 
-def vary(pairs: list[Pair], n: int, rng: random.Random) -> list[Pair]:
-    """N pairs with another number or name, half of them each where there are both."""
-    names = names_of(pairs)
-    known, draw = set(names), made_up(names, rng)
+def vary(pairs: list[Pair], n: int, rng: random.Random, more_names: Iterable[str] = (),
+         spelled: dict[str, str] | None = None) -> list[Pair]:
+    """N pairs with another number or name, half of them each where there are both. spelled: names
+    that sources write in another script."""
+    known = set(names_of(pairs))
+    spelled = spelled or {}
+    names = sorted(known.union(more_names, spelled.values()))
+    draw = made_up(names, rng)
     numbered: list[tuple[Pair, list[str]]] = []
-    named: list[tuple[Pair, list[str]]] = []
+    named: list[tuple[Pair, list[Pair]]] = []
     for pair in dict.fromkeys(pairs):
         source, target = (Counter(NUMBER.findall(text)) for text in pair)
         if source and source == target:
             numbered.append((pair, list(source)))
         source, target = (Counter(NAME.findall(text)) for text in pair)
-        both = [w for w in source if w in known and source[w] == target[w]
+        both = [(w, w) for w in source if w in known and source[w] == target[w]
                 and not any(other != w and other.startswith(w) for other in source)]  # Toms: Tom's
+        both += [(s, w) for s, w in spelled.items() if target[w] and pair[0].count(s) == target[w]]
         if both:
             named.append((pair, both))
 
-    def swap(pair: Pair, pattern: re.Pattern[str], new: dict[str, str]) -> Pair:
-        source, target = (pattern.sub(lambda m: new.get(m[0], m[0]), text) for text in pair)
-        return source, target
+    def swap(text: str, pattern: re.Pattern[str], new: dict[str, str]) -> str:
+        return pattern.sub(lambda m: new.get(m[0], m[0]), text)
 
     out: list[Pair] = []
     while len(out) < n and (numbered or named):
         if numbered and (len(out) % 2 or not named):
-            pair, found = rng.choice(numbered)
-            out.append(swap(pair, NUMBER, {old: other_number(old, rng) for old in found}))
+            (source, target), found = rng.choice(numbered)
+            other = {old: other_number(old, rng) for old in found}
+            out.append((swap(source, NUMBER, other), swap(target, NUMBER, other)))
         else:
-            pair, found = rng.choice(named)
+            (source, target), found = rng.choice(named)
             new = rng.choice(names) if rng.random() < 0.5 else draw()
-            out.append(swap(pair, NAME, {rng.choice(found): new}))
+            written, name = rng.choice(found)
+            source = source.replace(written, new) if written != name else swap(source, NAME, {name: new})
+            out.append((source, swap(target, NAME, {name: new})))
     return out
 
 
@@ -188,7 +199,8 @@ def mix(args: argparse.Namespace) -> None:
         kept = away(believable(back, real, args.quantile), args)
         print(f"of {len(back)} back-translated pairs {len(kept)} are kept")
         out += kept
-    varied = away(vary(real, round(args.vary * len(out)), rng), args)
+    names = names_of([pair for path in args.names for pair in read_pairs(path)])
+    varied = away(vary(real, round(args.vary * len(out)), rng, names, args.spelled), args)
     out += varied
     joined = join(out, round(args.join * len(out)), (args.between_sources, args.between_targets), rng)
     out += joined
@@ -211,10 +223,17 @@ def main(argv: list[str] | None = None) -> None:
     p.add_argument("--quantile", type=float, default=0.01, metavar="SHARE")
     p.add_argument("--join", type=float, default=0.0, metavar="SHARE")
     p.add_argument("--vary", type=float, default=0.0, metavar="SHARE")
+    p.add_argument("--names", nargs="*", metavar="TSV", default=[], help="for --vary: theirs, too")
+    p.add_argument("--spelled", nargs="*", metavar="SOURCE=TARGET", default=[],
+                   help="for --vary: names that the languages write in two ways")
     p.add_argument("--between-sources", default="", metavar="TEXT", help="\"\" for Chinese, else a space")
     p.add_argument("--between-targets", default=" ", metavar="TEXT")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args(argv)
+    for text in args.spelled:
+        if not NAME.fullmatch(text.partition("=")[2]) or text[0] == "=":
+            p.error(f"--spelled {text}: not SOURCE=TARGET, of which TARGET is a word of letters")
+    args.spelled = dict(text.split("=") for text in args.spelled)
     (lines if args.what == "lines" else mix)(args)
 
 
