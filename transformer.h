@@ -494,6 +494,11 @@
    reads. build/inspect MODEL --cores N --bandwidth GB/s prints that by batch; larger batches and
    int8 move the end out, and where weights stay in the last cache there is none.
 
+   Huge pages, on Linux on x86-64 and aarch64: for a model's memory of malloc's, in allocations of
+   4 MB and more, the system is asked for them (madvise): loading takes half of the time, single
+   sentences 5 to 9 % less. Where they are switched off, nothing changes. Memory of a tfm_allocator,
+   of TFM_MALLOC, of a session and of a mapped file is left as it is.
+
    AMX, on Linux, does something to your process: the first model that is loaded (or the first
    module or tfm_cpu_string) asks by arch_prctl for the permission to use tile registers. Once
    granted, it is the process's for good, a signal's frame grows by 8 kB in threads that compute,
@@ -579,7 +584,8 @@
 
    Define where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
-       TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free
+       TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free, and huge
+                                pages for weights where Linux has them (chapter 11)
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
                                 3 AVX-512, 4 with VNNI, 5 with BF16, 6 with AMX; on aarch64 1 NEON,
@@ -1613,8 +1619,15 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #error "define both TFM_MALLOC and TFM_FREE, or none"
 #endif
 #ifndef TFM_MALLOC
+#define TFM__LIBC_MALLOC 1
 #define TFM_MALLOC(bytes) malloc(bytes)
 #define TFM_FREE(pointer) free(pointer)
+#else
+#define TFM__LIBC_MALLOC 0
+#endif
+#if defined(__linux__) && defined(__LP64__) && defined(__GNUC__) && !defined(__TINYC__) &&         \
+    (defined(__x86_64__) || defined(__aarch64__))
+#define TFM__SYSTEM_CALLS
 #endif
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
@@ -1821,8 +1834,9 @@ static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
 /* >>memory ========================================================================================
    10. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
-   freed together: a model, a file's directory. An arena is a stack over memory that somebody else
-   holds: a session's one allocation, a caller's scratch. Relies on checked sizes.
+   freed together: a model, a file's directory; of large ones it asks for huge pages. An arena is a
+   stack over memory that somebody else holds: a session's one allocation, a caller's scratch. Relies
+   on checked sizes.
    ============================================================================================== */
 
 static void *tfm__default_allocate(void *user, size_t bytes) {
@@ -1861,6 +1875,44 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
+#ifdef TFM__SYSTEM_CALLS
+/* Linux's system call by the instruction itself, as C99 has no syscall(). Below 0: -errno. */
+static int64_t tfm__system_call(int64_t number, int64_t a, int64_t b, int64_t c) {
+#ifdef __x86_64__
+    int64_t answer;
+    __asm__ volatile("syscall"
+                     : "=a"(answer)
+                     : "a"(number), "D"(a), "S"(b), "d"(c)
+                     : "rcx", "r11", "memory");
+    return answer;
+#else
+    register int64_t x8 __asm__("x8") = number, x0 __asm__("x0") = a;
+    register int64_t x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0;
+#endif
+}
+#endif
+
+/* Asks for huge pages, which take a five-hundredth of the page faults, and of the misses of the
+   TLB. For memory of malloc's that is going to be used from end to end; refused, nothing changes. */
+static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
+#ifdef TFM__SYSTEM_CALLS
+#ifdef __x86_64__
+    enum { MADVISE = 28, HUGE_PAGE = 14 };
+#else
+    enum { MADVISE = 233, HUGE_PAGE = 14 };
+#endif
+    const int64_t page = 65536, least = 4 << 20; /* page: of any size there is, a multiple */
+    int64_t skip = (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
+    if (!TFM__LIBC_MALLOC || allocator->allocate != tfm__default_allocate || bytes < least) return;
+    bytes -= skip;
+    tfm__system_call(MADVISE, (int64_t)(intptr_t)memory + skip, bytes - bytes % page, HUGE_PAGE);
+#else
+    (void)allocator, (void)memory, (void)bytes;
+#endif
+}
+
 /* Bytes from pointer to the next multiple of TFM__ALIGN. */
 static size_t tfm__padding(const void *pointer) {
     return (TFM__ALIGN - (size_t)((uintptr_t)pointer % TFM__ALIGN)) % TFM__ALIGN;
@@ -1886,6 +1938,7 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
     TFM__TRY(tfm__allocate(&pool->allocator, bytes, &memory, err));
+    tfm__advise_huge_pages(&pool->allocator, memory, bytes);
     ((tfm__block *)memory)->next = pool->blocks;
     pool->blocks = (tfm__block *)memory;
     start = (char *)memory + sizeof(tfm__block);
@@ -2929,7 +2982,7 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
    whose assemblers know them. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
-#if defined(__linux__) && !defined(__ILP32__)
+#ifdef TFM__SYSTEM_CALLS
 #define TFM__AMX
 #endif
 #endif
@@ -3116,22 +3169,15 @@ static int tfm__has_f16c(void) {
 
 #ifdef TFM__AMX
 /* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
-   makes room for the tiles in a signal's frame from then on. By the instruction itself, as C99 has
-   no syscall(). */
+   makes room for the tiles in a signal's frame from then on. */
 static int tfm__amx_allowed(void) {
     enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d, low, high;
-    int64_t answer;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "a"((int64_t)ARCH_PRCTL), "D"((int64_t)REQUEST_PERMISSION),
-                       "S"((int64_t)TILE_DATA)
-                     : "rcx", "r11", "memory");
-    return answer == 0;
+    return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
 }
 static int tfm__has_amx(void) {
     static int known; /* as above */
@@ -4832,7 +4878,7 @@ static void tfm__pack_transposed_bf16(tfm__matrix *w, const float *values, int64
 /* What the loader says about all of them. */
 typedef struct tfm__packer {
     const tfm__kernels *kernels;
-    tfm__pool *pool;         /* of what is packed */
+    tfm_arena arena;         /* for what is packed; measuring, and nothing is packed */
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
     int is_ours;             /* panels may take the place of rows */
@@ -4849,12 +4895,14 @@ static int tfm__are_floats(const void *data, tfm_dtype dtype) {
 }
 
 /* Rows of floats: where they lie, or a copy. */
-static tfm_status tfm__keep_rows(const tfm__packer *p, tfm__matrix *w) {
+static tfm_status tfm__keep_rows(tfm__packer *p, tfm__matrix *w) {
     void *memory = w->data;
     int64_t i;
     if (w->k_group || !tfm__are_floats(w->data, w->dtype)) {
-        TFM__TRY(tfm__pool_take(p->pool, w->rows * w->columns, sizeof(float), &memory, p->err));
-        for (i = 0; i < w->rows; i++) tfm__unpack_row(w, i, (float *)memory + i * w->columns);
+        float *rows;
+        TFM__TRY(TFM__TAKE(&p->arena, w->rows, w->columns, &rows, p->err));
+        for (i = 0; rows && i < w->rows; i++) tfm__unpack_row(w, i, rows + i * w->columns);
+        memory = rows;
     }
     w->floats = (const float *)memory, w->stride = w->columns;
     w->scales = NULL, w->block_sums = NULL;
@@ -4889,13 +4937,13 @@ static void tfm__set_block_sums(const tfm__matrix *w, const unsigned char *row, 
 }
 
 /* Zeroed memory for what stands beside int8. */
-static tfm_status tfm__take_scales(const tfm__packer *p, tfm__matrix *w) {
+static tfm_status tfm__take_scales(tfm__packer *p, tfm__matrix *w) {
     int64_t padded = tfm__padded_rows(w->rows), sums = padded * tfm__blocks(w->columns);
-    TFM__TRY(TFM__NEW(p->pool, padded, &w->scales, p->err));
-    memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
+    TFM__TRY(TFM__TAKE(&p->arena, padded, 1, &w->scales, p->err));
+    if (w->scales) memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
     if (!p->kernels->zero_point) return TFM_OK;
-    TFM__TRY(TFM__NEW(p->pool, sums, &w->block_sums, p->err));
-    memset(w->block_sums, 0, (size_t)sums * sizeof *w->block_sums);
+    TFM__TRY(TFM__TAKE(&p->arena, sums, 1, &w->block_sums, p->err));
+    if (w->block_sums) memset(w->block_sums, 0, (size_t)sums * sizeof *w->block_sums);
     return TFM_OK;
 }
 
@@ -4916,14 +4964,14 @@ static int tfm__use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type
 }
 
 /* Packs a matrix that is as the file has it. */
-static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
+static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const tfm__type *type;
     int64_t row_bytes, panel_bytes, panels = tfm__panels(w->rows), full = w->rows / TFM__PANEL;
     int64_t i, r;
     unsigned char *rows = (unsigned char *)p->scratch;
     float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
-    void *memory = NULL;
+    unsigned char *memory;
     int same, in_place;
 #ifdef TRANSFORMER_BLAS
     in_place = 1;
@@ -4943,13 +4991,13 @@ static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
     /* panels may take the place of their own rows, if these are whole groups */
     in_place = same && p->is_ours && w->columns % type->k_group == 0;
     if (!in_place || panels > full) {
-        TFM__TRY(
-            tfm__pool_take(p->pool, in_place ? 1 : panels, (size_t)panel_bytes, &memory, p->err));
-        if (in_place) w->tail = (unsigned char *)memory;
-        else w->data = (unsigned char *)memory;
+        TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
+        if (in_place) w->tail = memory;
+        else w->data = memory;
     }
     w->scales = NULL, w->block_sums = NULL;
     if (type->has_scales) TFM__TRY(tfm__take_scales(p, w));
+    if (p->arena.measuring) return TFM_OK;
     for (i = 0; i < panels; i++) {
         const unsigned char *panel[TFM__PANEL];
         for (r = 0; r < TFM__PANEL && i * TFM__PANEL + r < w->rows; r++) {
@@ -4968,6 +5016,23 @@ static tfm_status tfm__pack(const tfm__packer *p, tfm__matrix *w) {
         }
         tfm__pack_panel(w, i, panel, tfm__group_bytes(type));
     }
+    return TFM_OK;
+}
+
+/* Packs the matrices of a list of linear maps, in one allocation of the pool. */
+static tfm_status tfm__pack_list(tfm__packer *p, tfm__pool *pool, tfm__linear *list) {
+    tfm__linear *l;
+    void *memory;
+    size_t bytes;
+    p->arena = tfm_arena_measuring();
+    for (l = list; l; l = l->next) {
+        tfm__matrix untouched = l->w;
+        TFM__TRY(tfm__pack(p, &untouched));
+    }
+    bytes = p->arena.peak;
+    TFM__TRY(tfm__pool_take(pool, (int64_t)bytes, 1, &memory, p->err));
+    p->arena = tfm_arena_make(memory, bytes);
+    for (l = list; l; l = l->next) TFM__TRY(tfm__pack(p, &l->w));
     return TFM_OK;
 }
 
@@ -8633,7 +8698,6 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
     tfm__linear *w;
     int64_t columns = 0;
     p.kernels = m->kernels = tfm__kernels_here();
-    p.pool = &m->pool;
     p.err = l->err;
     p.weights = l->options.weights;
     p.in_place = l->options.in_place;
@@ -8641,8 +8705,7 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
     TFM__TRY(tfm__pool_take(l->temporary, tfm__pack_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
-    for (w = m->linears; w; w = w->next) TFM__TRY(tfm__pack(&p, &w->w));
-    return TFM_OK;
+    return tfm__pack_list(&p, &m->pool, m->linears);
 }
 
 /* The whole model: config, tensors in the order in which shapes become known, what is left over. */
@@ -13800,7 +13863,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
                             and what else goes row by row in AVX-512; floats in tiles of 24 rows on
                             an Intel with AVX-512; int8 in tiles of two rows by
-                            SSE2 and WebAssembly. Plain C reads packed weights as every kernel set
+                            SSE2 and WebAssembly. Weights in huge pages where malloc gives the
+                            memory and Linux has them: half of the time of loading. Plain C reads packed weights as every kernel set
                             does, and may round otherwise than 0.3.0's. Tools write regular files
                             only and refuse links; train.py does not resume 0.3.0's checkpoints; it
                             reads .tsv.xz or two files, goes on to the same bits after a kill, and

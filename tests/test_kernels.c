@@ -482,7 +482,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     memset(&p, 0, sizeof p);
     memset(h, 0, sizeof *h);
     must(tfm__choose_allocator(&h->pool.allocator, NULL, &err));
-    p.kernels = kernels, p.pool = &h->pool, p.weights = weights, p.err = &err;
+    p.kernels = kernels, p.weights = weights, p.err = &err;
     p.scratch = test_memory((size_t)tfm__pack_scratch(columns) * sizeof(float));
     for (i = 0; i < rows * columns; i++) { /* as a file has them */
         uint32_t bits;
@@ -493,7 +493,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     }
     h->linear.w.dtype = TFM_F32, h->linear.w.rows = rows, h->linear.w.columns = columns;
     h->linear.w.data = little;
-    must(tfm__pack(&p, &h->linear.w));
+    must(tfm__pack_list(&p, &h->pool, &h->linear));
 }
 
 /* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */

@@ -104,6 +104,57 @@ static int count_mapped(const tfm_model *model, int *of) {
     return n;
 }
 
+/* Whether the system's map of this process says that the page at p may be a huge one; -1: it has no
+   huge pages, or says nothing. */
+static int may_be_huge(const void *p) {
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    FILE *known = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    char line[512];
+    unsigned long begin, end;
+    int here = 0, found = -1;
+    while (smaps && known && fgets(line, sizeof line, smaps)) {
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            here = (uintptr_t)p >= begin && (uintptr_t)p < end;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, " hg") != NULL;
+    }
+    if (smaps) fclose(smaps);
+    if (known) fclose(known);
+    return found;
+}
+
+static void huge_pages(void) {
+    static const char path[] = "examples/models/de-en.safetensors";
+    char *bytes = (char *)test_memory(16 << 20);
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(bytes, 1, 16 << 20, file) : 0;
+    int own, read;
+    if (file) fclose(file);
+    SECTION("a model's weights lie in huge pages where its memory is malloc's");
+    for (own = 0; own < 2; own++)
+        for (read = 0; read < 2; read++) {
+            tfm_model_options o;
+            tfm_model *model = NULL;
+            test_allocator count;
+            tfm_allocator a = test_counting(&count);
+            int huge;
+            memset(&o, 0, sizeof o);
+            if (!own) o.allocator = &a;
+            if (read) must(tfm_model_load_file(&model, path, &o, &err));
+            else must(tfm_model_load(&model, bytes, size, &o, &err));
+            /* the largest matrix: 1.5 MB of bytes, far from the ends of its allocation */
+            huge = may_be_huge(model->generator.w.data + (1 << 20));
+#ifdef TFM__SYSTEM_CALLS
+            if (huge >= 0)
+                CHECK(huge == own, "%s, %s: %s", own ? "malloc" : "an allocator's own",
+                      read ? "from a file" : "from memory", huge ? "huge" : "not");
+            else printf("  skipped, the system does not tell\n"), test_skipped++;
+#else
+            CHECK(huge != 1, "nothing is asked for here");
+#endif
+            tfm_model_free(model);
+        }
+}
+
 static void packed(void) {
     static const char path[] = "build/packed.safetensors";
     static const int32_t ids[] = {4, 5, 6};
@@ -269,6 +320,7 @@ int main(void) {
     printf("  skipped, this system or this build maps no files\n");
     test_skipped++;
 #else
+    huge_pages();
     same_numbers();
     packed();
     faults();

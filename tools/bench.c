@@ -627,11 +627,11 @@ static tfm_status pack_linear(tfm__pool *pool, tfm__linear *l, float *rows, int6
     memset(l, 0, sizeof *l);
     memset(pool, 0, sizeof *pool);
     TFM__TRY(tfm__choose_allocator(&pool->allocator, NULL, err));
-    p.kernels = tfm__kernels_here(), p.pool = pool, p.err = err;
+    p.kernels = tfm__kernels_here(), p.err = err;
     p.weights = (tfm_weight_type)opt.weights;
     l->w.dtype = TFM_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
     TFM__TRY(tfm__pool_take(pool, tfm__pack_scratch(K), sizeof(float), &p.scratch, err));
-    return tfm__pack(&p, &l->w);
+    return tfm__pack_list(&p, pool, l);
 }
 
 typedef struct product {
