@@ -4751,17 +4751,31 @@ static unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
            k * TFM__PANEL * tfm__types[w->type].bits / 8;
 }
 
-/* The groups of n rows, which lie step bytes apart in each, side by side. */
+/* The groups of n rows, of 2 or 4 bytes and step bytes apart in each, side by side: four of a row at
+   a time, for which its address is found once. */
 static void tfm__interleave(unsigned char *panel, const unsigned char *const *rows, int n,
                             int64_t groups, int64_t bytes, int64_t step) {
-    int64_t g;
+    int64_t next = TFM__PANEL * bytes, g;
     int r;
-    if (bytes == 2)
-        for (g = 0; g < groups; g++)
-            for (r = 0; r < n; r++) memcpy(panel + 2 * (g * TFM__PANEL + r), rows[r] + g * step, 2);
-    else
-        for (g = 0; g < groups; g++)
-            for (r = 0; r < n; r++) memcpy(panel + 4 * (g * TFM__PANEL + r), rows[r] + g * step, 4);
+    for (g = 0; g < groups - 3; g += 4)
+        for (r = 0; r < n; r++) {
+            const unsigned char *from = rows[r] + g * step;
+            unsigned char *to = panel + g * next + r * bytes;
+            if (bytes == 4) {
+                memcpy(to, from, 4);
+                memcpy(to + next, from + step, 4);
+                memcpy(to + 2 * next, from + 2 * step, 4);
+                memcpy(to + 3 * next, from + 3 * step, 4);
+            } else {
+                memcpy(to, from, 2);
+                memcpy(to + next, from + step, 2);
+                memcpy(to + 2 * next, from + 2 * step, 2);
+                memcpy(to + 3 * next, from + 3 * step, 2);
+            }
+        }
+    for (; g < groups; g++)
+        for (r = 0; r < n; r++)
+            memcpy(panel + g * next + r * bytes, rows[r] + g * step, (size_t)bytes);
 }
 
 /* Panel i of rows whose groups lie step bytes apart; where there are fewer than 16, zeros. */
@@ -11229,7 +11243,8 @@ typedef struct tfm__trie {
     tfm__unit *units; /* [n_units] */
     int64_t n_units;
     uint32_t root;             /* base */
-    struct tfm__range *ranges; /* [pieces]: for building */
+    struct tfm__range *ranges; /* [pieces]: for building, */
+    uint32_t *bases;           /* [nodes]: and what the first time found, in its order */
 } tfm__trie;
 
 /* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
@@ -11542,8 +11557,18 @@ static uint32_t tfm__trie_base(tfm__trie_blocks *blocks, const unsigned char *la
     return base;
 }
 
-/* Places all nodes, depth first; with units NULL it only counts them. Returns how many units there
-   are, or 0 where they are too many. Each range on the stack has a piece of its own. */
+/* How many bytes sorted spelling i begins with that the one before it begins with, too. */
+static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
+    const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
+    int32_t n = 0;
+    while (i && n < last->size && s->text[n] == last->text[n]) n++;
+    TFM_COUNT_TEXT(n);
+    return n;
+}
+
+/* Places all nodes, depth first: finds their bases and counts units, or, with units, sets these by the
+   bases that were found. Returns how many units there are, or 0 where they are too many. Each range
+   on the stack has a piece of its own. */
 static int64_t tfm__trie_place(tfm__sentencepiece *p) {
     tfm__trie *t = &p->trie;
     tfm__range *stack = t->ranges;
@@ -11552,7 +11577,7 @@ static int64_t tfm__trie_place(tfm__sentencepiece *p) {
     tfm__trie_blocks blocks;
     unsigned char labels[256];
     tfm__range r, child;
-    uint32_t base;
+    uint32_t base, *known = t->bases;
     int32_t top = 1, i;
     int n_labels, k;
     memset(&blocks, 0, sizeof blocks);
@@ -11571,7 +11596,8 @@ static int64_t tfm__trie_place(tfm__sentencepiece *p) {
             if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
         }
         TFM_COUNT_TEXT(r.last - r.first);
-        base = tfm__trie_base(&blocks, labels, n_labels);
+        if (!t->units) *known = tfm__trie_base(&blocks, labels, n_labels);
+        base = *known++;
         if (!base) return 0;
         if (r.depth == 0) t->root = base;
         else if (t->units) t->units[r.slot].link |= base << 9;
@@ -11622,9 +11648,8 @@ static tfm_status tfm__use_trie(const tfm__text_reader *r, tfm__sentencepiece *p
     path[0] = 0; /* the root is unit 0 here */
     marks[0] = SEEN;
     for (i = 0; i < v->n; i++) {
-        const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
-        for (depth = 0; i && depth < last->size && s->text[depth] == last->text[depth];) depth++;
-        for (; depth < s->size; depth++) { /* the rest are new nodes */
+        const tfm__spelling *s = tfm__sorted(v, i);
+        for (depth = tfm__shared_bytes(v, i); depth < s->size; depth++) { /* new nodes */
             int32_t id = depth + 1 == s->size && tfm__is_text_piece(p, s->id) ? s->id : -1;
             base = t->units[path[depth]].link >> 9;
             unit = base ^ (unsigned char)s->text[depth];
@@ -11800,7 +11825,7 @@ static void tfm__spm_cuts(tfm__sentencepiece *p) {
 /* What the parts must be together, once all are read. */
 static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     tfm__vocabulary *v = &p->vocabulary;
-    int64_t i;
+    int64_t i, nodes = 1; /* the root, and what each piece has for itself */
     int32_t first = 0;
     if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
     for (i = 0; i < 256 && p->byte_fallback; i++)
@@ -11818,6 +11843,8 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     while (first < v->n && !tfm__is_text_piece(p, first)) first++;
     if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
     if (r->trie.data) return tfm__use_trie(r, p);
+    for (i = 0; i < v->n; i++) nodes += tfm__sorted(v, i)->size - tfm__shared_bytes(v, i);
+    TFM__TRY(TFM__NEW(r->temporary, nodes, &p->trie.bases, r->err));
     TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.ranges, r->err));
     p->trie.n_units = tfm__trie_place(p);
     if (!p->trie.n_units) return tfm__spm_fault(r, "more than 8388608 nodes", "");
