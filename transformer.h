@@ -1808,15 +1808,22 @@ static void tfm__heapify(void **items, int64_t n, tfm__compare compare) {
     int64_t i;
     for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
 }
-/* Heapsort: builds the heap, then moves its top behind it again and again. */
+/* Heapsort: builds the heap, then moves its top behind it again and again. What takes the top's
+   place was at the bottom and mostly goes back there: the larger children move up until a place is
+   free at the bottom, and it rises from there (Floyd), which takes half of the comparisons. */
 static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
-    int64_t i;
+    int64_t i, child, at;
     tfm__heapify(items, n, compare);
     for (i = n - 1; i > 0; i--) {
-        void *swap = items[0];
-        items[0] = items[i];
-        items[i] = swap;
-        tfm__sift(items, 0, i, compare);
+        void *last = items[i];
+        items[i] = items[0];
+        for (at = 0; (child = 2 * at + 1) < i; at = child) {
+            if (child + 1 < i && compare(items[child], items[child + 1]) < 0) child++;
+            items[at] = items[child];
+        }
+        for (; at > 0 && compare(items[(at - 1) / 2], last) < 0; at = (at - 1) / 2)
+            items[at] = items[(at - 1) / 2];
+        items[at] = last;
     }
 }
 /* The place of the first of n sorted items that does not come before key. */

@@ -375,7 +375,47 @@ static void byte_bpe(void) {
     }
 }
 
+static int compare_numbers(const void *a, const void *b) {
+    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    counted++;
+    return x < y ? -1 : x > y;
+}
+static int compare_for_qsort(const void *a, const void *b) {
+    return compare_numbers(*(void *const *)a, *(void *const *)b);
+}
+
+/* In the order of libc's qsort, and with few comparisons, as texts are slow to compare. */
+static void sorting(void) {
+    enum { MOST = 5000 };
+    static unsigned numbers[MOST];
+    static void *items[MOST], *expected[MOST];
+    unsigned seed = 1;
+    int order, n, i, same = 1, log2 = 0;
+    double most = 0;
+    SECTION("sorting");
+    for (order = 0; order < 4; order++) /* random, few different ones, ascending, descending */
+        for (n = 0, log2 = 0; n <= MOST; n = n < 40 ? n + 1 : 5 * n / 2) {
+            while (1 << log2 < n) log2++;
+            for (i = 0; i < n; i++) {
+                numbers[i] = order == 0   ? tiny_random(&seed)
+                             : order == 1 ? tiny_random(&seed) % 5
+                                          : (unsigned)(order == 2 ? i : n - i);
+                items[i] = expected[i] = numbers + i;
+            }
+            qsort(expected, (size_t)n, sizeof *expected, compare_for_qsort);
+            counted = 0;
+            tfm__sort(items, n, compare_numbers);
+            if (n > 40)
+                most = (double)counted / n - log2 > most ? (double)counted / n - log2 : most;
+            for (i = 0; i < n; i++)
+                same = same && *(unsigned *)items[i] == *(unsigned *)expected[i];
+        }
+    CHECK(same, "the order of qsort");
+    CHECK(most < 3, "at most %.2f more than log2 n comparisons an item", most);
+}
+
 int main(void) {
+    sorting();
     words();
     pieces();
     sentencepiece();
