@@ -11543,7 +11543,9 @@ static uint32_t tfm__trie_base(tfm__trie_blocks *blocks, const unsigned char *la
             for (i = 0; i < n && fits; i++)
                 fits &= tfm__permute(blocks->slots[o][k ^ (labels[i] >> 6)], labels[i] & 63u);
             if (!fits) continue;
-            for (base = block * 256 + (uint32_t)k * 64; !(fits & 1); base++) fits >>= 1;
+            base = block * 256 + (uint32_t)k * 64;
+            for (; !(fits & 255); base += 8) fits >>= 8;
+            for (; !(fits & 1); base++) fits >>= 1;
         }
     }
     if (!base) {
