@@ -104,6 +104,14 @@ class TrainTest(unittest.TestCase):
         self.assertRegex(log, "goes on in epoch 1 after batch [1-9]")
         self.assertRegex(log, "epoch 1 dev loss .*\n(.*\n)*.*epoch 2 train loss [0-9]")
 
+    def test_parts_of_an_epoch(self) -> None:
+        """As many evaluations as --eval-every says, also of a number of batches that it does not divide."""
+        for every, places in (("0.5", ["0.5", "1"]), ("0.3", ["0.3", "0.6", "1"])):
+            log = self.train("often.safetensors", "--epochs", "1", "--eval-every", every)
+            self.assertIn(" 19 steps", log)
+            self.assertEqual([f"{float(place):.1g}" for place in
+                              re.findall(r" epoch ([0-9.]+) train loss", log)], places)
+
     def test_begins_with_a_model_file(self) -> None:
         """With a rate of zero the weights stay as the file has them; so do its shape and its
         vocabularies, whatever the options say."""

@@ -1180,7 +1180,8 @@ class Trainer:
             if stop:
                 self.train_loss = float(np.mean(losses))
                 return False
-            judged = self.batch_in_epoch % part == 0 and self.batch_in_epoch < len(batches)
+            judged = (self.batch_in_epoch % part == 0  # the epoch's end is judged, too
+                      and len(batches) - self.batch_in_epoch > part / 2)
             if self.worker == 0 and (judged or now - saved > args.save_minutes * 60):
                 if judged:
                     self.train_loss = float(np.mean(losses[-part:]))
