@@ -448,7 +448,7 @@
    ids (0.01 to 0.07 by widening, int8 0.04 to 0.14), of six others, whose int8 is 0.4 to 1.9 off,
    0.09 to 0.7 (by widening 0.1 to 0.7). It is one arithmetic for few rows and many; denormals count
    as 0. BLEU of the shipped models on their dev sets, greedy and with beam 4, goes from 48.92 and
-   50.40 to 48.93 and 50.45 (de-en), from 35.06 and 36.35 to 34.88 and 36.30 (zh-en) with
+   50.40 to 48.93 and 50.45 (de-en), from 36.90 and 38.31 to 36.89 and 38.28 (zh-en) with
    AVX512-BF16; with AMX, emulated, of the de-en before this one from 47.36 and 48.93 to 47.39 and
    49.03. With int8 weights activations are quantized dynamically, with one scale per token, and
    the int32 sums are exact: BLEU of the shipped models changes by 0.4 at most.
@@ -497,7 +497,9 @@
    Huge pages, on Linux on x86-64 and aarch64: for a model's memory of malloc's, in allocations of
    4 MB and more, the system is asked for them (madvise): loading takes half of the time, single
    sentences 5 to 9 % less. Where they are switched off, nothing changes. Memory of a tfm_allocator,
-   of TFM_MALLOC, of a session and of a mapped file is left as it is.
+   of TFM_MALLOC, of a session and of a mapped file is left as it is (so TFM_MALLOC(n) malloc(n)
+   turns it off). In a virtual machine whose host takes free memory back, the first load of a large
+   model may wait for the host instead: tools/SPEED.md.
 
    AMX, on Linux, does something to your process: the first model that is loaded (or the first
    module or tfm_cpu_string) asks by arch_prctl for the permission to use tile registers. Once
@@ -13910,7 +13912,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             translate --shortlist. convert.py reads Marian's .bin with its
                             shortlist (Firefox, Bergamot); train.py --decoder ssru, --marian,
                             --from-model, --forced; augment.py. examples/models/zh-en is another,
-                            3.6 BLEU better, by back-translation.
+                            5.7 BLEU better, by back-translation.
                             A session's KV cache in F16, an encoder's attention in bf16 (cache and
                             encoder_attention of tfm_session_options).
                             translate --threads runs a session a thread, translate A B.safetensors
