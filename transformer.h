@@ -495,11 +495,11 @@
    int8 move the end out, and where weights stay in the last cache there is none.
 
    Huge pages, on Linux on x86-64 and aarch64: for a model's memory of malloc's, in allocations of
-   4 MB and more, the system is asked for them (madvise): loading takes half of the time, single
-   sentences 5 to 9 % less. Where they are switched off, nothing changes. Memory of a tfm_allocator,
-   of TFM_MALLOC, of a session and of a mapped file is left as it is (so TFM_MALLOC(n) malloc(n)
-   turns it off). In a virtual machine whose host takes free memory back, the first load of a large
-   model may wait for the host instead: tools/SPEED.md.
+   4 MB and more, the system is asked for them (madvise). On a Zen 4 loading takes half of the time,
+   single sentences 5 to 8 % less. Where they are switched off, nothing changes. Memory of a
+   tfm_allocator, of TFM_MALLOC, of a session and of a mapped file is left as it is (so TFM_MALLOC(n)
+   malloc(n) turns it off). In a virtual machine that reports free memory to its host, the first load
+   of a process has to wait for the host: 74 MB still gained, 293 MB took 1.7 times as long.
 
    AMX, on Linux, does something to your process: the first model that is loaded (or the first
    module or tfm_cpu_string) asks by arch_prctl for the permission to use tile registers. Once
@@ -1843,9 +1843,9 @@ static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
 /* >>memory ========================================================================================
    10. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
-   freed together: a model, a file's directory; of large ones it asks for huge pages. An arena is a
-   stack over memory that somebody else holds: a session's one allocation, a caller's scratch. Relies
-   on checked sizes.
+   freed together: a model, a file's directory; for large ones it asks for huge pages, by a system
+   call of Linux. An arena is a stack over memory that somebody else holds: a session's one
+   allocation, a caller's scratch. Relies on checked sizes.
    ============================================================================================== */
 
 static void *tfm__default_allocate(void *user, size_t bytes) {
@@ -1903,8 +1903,8 @@ static int64_t tfm__system_call(int64_t number, int64_t a, int64_t b, int64_t c)
 }
 #endif
 
-/* Asks for huge pages, which take a five-hundredth of the page faults, and of the misses of the
-   TLB. For memory of malloc's that is going to be used from end to end; refused, nothing changes. */
+/* Asks for huge pages: 2 MB at a page fault and in an entry of the TLB, not 4 KB. For memory of
+   malloc's that is going to be used from end to end; refused, nothing changes. */
 static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
 #ifdef TFM__SYSTEM_CALLS
 #ifdef __x86_64__
@@ -13902,11 +13902,11 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             and what else goes row by row in AVX-512; floats in tiles of 24 rows on
                             an Intel with AVX-512; int8 in tiles of two rows by
                             SSE2 and WebAssembly. Weights in huge pages where malloc gives the
-                            memory and Linux has them: half of the time of loading. Plain C reads packed weights as every kernel set
-                            does, and may round otherwise than 0.3.0's. Tools write regular files
-                            only and refuse links; train.py does not resume 0.3.0's checkpoints; it
-                            reads .tsv.xz or two files, goes on to the same bits after a kill, and
-                            writes int8 unless --dtype says otherwise.
+                            memory and Linux has them. Plain C reads packed weights as every kernel
+                            set does, and may round otherwise than 0.3.0's. Tools write regular
+                            files only and refuse links; train.py does not resume 0.3.0's
+                            checkpoints; it reads .tsv.xz or two files, goes on to the same bits
+                            after a kill, and writes int8 unless --dtype says otherwise.
                             Packed files: mapped, they are used where they lie (quantize --packed).
                             A lexicon in the model file: lexical_shortlist of tfm_decode_options,
                             translate --shortlist. convert.py reads Marian's .bin with its
