@@ -2688,6 +2688,9 @@ typedef struct tfm__kernels {
 #define TFM__UNROLL
 #endif
 #if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD)
+#if defined(__clang__) || __GNUC__ >= 12
+#define TFM__SHUFFLES /* __builtin_shufflevector */
+#endif
 #if defined(__x86_64__)
 #define TFM__X86
 #elif defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -4760,31 +4763,58 @@ static unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
            k * TFM__PANEL * tfm__types[w->type].bits / 8;
 }
 
-/* The groups of n rows, of 2 or 4 bytes and step bytes apart in each, side by side: four of a row at
-   a time, for which its address is found once. */
+#ifdef TFM__SHUFFLES
+/* Four groups of 4 bytes of each of four rows, where they lie one after the other. */
+static TFM__INLINE void tfm__interleave_4x4(unsigned char *to, const unsigned char *const *rows,
+                                            int64_t at) {
+    typedef uint32_t four __attribute__((vector_size(16)));
+    four a, b, c, d, low, high;
+    memcpy(&a, rows[0] + at, 16);
+    memcpy(&b, rows[1] + at, 16);
+    memcpy(&c, rows[2] + at, 16);
+    memcpy(&d, rows[3] + at, 16);
+    low = __builtin_shufflevector(a, b, 0, 4, 1, 5), a = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    high = __builtin_shufflevector(c, d, 0, 4, 1, 5), c = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    b = __builtin_shufflevector(low, high, 0, 1, 4, 5);
+    d = __builtin_shufflevector(low, high, 2, 3, 6, 7);
+    low = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    high = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    memcpy(to, &b, 16);
+    memcpy(to + 4 * TFM__PANEL, &d, 16);
+    memcpy(to + 8 * TFM__PANEL, &low, 16);
+    memcpy(to + 12 * TFM__PANEL, &high, 16);
+}
+#endif
+
+/* Some groups of n rows, from group g on: 2 or 4 bytes each, step bytes apart in a row. */
+static TFM__INLINE void tfm__interleave_some(unsigned char *panel, const unsigned char *const *rows,
+                                             int n, int64_t g, int some, int64_t bytes,
+                                             int64_t step) {
+    int r, i;
+    for (r = 0; r < n; r++) {
+        const unsigned char *from = rows[r] + g * step;
+        unsigned char *to = panel + (g * TFM__PANEL + r) * bytes;
+        TFM__UNROLL
+        for (i = 0; i < some; i++, from += step, to += TFM__PANEL * bytes)
+            if (bytes == 4) memcpy(to, from, 4);
+            else memcpy(to, from, 2);
+    }
+}
+
+/* All groups of n rows side by side: four of a row at a time, for which its address is found once. */
 static void tfm__interleave(unsigned char *panel, const unsigned char *const *rows, int n,
                             int64_t groups, int64_t bytes, int64_t step) {
-    int64_t next = TFM__PANEL * bytes, g;
+    int64_t g = 0;
+#ifdef TFM__SHUFFLES
     int r;
-    for (g = 0; g < groups - 3; g += 4)
-        for (r = 0; r < n; r++) {
-            const unsigned char *from = rows[r] + g * step;
-            unsigned char *to = panel + g * next + r * bytes;
-            if (bytes == 4) {
-                memcpy(to, from, 4);
-                memcpy(to + next, from + step, 4);
-                memcpy(to + 2 * next, from + 2 * step, 4);
-                memcpy(to + 3 * next, from + 3 * step, 4);
-            } else {
-                memcpy(to, from, 2);
-                memcpy(to + next, from + step, 2);
-                memcpy(to + 2 * next, from + 2 * step, 2);
-                memcpy(to + 3 * next, from + 3 * step, 2);
-            }
-        }
-    for (; g < groups; g++)
-        for (r = 0; r < n; r++)
-            memcpy(panel + g * next + r * bytes, rows[r] + g * step, (size_t)bytes);
+    for (; bytes == 4 && step == 4 && n == TFM__PANEL && g < groups - 3; g += 4)
+        for (r = 0; r < TFM__PANEL; r += 4)
+            tfm__interleave_4x4(panel + 4 * (g * TFM__PANEL + r), rows + r, 4 * g);
+#endif
+    for (; g < groups - 3; g += 4)
+        if (bytes == 4) tfm__interleave_some(panel, rows, n, g, 4, 4, step);
+        else tfm__interleave_some(panel, rows, n, g, 4, 2, step);
+    for (; g < groups; g++) tfm__interleave_some(panel, rows, n, g, 1, bytes, step);
 }
 
 /* Panel i of rows whose groups lie step bytes apart; where there are fewer than 16, zeros. */
@@ -4932,31 +4962,29 @@ static tfm_status tfm__keep_rows(tfm__packer *p, tfm__matrix *w) {
     return TFM_OK;
 }
 
-/* The sum of n int8, at most 1024 of them: eight at a time, in four sums of 16 bits, each element
-   128 too large. */
-static int32_t tfm__sum_int8(const unsigned char *bytes, int64_t n) {
-    const uint64_t low = 0x00FF00FF00FF00FFu, flip = 0x8080808080808080u;
-    uint64_t sums = 0, eight;
-    int32_t sum = 0;
-    int64_t i;
-    for (i = 0; i + 8 <= n; i += 8) {
-        memcpy(&eight, bytes + i, 8);
-        eight ^= flip;
-        sums += (eight & low) + (eight >> 8 & low);
+/* Panel i's block sums: what a row of nothing but zero points gives. (Exact as floats: multiples of
+   128, below 2^25.) */
+static void tfm__set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i) {
+    enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL };
+    const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHTS_I8];
+    unsigned char x[TFM__X_BYTES];
+    int32_t none[WIDTH] = {0}, *sums = w->block_sums + i * TFM__PANEL;
+    float y[WIDTH], ones[WIDTH];
+    tfm__tile t;
+    int64_t k;
+    int j;
+    memset(x, kernels->zero_point, sizeof x);
+    for (j = 0; j < WIDTH; j++) ones[j] = 1.0f;
+    memset(&t, 0, sizeof t);
+    t.x = x, t.y = y, t.y_stride = WIDTH, t.rows = t.begins = 1;
+    t.x_scales = t.w_scales = ones, t.block_sums = none;
+    while (tiling->rows > 1) tiling++;
+    for (k = 0; k < w->columns; k += TFM__X_BYTES, sums += tfm__padded_rows(w->rows)) {
+        t.K = tfm__min(TFM__X_BYTES, w->columns - k);
+        for (j = 0; j < TFM__MOST_PANELS; j++) t.ahead = t.w[j] = tfm__panel(w, i, k);
+        tiling->run(&t);
+        for (j = 0; j < TFM__PANEL; j++) sums[j] = (int32_t)y[j];
     }
-    sum = (int32_t)(sums & 0xFFFF) + (int32_t)(sums >> 16 & 0xFFFF) +
-          (int32_t)(sums >> 32 & 0xFFFF) + (int32_t)(sums >> 48) - 128 * (int32_t)i;
-    for (; i < n; i++) sum += (signed char)bytes[i];
-    return sum;
-}
-
-/* Row i's block sums. */
-static void tfm__set_block_sums(const tfm__matrix *w, const unsigned char *row, int64_t i,
-                                int zero_point) {
-    int64_t padded = tfm__padded_rows(w->rows), k;
-    for (k = 0; k < w->columns; k += 1024)
-        w->block_sums[k / TFM__X_BYTES * padded + i] +=
-            zero_point * tfm__sum_int8(row + k, tfm__min(1024, w->columns - k));
 }
 
 /* Zeroed memory for what stands beside int8. */
@@ -5035,9 +5063,9 @@ static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
             memset(to + bytes, 0, (size_t)(row_bytes - bytes));
             panel[r] = to;
             if (w->scales) w->scales[row] = scale;
-            if (w->block_sums) tfm__set_block_sums(w, to, row, p->kernels->zero_point);
         }
         tfm__pack_panel(w, i, panel, tfm__group_bytes(type));
+        if (w->block_sums) tfm__set_block_sums(p->kernels, w, i);
     }
     return TFM_OK;
 }
