@@ -478,8 +478,8 @@
 
    11. SPEED
    ---------
-   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-512, VNNI, AVX512-BF16, AMX,
-   NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
+   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-VNNI, AVX-512, its VNNI and BF16,
+   AMX, NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
    (WebAssembly's compiler); tfm_cpu_string tells. AVX512-BF16 is for AMD only, where it does twice
    what FMA does; on an Intel with AMX it does half, and where AMX is refused bf16 is widened. One
    sentence at a time, decoding is reading weights: int8 makes it about three times as fast as F32.
@@ -590,9 +590,10 @@
                                 pages for weights where Linux has them (chapter 11)
        TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
        TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
-                                3 AVX-512, 4 with VNNI, 5 with BF16, 6 with AMX; on aarch64 1 NEON,
-                                2 with dot product; 1 WASM SIMD128 with -msimd128. Default 6. The
-                                fastest that the CPU has is chosen when the program runs
+                                3 AVX-512, 4 this or AVX2 with VNNI, 5 with BF16, 6 with AMX; on
+                                aarch64 1 NEON, 2 with dot product; 1 WASM SIMD128 with -msimd128.
+                                Default 6. The fastest that the CPU has is chosen when the program
+                                runs
        TRANSFORMER_FILE         what this file is called, "transformer.h" unless you renamed it: it
                                 includes itself once for each set of vector kernels
        TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
@@ -644,8 +645,8 @@ extern "C" {
 TFM_DEF const char *tfm_version(void);
 
 /* Which inner loops run on this machine: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI and BF16",
-   "AVX-512 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with dot product", "NEON",
-   "WASM SIMD128" or "plain C". */
+   "AVX-512 with VNNI", "AVX2 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with dot product",
+   "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
 /* name, what it means. One table makes the enum and the texts. */
@@ -2990,10 +2991,11 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Tile registers are for Linux, which has to be asked for them; both they and BF16 are for compilers
-   whose assemblers know them. */
+/* Tile registers are for Linux, which has to be asked for them; they, BF16 and AVX-VNNI are for
+   compilers whose assemblers know them. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
+#define TFM__AVX_VNNI
 #ifdef TFM__SYSTEM_CALLS
 #define TFM__AMX
 #endif
@@ -3166,18 +3168,51 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
     for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* __builtin_cpu_supports does not know it everywhere. Asked once: in a virtual machine that takes
-   longer than many a kernel. */
-static int tfm__has_f16c(void) {
-    static int known; /* 0: not asked yet, 1: no, 2: yes; any thread finds the same */
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+/* What __builtin_cpu_supports does not know everywhere. */
+
+/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known: 0: not
+   asked yet, 1: no, 2: yes; any thread finds the same. */
+static int tfm__ask_once(int *known, int (*ask)(void)) {
+    int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (!answer) {
-        unsigned a, b, c, d;
-        answer = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1) ? 2 : 1;
-        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+        answer = ask() ? 2 : 1;
+        __atomic_store_n(known, answer, __ATOMIC_RELAXED);
     }
     return answer == 2;
 }
+
+static int tfm__cpu_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+static int tfm__has_f16c(void) {
+    static int known;
+    return tfm__ask_once(&known, tfm__cpu_f16c);
+}
+
+#ifdef TFM__AVX_VNNI
+/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX, in
+   tests: as AVX-512 encodes the same instruction, for machines that have only that. */
+#ifdef TFM__EVEX
+#define TFM__VEX ""
+#else
+#define TFM__VEX "%{vex%} "
+#endif
+static int tfm__cpu_avx_vnni(void) {
+#ifdef TFM__EVEX
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+#else
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+#endif
+}
+static int tfm__has_avx_vnni(void) {
+    static int known;
+    return tfm__ask_once(&known, tfm__cpu_avx_vnni);
+}
+#define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
+    __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
+#endif
 
 #ifdef TFM__AMX
 /* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
@@ -3192,13 +3227,8 @@ static int tfm__amx_allowed(void) {
     return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
 }
 static int tfm__has_amx(void) {
-    static int known; /* as above */
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!answer) {
-        answer = tfm__amx_allowed() ? 2 : 1;
-        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-    }
-    return answer == 2;
+    static int known;
+    return tfm__ask_once(&known, tfm__amx_allowed);
 }
 #endif
 
@@ -3347,6 +3377,27 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
     _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
 }
 #include TRANSFORMER_FILE
+
+#ifdef TFM__AVX_VNNI
+#define TFM__V __m256
+#define TFM__VL 8
+#define TFM__ISA avx_vnni
+#define TFM__V_SET(x) _mm256_set1_ps(x)
+#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
+#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
+#define TFM__INT8_TARGET TFM__AVX2
+#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__INT8_SPLIT 1
+#define TFM__I __m256i
+#define TFM__I_ZERO _mm256_setzero_si256()
+#define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TFM__I_X(four) _mm256_set1_epi32(four)
+#define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
+#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
+#include TRANSFORMER_FILE
+#endif
 
 #define TFM__V __m512
 #define TFM__VL 16
@@ -4564,6 +4615,10 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  sse2, plain, plain);
     TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
                  0, NULL, NULL, avx2, avx2, avx2);
+#ifdef TFM__AVX_VNNI
+    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16,
+                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2, avx2, avx2);
+#endif
     TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
                  tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
     TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
@@ -4593,6 +4648,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
 #endif
     }
+#ifdef TFM__AVX_VNNI
+    else if (i == 4 && tfm__kernel_set(2) && tfm__has_avx_vnni()) return &avx_vnni;
+#endif
 #endif
 #ifdef TFM__NEON
     TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
@@ -13929,7 +13987,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
                             and what else goes row by row in AVX-512; floats in tiles of 24 rows on
                             an Intel with AVX-512; int8 in tiles of two rows by
-                            SSE2 and WebAssembly. Weights in huge pages where malloc gives the
+                            SSE2 and WebAssembly, and by AVX-VNNI. Weights in huge pages where malloc gives the
                             memory and Linux has them. Plain C reads packed weights as every kernel
                             set does, and may round otherwise than 0.3.0's. Tools write regular
                             files only and refuse links; train.py does not resume 0.3.0's

@@ -6,6 +6,7 @@
 static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole model */
 #undef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS kernels_wanted
+#define TFM__EVEX
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "amx_emulator.h"
@@ -70,15 +71,30 @@ static void emulated_narrow(unsigned char *to, const float *x, int64_t n) {
     tfm__narrow(to, x, TFM_BF16, n);
 }
 
-enum { BF16_SET = 5, AMX_SET, EMULATED_BF16 = TFM__KERNEL_SETS, EMULATED_AMX, SETS };
+enum { BF16_SET = 5, AMX_SET, AVX_VNNI = TFM__KERNEL_SETS, EMULATED_BF16, EMULATED_AMX, SETS };
 
-/* Set i of the library's, or one of the emulated. (Not where floats are computed in wider registers:
-   they round otherwise in each loop, and no such machine has AMX.) */
+/* AVX2 with VNNI, also where AVX-512 hides it. */
+static const tfm__kernels *avx_vnni_set(void) {
+#ifdef TFM__AVX_VNNI
+    static tfm__kernels k;
+    if (!tfm__kernel_set(2) || !tfm__has_avx_vnni()) return NULL;
+    k = *tfm__kernel_set(2);
+    k.name = "AVX2 with VNNI, as AVX-512 encodes it";
+    k.zero_point = 128, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;
+    return &k;
+#else
+    return NULL;
+#endif
+}
+
+/* Set i of the library's, or one of those here. (None is emulated where floats are computed in wider
+   registers: they round otherwise in each loop, and no such machine has AMX.) */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     uint16_t one = 1;
     unsigned char first;
     if (i < TFM__KERNEL_SETS) return tfm__kernel_set(i);
+    if (i == AVX_VNNI) return avx_vnni_set();
     if (FLT_EVAL_METHOD) return NULL;
     memcpy(&first, &one, 1);
     k = &emulated[i - EMULATED_BF16], *k = *tfm__kernel_set(0);

@@ -81,6 +81,11 @@ CEILING(vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi32(0x01020304), FMA_
 CEILING(read_avx2, "avx2", __m256, _mm256_setzero_ps(), LOAD_AVX2, 8, 32)
 CEILING(read_avx512, "avx512f", __m512, _mm512_setzero_ps(), LOAD_AVX512, 16, 64)
 
+#ifdef TFM__AVX_VNNI
+#define FMA_AVX_VNNI(n) TFM__DOT_AVX_VNNI(a[n], x, x);
+CEILING(avx_vnni, "avx2", __m256i, _mm256_set1_epi32(0x01020304), FMA_AVX_VNNI, 1, 2 * 32)
+#endif
+
 #ifdef TFM__BF16
 #define FMA_BF16(n) a[n] = _mm512_dpbf16_ps(a[n], (__m512bh)x, (__m512bh)x);
 CEILING(bf16, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), FMA_BF16, 1, 2 * 32)
@@ -144,6 +149,9 @@ static const char *find_stints(stint *unit, stint *read) {
         name = "AVX2 and FMA", unit[UNIT_FMA] = fma_avx2, *read = read_avx2;
     }
     if (__builtin_cpu_supports("avx512vnni")) unit[UNIT_VNNI] = vnni;
+#endif
+#ifdef TFM__AVX_VNNI
+    if (!unit[UNIT_VNNI] && tfm__has_avx_vnni()) unit[UNIT_VNNI] = avx_vnni;
 #endif
 #ifdef TFM__BF16
     if (__builtin_cpu_supports("avx512bf16")) unit[UNIT_BF16] = bf16;
