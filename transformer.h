@@ -3288,6 +3288,7 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__INT8_SPLIT 2
 #define TFM__I __m128i
 #define TFM__I_ZERO _mm_setzero_si128()
+#define TFM__I_ADD(a, b) _mm_add_epi32(a, b)
 #define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
@@ -3356,6 +3357,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
+#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
@@ -3392,6 +3394,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
+#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
 #define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
@@ -3446,12 +3449,16 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m512i
 #define TFM__I_ZERO _mm512_setzero_si512()
+#define TFM__I_ADD(a, b) _mm512_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(four) _mm512_set1_epi32(four)
-/* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
-   syntax, then for -masm=intel. */
+#ifdef __clang__ /* which takes the inputs of assembly for floats: a Zen 4 then waits for them */
+#define TFM__I_DOT(sum, x, w) sum = _mm512_dpbusd_epi32(sum, x, w)
+#else /* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
+         syntax, then for -masm=intel. */
 #define TFM__I_DOT(sum, x, w)                                                                      \
     __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
+#endif
 #define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
 #ifdef TFM__AMX
 #define TFM__I_SUMS(p) _mm512_load_si512(p)
@@ -3534,6 +3541,7 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
+#define TFM__I_ADD(a, b) vaddq_s32(a, b)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
@@ -3583,6 +3591,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
+#define TFM__I_ADD(a, b) vaddq_s32(a, b)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
@@ -3646,6 +3655,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__INT8_SPLIT 2
 #define TFM__I v128_t
 #define TFM__I_ZERO wasm_i32x4_splat(0)
+#define TFM__I_ADD(a, b) wasm_i32x4_add(a, b)
 #define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
 #define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
@@ -3822,62 +3832,131 @@ TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) 
     return four;
 }
 
-TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
-                                                          int panels) {
-    enum { VECTORS = TFM__PER_PANEL * TFM__INT8_SPLIT, MOST = (int)TFM__MOST_PANELS * VECTORS };
-    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
-    const int vectors = VECTORS / parts, outputs = panels * TFM__PER_PANEL / parts;
+/* I_BYTES: of w that a vector has. */
+#define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
+typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
+
+/* y by the sums of some rows and of so many vectors of outputs, the first of which is output o. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
+                                                           TFM__(sums) * sums, int rows,
+                                                           int64_t o, int outputs) {
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < outputs; i++, o += TFM__VL) {
+        TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
+        if (t->bias) bias = TFM__V_LOAD(t->bias + o);
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            float *y = t->y + r * t->y_stride + o;
+            TFM__V v = TFM__I_FLOATS(sums[r][i * TFM__INT8_SPLIT],
+                                     sums[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
+                                     t->block_sums + o);
+            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
+            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+            TFM__V_STORE(y, TFM__V_ADD(v, bias));
+        }
+    }
+}
+
+/* Four columns. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+                                                          const unsigned char *w, int rows,
+                                                          int vectors) {
+    TFM__(sums) some;
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < vectors; i++) some[i] = TFM__I_LOAD(w + i * TFM__I_BYTES);
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
+        TFM__UNROLL
+        for (i = 0; i < vectors; i++) TFM__I_DOT(sums[r][i], four, some[i]);
+    }
+}
+
+/* Few rows by one panel, or some vectors of it. They wait for w, and memory gives most where it is
+   read from end to end. As each sum waits for itself, too, there are eight or more: if need be, of
+   some columns each. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(few_int8)(TFM__(sums) * sums, const tfm__tile *t,
+                                                         const unsigned char *w, int rows,
+                                                         int vectors) {
+    const int steps = rows * vectors < 8 ? 8 / (rows * vectors) : 1;
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    const unsigned char *ahead = t->ahead;
-    int r, i, part;
-    for (part = 0; part < parts; part++) {
-        TFM__I acc[TFM__X_ROWS][MOST];
-        const int from = part * outputs * TFM__VL, at0 = 4 * from;
-        const unsigned char *w0 = t->w[0] + at0, *w1 = t->w[1], *w2 = t->w[2], *w3 = t->w[3];
+    TFM__(sums) part[8][4];
+    int s, r, i;
+    TFM__UNROLL
+    for (s = 0; s < steps; s++) {
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
             TFM__UNROLL
-            for (i = 0; i < panels * vectors; i++) acc[r][i] = TFM__I_ZERO;
+            for (i = 0; i < vectors; i++) part[s][r][i] = TFM__I_ZERO;
         }
-        for (x = (const unsigned char *)t->x; x != x_end; x += 4) {
-            TFM__I w[MOST];
-            TFM__UNROLL
-            for (i = 0; i < vectors; i++) {
-                const int at = i * 4 * TFM__VL / TFM__INT8_SPLIT;
-                w[i] = TFM__I_LOAD(w0 + at);
-                if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + at);
-                if (panels > 2) w[2 * vectors + i] = TFM__I_LOAD(w2 + at);
-                if (panels > 3) w[3 * vectors + i] = TFM__I_LOAD(w3 + at);
-            }
-            if (rows > 4) {
-                TFM__PREFETCH(ahead);
-                if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-                ahead += 4 * TFM__PANEL;
-            }
-            TFM__UNROLL
-            for (r = 0; r < rows; r++) {
-                TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
-                TFM__UNROLL
-                for (i = 0; i < panels * vectors; i++) TFM__I_DOT(acc[r][i], four, w[i]);
-            }
-            w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL, w2 += 4 * TFM__PANEL, w3 += 4 * TFM__PANEL;
-        }
+    }
+    for (; x_end - x >= 4 * steps; x += 4 * steps, w += 4 * steps * TFM__PANEL) {
         TFM__UNROLL
-        for (i = 0; i < outputs; i++) {
-            const int64_t o = from + i * TFM__VL;
-            TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
-            if (t->bias) bias = TFM__V_LOAD(t->bias + o);
+        for (s = 0; s < steps; s++)
+            TFM__(step_int8)(part[s], x + 4 * s, w + 4 * s * TFM__PANEL, rows, vectors);
+    }
+    for (; steps > 1 && x != x_end; x += 4, w += 4 * TFM__PANEL)
+        TFM__(step_int8)(part[0], x, w, rows, vectors);
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < vectors; i++) {
+            sums[r][i] = part[0][r][i];
             TFM__UNROLL
-            for (r = 0; r < rows; r++) {
-                float *y = t->y + r * t->y_stride + o;
-                TFM__V v = TFM__I_FLOATS(acc[r][i * TFM__INT8_SPLIT],
-                                         acc[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
-                                         t->block_sums + o);
-                v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
-                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-                TFM__V_STORE(y, TFM__V_ADD(v, bias));
-            }
+            for (s = 1; s < steps; s++) sums[r][i] = TFM__I_ADD(sums[r][i], part[s][r][i]);
         }
+    }
+}
+
+/* Many rows by one panel, or some vectors of it, or by two side by side. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(many_int8)(TFM__(sums) * sums, const tfm__tile *t,
+                                                          int64_t at, int rows, int panels,
+                                                          int vectors) {
+    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+    const unsigned char *w0 = t->w[0] + at, *w1 = t->w[1] + at, *ahead = t->ahead;
+    int r, i;
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < panels * vectors; i++) sums[r][i] = TFM__I_ZERO;
+    }
+    for (; x != x_end; x += 4, w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL) {
+        TFM__(sums) w;
+        TFM__UNROLL
+        for (i = 0; i < vectors; i++) {
+            w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
+            if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
+        }
+        TFM__PREFETCH(ahead);
+        if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+        ahead += 4 * TFM__PANEL;
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
+            TFM__UNROLL
+            for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
+        }
+    }
+}
+
+TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
+                                                          int panels) {
+    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
+    const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
+    int part, i;
+    for (part = 0; part < parts; part++) {
+        const int o = part * outputs * TFM__VL;
+        TFM__(sums) sums[TFM__X_ROWS];
+        if (rows > 4) {
+            TFM__(many_int8)(sums, t, 4 * o, rows, panels, vectors);
+            TFM__(write_int8)(t, sums, rows, o, panels * outputs);
+        } else
+            for (i = 0; i < panels; i++) {
+                TFM__(few_int8)(sums, t, t->w[i] + 4 * o, rows, vectors);
+                TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, outputs);
+            }
     }
 }
 
@@ -4576,8 +4655,10 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__MOMENTS
 #undef TFM__I
 #undef TFM__I_ZERO
+#undef TFM__I_ADD
 #undef TFM__I_LOAD
 #undef TFM__I_X
+#undef TFM__I_BYTES
 #undef TFM__I_DOT
 #undef TFM__I_FLOATS
 #undef TFM__INT8_SPLIT

@@ -34,6 +34,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32_t
 #define TFM__I_ZERO 0
+#define TFM__I_ADD(a, b) ((a) + (b))
 #define TFM__I_LOAD(p) tfm__emulated_four(p)
 #define TFM__I_X(four) (four)
 #define TFM__I_DOT(sum, x, w) sum = emulated_dot(sum, x, w)
