@@ -193,8 +193,8 @@ static double rate_of(trial *s, const repeats *how) {
 static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats *of,
                                    tfm_error *err) {
     int64_t i, most = read_bytes[N_READS - 1];
-    char *memory = (char *)malloc((size_t)most + 64);
-    float *buffer;
+    float *buffer; /* in memory as a model's weights are */
+    tfm__pool pool;
     stint unit[N_UNITS] = {NULL};
     repeats how = *of; /* a small share of the time */
     tfm__workers workers;
@@ -204,9 +204,10 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
     memset(top, 0, sizeof *top);
     top->name =
         find_stints(unit, &top->reader); /* before threads start, which get its permission */
-    if (!memory) return tfm__fail(err, TFM_E_MEMORY, "no memory to read");
-    buffer = (float *)(void *)(memory + (64 - (uintptr_t)memory % 64)); /* lines of the caches */
-    if (start_team(&s.team, &workers, threads, err) != TFM_OK) return free(memory), err->status;
+    pool.blocks = NULL, tfm__choose_allocator(&pool.allocator, NULL, err);
+    if (TFM__NEW(&pool, most / 4, &buffer, err) != TFM_OK) return err->status;
+    if (start_team(&s.team, &workers, threads, err) != TFM_OK)
+        return tfm__pool_free(&pool), err->status;
     if (how.repeat && how.repeat < LEAST_REPEATS) how.repeat = LEAST_REPEATS;
     how.seconds /= 6;
     for (k = 0; k < N_UNITS; k++) {
@@ -220,7 +221,7 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
         top->read[k] = rate_of(&s, &how);
     }
     stop_team(&s.team);
-    free(memory);
+    tfm__pool_free(&pool);
     return TFM_OK;
 }
 
