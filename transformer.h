@@ -482,7 +482,7 @@
    AMX, NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
    (WebAssembly's compiler); tfm_cpu_string tells. AVX512-BF16 is for AMD only, where it does twice
    what FMA does; on an Intel with AMX it does half, and where AMX is refused bf16 is widened. One
-   sentence at a time, decoding is reading weights: int8 makes it about three times as fast as F32.
+   sentence at a time, decoding is reading weights: int8 makes it three to four times as fast as F32.
    Batches share what is read; sentences of like length are encoded together, whatever their order
    in the batch. tools/SPEED.md has the numbers.
 
