@@ -482,7 +482,7 @@
    AMX, NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
    (WebAssembly's compiler); tfm_cpu_string tells. AVX512-BF16 is for AMD only, where it does twice
    what FMA does; on an Intel with AMX it does half, and where AMX is refused bf16 is widened. One
-   sentence at a time, decoding is reading weights: int8 makes it three to four times as fast as F32.
+   sentence at a time, decoding is reading weights: int8 makes it four times as fast as F32 on a Zen 4.
    Batches share what is read; sentences of like length are encoded together, whatever their order
    in the batch. tools/SPEED.md has the numbers.
 
@@ -2579,7 +2579,8 @@ static int tfm__shares(const tfm__team *team, int64_t operations) {
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
 
    The vector kernels are written once, over a vector type and its operations. Each instruction set
-   defines these, and includes this file once more for that part (TRANSFORMER_FILE).
+   defines these, and includes this file once more for that part (TRANSFORMER_FILE). SAME_VECTORS:
+   the next set has them too, and says what else it has.
 
    The order of every sum depends on its length alone, so a row's result is the same in any batch.
    By packed weights a sum goes from k = 0 upwards; by rows, element k goes to lane k mod 16, and
@@ -3168,10 +3169,10 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
     for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
-/* What __builtin_cpu_supports does not know everywhere. */
+/* ---- x86-64: what the CPU has and __builtin_cpu_supports does not know everywhere ---- */
 
-/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known: 0: not
-   asked yet, 1: no, 2: yes; any thread finds the same. */
+/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known is 0
+   as long as nobody has asked, then 1 for no and 2 for yes; any thread finds the same. */
 static int tfm__ask_once(int *known, int (*ask)(void)) {
     int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (!answer) {
@@ -3191,8 +3192,8 @@ static int tfm__has_f16c(void) {
 }
 
 #ifdef TFM__AVX_VNNI
-/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX, in
-   tests: as AVX-512 encodes the same instruction, for machines that have only that. */
+/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX,
+   in tests: as AVX-512 encodes the same instruction, for machines that have only that. */
 #ifdef TFM__EVEX
 #define TFM__VEX ""
 #else
@@ -3378,29 +3379,16 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
     __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
     _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
 }
-#include TRANSFORMER_FILE
-
 #ifdef TFM__AVX_VNNI
-#define TFM__V __m256
-#define TFM__VL 8
+#define TFM__SAME_VECTORS
+#include TRANSFORMER_FILE
 #define TFM__ISA avx_vnni
-#define TFM__V_SET(x) _mm256_set1_ps(x)
-#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
-#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
-#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
 #define TFM__INT8_TARGET TFM__AVX2
 #define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
-#define TFM__INT8_SPLIT 1
-#define TFM__I __m256i
-#define TFM__I_ZERO _mm256_setzero_si256()
-#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
-#define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define TFM__I_X(four) _mm256_set1_epi32(four)
 #define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
-#include TRANSFORMER_FILE
 #endif
+#include TRANSFORMER_FILE
 
 #define TFM__V __m512
 #define TFM__VL 16
@@ -3503,6 +3491,15 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 
 #ifdef TFM__NEON
 #include <arm_neon.h>
+/* Dot products of bytes, where the compiler can be told of them, or was. */
+#if defined(__ARM_FEATURE_DOTPROD)
+#define TFM__NEON_DOT
+#elif !defined(__clang__) && __GNUC__ >= 8
+#define TFM__NEON_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
+#elif defined(__clang__) && __clang_major__ >= 16
+#define TFM__NEON_DOT __attribute__((target("dotprod")))
+#endif
+
 #define TFM__V float32x4_t
 #define TFM__VL 4
 #define TFM__ISA neon
@@ -3567,37 +3564,18 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
     int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
     return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
 }
-#include TRANSFORMER_FILE
-
-/* Dot products of bytes, where the compiler can be told of them, or was; tiles alone. */
-#if defined(__ARM_FEATURE_DOTPROD)
-#define TFM__NEON_DOT
-#elif !defined(__clang__) && __GNUC__ >= 8
-#define TFM__NEON_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
-#elif defined(__clang__) && __clang_major__ >= 16
-#define TFM__NEON_DOT __attribute__((target("dotprod")))
-#endif
 #ifdef TFM__NEON_DOT
-#define TFM__V float32x4_t
-#define TFM__VL 4
+#define TFM__SAME_VECTORS
+#include TRANSFORMER_FILE
 #define TFM__ISA neon_dot
-#define TFM__V_SET(x) vdupq_n_f32(x)
-#define TFM__V_LOAD(p) vld1q_f32(p)
-#define TFM__V_STORE(p, v) vst1q_f32(p, v)
-#define TFM__V_ADD(a, b) vaddq_f32(a, b)
-#define TFM__V_MUL(a, b) vmulq_f32(a, b)
 #define TFM__INT8_TARGET TFM__NEON_DOT
 #define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__INT8_SPLIT 1
-#define TFM__I int32x4_t
-#define TFM__I_ZERO vdupq_n_s32(0)
-#define TFM__I_ADD(a, b) vaddq_s32(a, b)
-#define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
-#define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
+#endif
 #include TRANSFORMER_FILE
 
+#ifdef TFM__NEON_DOT
 #if defined(__linux__) && !defined(__ARM_FEATURE_DOTPROD)
 #include <sys/auxv.h>
 #elif defined(__APPLE__) && !defined(__ARM_FEATURE_DOTPROD)
@@ -3858,19 +3836,32 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
     }
 }
 
-/* Four columns. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
-                                                          const unsigned char *w, int rows,
-                                                          int vectors) {
-    TFM__(sums) some;
+TFM__INT8_TARGET static TFM__INLINE void TFM__(clear_int8)(TFM__(sums) * sums, int rows, int n) {
     int r, i;
     TFM__UNROLL
-    for (i = 0; i < vectors; i++) some[i] = TFM__I_LOAD(w + i * TFM__I_BYTES);
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < n; i++) sums[r][i] = TFM__I_ZERO;
+    }
+}
+
+/* Four columns, of one panel or of two. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+                                                          const unsigned char *w0,
+                                                          const unsigned char *w1, int rows,
+                                                          int panels, int vectors) {
+    TFM__(sums) w;
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < vectors; i++) {
+        w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
+        if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
+    }
     TFM__UNROLL
     for (r = 0; r < rows; r++) {
         TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
         TFM__UNROLL
-        for (i = 0; i < vectors; i++) TFM__I_DOT(sums[r][i], four, some[i]);
+        for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
     }
 }
 
@@ -3885,20 +3876,14 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(few_int8)(TFM__(sums) * sums, con
     TFM__(sums) part[8][4];
     int s, r, i;
     TFM__UNROLL
-    for (s = 0; s < steps; s++) {
+    for (s = 0; s < steps; s++) TFM__(clear_int8)(part[s], rows, vectors);
+    for (; x_end - x >= 4 * steps; x += 4 * steps) {
         TFM__UNROLL
-        for (r = 0; r < rows; r++) {
-            TFM__UNROLL
-            for (i = 0; i < vectors; i++) part[s][r][i] = TFM__I_ZERO;
-        }
-    }
-    for (; x_end - x >= 4 * steps; x += 4 * steps, w += 4 * steps * TFM__PANEL) {
-        TFM__UNROLL
-        for (s = 0; s < steps; s++)
-            TFM__(step_int8)(part[s], x + 4 * s, w + 4 * s * TFM__PANEL, rows, vectors);
+        for (s = 0; s < steps; s++, w += 4 * TFM__PANEL)
+            TFM__(step_int8)(part[s], x + 4 * s, w, NULL, rows, 1, vectors);
     }
     for (; steps > 1 && x != x_end; x += 4, w += 4 * TFM__PANEL)
-        TFM__(step_int8)(part[0], x, w, rows, vectors);
+        TFM__(step_int8)(part[0], x, w, NULL, rows, 1, vectors);
     TFM__UNROLL
     for (r = 0; r < rows; r++) {
         TFM__UNROLL
@@ -3916,28 +3901,12 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(many_int8)(TFM__(sums) * sums, co
                                                           int vectors) {
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
     const unsigned char *w0 = t->w[0] + at, *w1 = t->w[1] + at, *ahead = t->ahead;
-    int r, i;
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < panels * vectors; i++) sums[r][i] = TFM__I_ZERO;
-    }
+    TFM__(clear_int8)(sums, rows, panels * vectors);
     for (; x != x_end; x += 4, w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL) {
-        TFM__(sums) w;
-        TFM__UNROLL
-        for (i = 0; i < vectors; i++) {
-            w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
-            if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
-        }
         TFM__PREFETCH(ahead);
         if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
         ahead += 4 * TFM__PANEL;
-        TFM__UNROLL
-        for (r = 0; r < rows; r++) {
-            TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
-            TFM__UNROLL
-            for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
-        }
+        TFM__(step_int8)(sums, x, w0, w1, rows, panels, vectors);
     }
 }
 
@@ -4616,6 +4585,11 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__INT8_TILES
 #undef TFM__LOOPS
 #undef TFM__INT8_TARGET
+#undef TFM__DOTS
+#undef TFM__I_BYTES
+#undef TFM__I_DOT
+#undef TFM__I_FLOATS
+#ifndef TFM__SAME_VECTORS
 #undef TFM__V_LOWS
 #undef TFM__V_HIGHS
 #undef TFM__V_EVENS
@@ -4634,7 +4608,6 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__V_DOT_BF16
 #undef TFM__V_STORE_F16
 #undef TFM__V_STORE_SUMS
-#undef TFM__DOTS
 #undef TFM__V_ADD
 #undef TFM__V_SUB
 #undef TFM__V_MUL
@@ -4658,10 +4631,9 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__I_ADD
 #undef TFM__I_LOAD
 #undef TFM__I_X
-#undef TFM__I_BYTES
-#undef TFM__I_DOT
-#undef TFM__I_FLOATS
 #undef TFM__INT8_SPLIT
+#endif
+#undef TFM__SAME_VECTORS
 #endif /* TFM__ISA */
 
 #if defined(TFM__HAVE_KERNELS) && !defined(TFM__IMPLEMENTED_REST)
@@ -4940,7 +4912,7 @@ static TFM__INLINE void tfm__interleave_some(unsigned char *panel, const unsigne
     }
 }
 
-/* All groups of n rows side by side: four of a row at a time, for which its address is found once. */
+/* All groups of n rows side by side: four of a row at a time, whose address is found once. */
 static void tfm__interleave(unsigned char *panel, const unsigned char *const *rows, int n,
                             int64_t groups, int64_t bytes, int64_t step) {
     int64_t g = 0;
@@ -14068,8 +14040,8 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
                             once, not by each part; nobody waits for a thread that sleeps; norm, exp
                             and what else goes row by row in AVX-512; floats in tiles of 24 rows on
                             an Intel with AVX-512; int8 in tiles of two rows by
-                            SSE2 and WebAssembly, and by AVX-VNNI. Weights in huge pages where malloc gives the
-                            memory and Linux has them. Plain C reads packed weights as every kernel
+                            SSE2 and WebAssembly, by AVX-VNNI, and few rows a panel after the other.
+                            Weights in huge pages where malloc gives the memory and Linux has them. Plain C reads packed weights as every kernel
                             set does, and may round otherwise than 0.3.0's. Tools write regular
                             files only and refuse links; train.py does not resume 0.3.0's
                             checkpoints; it reads .tsv.xz or two files, goes on to the same bits
