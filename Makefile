@@ -124,7 +124,7 @@ test-torch: all build/decode build/test_sources python-package $(PYTHON)
 
 # T5 and its kin need transformers 4, which stands before the newer one in the path.
 $(CACHE)/transformers4/transformers: $(PYTHON)
-	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests
+	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
 	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5
 
