@@ -116,7 +116,7 @@ oracles: $(ORACLES)
 test-python: all build/decode $(ORACLES)
 	cd tests && $(abspath $(ORACLES)) -W ignore -m unittest test_convert test_marian test_hostile_python test_search test_ssru
 	$(ORACLES) tests/compare_sentencepiece.py --passes 0
-test-torch: all build/decode build/test_sources python-package $(PYTHON)
+test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
 	cd tests && $(abspath $(PYTHON)) -W ignore -m unittest discover
 	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
 	$(PYTHON) tests/compare_sentencepiece.py --passes 0

@@ -150,17 +150,8 @@ static tfm_status TEST_UNUSED tfm_model_load_file(tfm_model **model, const char 
 }
 #endif
 
-/* Where test_open looks; a test may read further draws of golden data from folders of the same
-   form, which need not hold every file. */
+/* The folder that test_open reads from. */
 static const char *test_folder = "tests/data";
-static int TEST_UNUSED test_has(const char *name) {
-    char path[512];
-    FILE *stream;
-    snprintf(path, sizeof path, "%s/%s", test_folder, name);
-    stream = fopen(path, "rb");
-    if (stream) fclose(stream);
-    return stream != NULL;
-}
 static tfm_safetensors TEST_UNUSED *test_open(const char *name) {
     char path[512];
     tfm_error err;

@@ -357,7 +357,7 @@ static void seed0_attention(void) {
     w.value.bias = test_get(file, "weights.w_v.bias");
     w.out.weight = test_get(file, "weights.fc.weight"),
     w.out.bias = test_get(file, "weights.fc.bias");
-    compare("document 000: separate projections",
+    compare("separate projections",
             tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out,
             &expected);
     w.n_heads = 7;
@@ -424,7 +424,7 @@ static void seed4_attention(void) {
     w.value.bias = test_get(file, "weights.V.bias");
     masks.attention = test_get(file, "expect.mask");
     status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
-    compare("document 004: its scale, no output projection", status, &out, &expected);
+    compare("a scale of its own, no output projection", status, &out, &expected);
     compare("  weights", status, &got_weights, &weights);
     memset(&masks, 0, sizeof masks);
     CHECK(tfm_mask_from_ids(&pads, (int32_t *)tokens.data, 0, &err) == TFM_OK, "");
@@ -1585,69 +1585,43 @@ static void wrong_decoders(void) {
     CHECK(n_refused > 300, "decoders: %d times refused", n_refused);
 }
 
-/* The golden cases that a folder with another draw of them holds. */
-static void draw(const char *folder) {
-    static const struct {
-        const char *name;
-        tfm_activation activation;
-        tfm_norm_order order;
-    } kinds[] = {{"seed2_relu_post.safetensors", TFM_RELU, TFM_POST_NORM},
-                 {"seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM},
-                 {"seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM},
-                 {"seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM}};
-    size_t i;
-    int n = test_passed + test_failed;
-    test_folder = folder;
-    SECTION(folder);
-    if (test_has("pe_interleaved_36.safetensors")) {
-        golden_positions("pe_interleaved_36.safetensors", TFM_POSITIONS_SINUSOIDAL);
-        golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
-    }
-    if (test_has("pe_pad_row.safetensors")) pad_rows();
-    if (test_has("layer_norm.safetensors")) norms();
-    if (test_has("sdpa_scaled.safetensors")) scaled_dot_product("sdpa_scaled.safetensors", 0);
-    if (test_has("sdpa_unscaled.safetensors")) scaled_dot_product("sdpa_unscaled.safetensors", 1);
-    if (test_has("seed0_mha.safetensors")) seed0_attention();
-    if (test_has("seed2_mha_none.safetensors")) seed2_attention("seed2_mha_none.safetensors");
-    if (test_has("seed2_mha_2d.safetensors")) seed2_attention("seed2_mha_2d.safetensors");
-    if (test_has("seed2_mha_3d.safetensors")) seed2_attention("seed2_mha_3d.safetensors");
-    if (test_has("seed4_self_attn.safetensors")) seed4_attention();
-    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (test_has(kinds[i].name)) stacks(kinds[i].name, kinds[i].activation, kinds[i].order);
-    CHECK(test_passed + test_failed > n, "%s holds golden data", folder);
-    test_folder = "tests/data";
-}
-
-/* With arguments: the golden cases of these folders alone. */
-int main(int argc, char **argv) {
-    int i;
-    scratch_memory = (unsigned char *)test_memory(SCRATCH + 64);
-    scratch_memory += (64 - (size_t)((uintptr_t)scratch_memory % 64)) % 64;
-    scratch = tfm_arena_make(scratch_memory, SCRATCH);
-    for (i = 1; i < argc; i++) draw(argv[i]);
-    if (argc > 1) return test_done("test_modules");
-    positions();
+/* Compares the cases that test_drawn.py draws: those of test_folder. */
+static void drawn_cases(void) {
     norms();
-    linears();
-    feed_forwards();
-    ssrus();
     SECTION("attention");
     scaled_dot_product("sdpa_scaled.safetensors", 0);
     scaled_dot_product("sdpa_unscaled.safetensors", 1);
-    heads_by_strides();
-    seed0_attention();
     seed2_attention("seed2_mha_none.safetensors");
     seed2_attention("seed2_mha_2d.safetensors");
     seed2_attention("seed2_mha_3d.safetensors");
     seed4_attention();
-    masks_agree();
     SECTION("stacks");
     stacks("seed2_relu_post.safetensors", TFM_RELU, TFM_POST_NORM);
     stacks("seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM);
     stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
     stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
-    draw("tests/data/draw2");
-    draw("tests/data/draw3");
+}
+
+/* With arguments: compares only the cases in these folders (test_drawn.py). */
+int main(int argc, char **argv) {
+    int i;
+    scratch_memory = (unsigned char *)test_memory(SCRATCH + 64);
+    scratch_memory += (64 - (size_t)((uintptr_t)scratch_memory % 64)) % 64;
+    scratch = tfm_arena_make(scratch_memory, SCRATCH);
+    for (i = 1; i < argc; i++) {
+        test_folder = argv[i];
+        drawn_cases();
+    }
+    if (argc > 1) return test_done("test_modules");
+    drawn_cases();
+    SECTION("heads and masks");
+    heads_by_strides();
+    seed0_attention();
+    masks_agree();
+    positions();
+    linears();
+    feed_forwards();
+    ssrus();
     no_layers();
     ssru_layers();
     t5_modules();

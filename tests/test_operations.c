@@ -266,7 +266,7 @@ static void models(void) {
     t->without = "tgt_embedding generator";
     check_model(&c);
 
-    c = make_case("document 003's: heads of their own widths, no biases, plain norms", 3, 6, 4);
+    c = make_case("heads of their own widths, no biases, plain norms", 3, 6, 4);
     t->d = 24, t->heads = 3, t->key = 10, t->value = 7, t->ff = 50, t->vs = 30, t->vt = 40;
     t->encoder = 3, t->decoder = 2;
     t->without = "bias norm";

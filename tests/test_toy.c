@@ -1,4 +1,4 @@
-/* The translator of three sentences (document 003; tests/data/models/toy.safetensors is what "make
+/* The translator of three sentences (tests/data/models/toy.safetensors is what "make
    toy" writes): every target token for token, alone and in a batch with pads. */
 #include "transformer.h"
 #include "tiny.h"
