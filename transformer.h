@@ -8169,7 +8169,8 @@ typedef struct tfm__side {
 typedef struct tfm__stack {
     tfm__layer **layers; /* [n] */
     int32_t n;
-    int32_t n_relative; /* tables of relative positions: of all layers, or one a layer */
+    tfm__relative relative; /* the table of every layer that has none of its own */
+    int32_t n_relative;     /* tables of relative positions, of the stack and of layers */
     tfm_norm_weights norm;
 } tfm__stack;
 
@@ -8208,22 +8209,12 @@ struct tfm_model {
     tfm__lexicon lexicon;
 };
 
-/* n elements of the file that are to be floats at *to: they are not, or not aligned. */
-typedef struct tfm__wanted {
-    struct tfm__wanted *next;
-    const unsigned char *from;
-    tfm_dtype dtype;
-    int64_t n;
-    void *to;
-} tfm__wanted;
-
 /* What loading passes around. */
 typedef struct tfm__loader {
     const tfm_safetensors *file;
     tfm_model *model;
     unsigned char *used;  /* [tensors]: 1 = asked for */
     tfm__pool *temporary; /* goes when loading is done */
-    tfm__wanted *wanted;  /* copies to make when all is checked, a list */
     tfm_model_options options;
     int packed;  /* matrices may be panels; the config has the sizes */
     int is_ours; /* the file's bytes: panels may take the place of rows */
@@ -8304,34 +8295,15 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const cha
     return TFM_OK;
 }
 
-/* Elements begin .. begin + n of t become floats at *to, which is some pointer to data and stays
-   where it is: the file's own bytes, or else a copy that tfm__copy_floats makes. */
-static tfm_status tfm__want_floats(tfm__loader *l, const tfm_tensor *t, int64_t begin, int64_t n,
-                                   void *to) {
-    const unsigned char *from = (const unsigned char *)t->data +
-                                begin * tfm__dtypes[t->dtype].bits / 8;
-    tfm__wanted *wanted;
-    memcpy(to, &from, sizeof from);
+/* Sets *out to elements begin .. begin + n of t as floats: the file's own bytes where these are
+   aligned floats, else a copy in the pool. */
+static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t begin, int64_t n,
+                                   float **out) {
+    unsigned char *from = (unsigned char *)t->data + begin * tfm__dtypes[t->dtype].bits / 8;
+    *out = (float *)(void *)from;
     if (tfm__are_floats(from, t->dtype)) return TFM_OK;
-    TFM__TRY(TFM__NEW(l->temporary, 1, &wanted, l->err));
-    wanted->from = from;
-    wanted->dtype = t->dtype;
-    wanted->n = n;
-    wanted->to = to;
-    wanted->next = l->wanted;
-    l->wanted = wanted;
-    return TFM_OK;
-}
-
-/* Makes the copies of the list. */
-static tfm_status tfm__copy_floats(tfm__loader *l) {
-    const tfm__wanted *w;
-    float *copy;
-    for (w = l->wanted; w; w = w->next) {
-        TFM__TRY(TFM__NEW(&l->model->pool, w->n, &copy, l->err));
-        tfm__widen(copy, w->from, w->dtype, w->n);
-        memcpy(w->to, &copy, sizeof copy);
-    }
+    TFM__TRY(TFM__NEW(&l->model->pool, n, out, l->err));
+    tfm__widen(*out, from, t->dtype, n);
     return TFM_OK;
 }
 
@@ -8339,11 +8311,14 @@ static tfm_status tfm__copy_floats(tfm__loader *l) {
 static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
+    float *data;
     TFM__TRY(tfm__find_weight(l, prefix, suffix, flags, d0, d1, &t));
     *out = t;
     out->dtype = TFM_F32;
     if (!t.data) return TFM_OK;
-    return tfm__want_floats(l, &t, 0, t.dims[0] * t.strides[0], &out->data);
+    TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * t.strides[0], &data));
+    out->data = data;
+    return TFM_OK;
 }
 
 /* A matrix as the file has it. */
@@ -8394,24 +8369,29 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const cha
 static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t begin, int64_t n,
                                 tfm__matrix *w) {
     tfm_tensor sums = found->sums;
+    float *bits;
     *w = found->w;
     w->rows = n;
     w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
     if (!found->scales.data) return TFM_OK;
-    if (!w->k_group) return tfm__want_floats(l, &found->scales, begin, n, &w->scales);
+    if (!w->k_group) return tfm__load_floats(l, &found->scales, begin, n, &w->scales);
     sums.dtype = TFM_F32; /* so many bits, which stay as they are */
-    TFM__TRY(tfm__want_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &w->block_sums));
-    return tfm__want_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
+    TFM__TRY(tfm__load_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &bits));
+    w->block_sums = (int32_t *)(void *)bits;
+    return tfm__load_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
 }
 
 /* A linear map by those rows, which are packed when all is checked; bias: of all rows, or without
    data. */
 static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const tfm_tensor *bias,
                                   int64_t begin, int64_t n, tfm__linear *linear) {
+    float *data = NULL;
     TFM__TRY(tfm__use_rows(l, found, begin, n, &linear->w));
+    if (bias->data) TFM__TRY(tfm__load_floats(l, bias, begin, n, &data));
+    linear->bias = data;
     linear->next = l->model->linears;
     l->model->linears = linear;
-    return bias->data ? tfm__want_floats(l, bias, begin, n, &linear->bias) : TFM_OK;
+    return TFM_OK;
 }
 
 /* NAME.weight [out, in], NAME.bias [out], NAME being prefix and suffix; out -1 takes any. */
@@ -8529,6 +8509,7 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm_tensor t;
+    float *table;
     tfm__format(name, sizeof name, "%s.relative_positions", prefix);
     TFM__TRY(tfm__find_weight(l, name, ".weight", 0, c->relative_buckets ? c->relative_buckets : -1,
                               c->n_heads, &t));
@@ -8540,7 +8521,9 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     r->causal = causal;
     r->slot = slot;
     TFM__TRY(tfm__check_buckets(r, name, TFM_E_TENSOR, l->err));
-    return tfm__want_floats(l, &t, 0, t.dims[0] * r->stride, &r->table);
+    TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * r->stride, &table));
+    r->table = table;
+    return TFM_OK;
 }
 
 /* prefix.linear1, linear1_gate and linear2; *d_ff 0 takes any width and remembers it. */
@@ -8600,25 +8583,22 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
-    tfm__relative shared;
     tfm__layer *layer;
     int32_t i;
-    memset(&shared, 0, sizeof shared);
     *n = stack->n = tfm__count_layers(l, name);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
-    TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &shared));
-    stack->n_relative = shared.buckets > 0;
+    TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &stack->relative));
+    stack->n_relative = stack->relative.buckets > 0;
     for (i = 0; i < *n; i++) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
         memset(layer, 0, sizeof *layer);
         stack->layers[i] = layer;
         tfm__format(prefix, sizeof prefix, "%s.layers.%d", name, i);
         TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, stack, layer));
-        if (shared.buckets && !layer->self.relative.buckets)
-            TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &layer->self.relative));
+        if (!layer->self.relative.buckets) layer->self.relative = stack->relative;
     }
     return tfm__load_norm(l, name, ".norm", &stack->norm);
 }
@@ -8919,7 +8899,6 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__check_config(l, values));
     /* everything is checked: build from here */
     TFM__TRY(tfm__build_text(l));
-    TFM__TRY(tfm__copy_floats(l));
     if (!m->target.positions.data) m->target.positions = m->source.positions;
     return tfm__pack_linears(l);
 }
@@ -14021,6 +14000,9 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 
    REVISION HISTORY
 
+       0.5.0 (unreleased)   A file with an F16 or BF16 encoder.relative_positions.weight no longer
+                            makes the loader write to a stack frame that has ended. Layers share
+                            the floats that the loader makes of such a table.
        0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what
                             comes out is valid UTF-8; a model's text tables are built after the last
                             check of its file; too small an arena names what the whole call needs;

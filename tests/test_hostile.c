@@ -726,6 +726,9 @@ static void many_layers(void) {
 static void t5(void) {
     static const int64_t shapes[][2] = {{INT64_C(1) << 31, 0}, {9, 3}, {3, 2}, {1, 2}, {0, 2}};
     static float zeros[64];
+    static uint16_t halves[20000];
+    static const char *const stacks[] = {"encoder.relative_positions.weight",
+                                         "decoder.relative_positions.weight"};
     tiny t = tiny_default();
     st_writer w;
     size_t i;
@@ -734,8 +737,7 @@ static void t5(void) {
     for (i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         st_entry *e;
         tiny_write(&w, t);
-        e = entry(&w, i % 2 ? "decoder.relative_positions.weight"
-                            : "encoder.relative_positions.weight");
+        e = entry(&w, stacks[i % 2]);
         e->tensor = tfm_tensor_2d(zeros, TFM_F32, shapes[i][0], shapes[i][1]);
         e->bytes = st_bytes(&e->tensor);
         CHECK(load(&w) != TFM_OK && strstr(err.text, "relative_positions"), "%s", err.text);
@@ -746,6 +748,17 @@ static void t5(void) {
     t.without = NULL, t.config = ", \"relative_max_distance\": 0";
     tiny_write(&w, t);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "9 buckets of both directions up to a distance of 0");
+    /* a table that must become floats, in a stack of many layers */
+    t.config = ", \"relative_max_distance\": 10000", t.dtype = TFM_F16, t.encoder = t.decoder = 30;
+    tiny_write(&w, t);
+    for (i = 0; i < 2; i++) {
+        entry(&w, stacks[i])->tensor = tfm_tensor_2d(halves, TFM_F16, 10000, 2);
+        entry(&w, stacks[i])->bytes = sizeof halves;
+    }
+    memory.bytes = 0;
+    must(load(&w));
+    CHECK(memory.bytes < 60 * sizeof halves, "60 layers share two tables of floats: %d kB in all",
+          (int)(memory.bytes >> 10));
 }
 
 /* Parts of files whose sources are not ids: missing ones, some that do not fit, some too many. */

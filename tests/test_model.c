@@ -647,10 +647,13 @@ static void broken_numbers(void) {
    BF16 too. */
 static void narrow_types(void) {
     static const tfm_dtype types[] = {TFM_F16, TFM_BF16};
+    static const char *const kinds[] = {"no relative positions", "a table for each stack",
+                                        "a table for each layer"};
     static const int32_t ids[] = {3, 4, 5, 1, 2, 3};
     int k, same;
     SECTION("element types and alignment");
-    for (k = 0; k < 2; k++) {
+    for (k = 0; k < 6; k++) {
+        const tfm_dtype type = types[k % 2];
         tiny t = tiny_default();
         tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt)), b = test_like(a);
         tfm_batch src = tiny_batch(ids, NULL, 2, 3);
@@ -659,7 +662,8 @@ static void narrow_types(void) {
         tfm_session *s;
         size_t i;
         int64_t e;
-        t.dtype = types[k];
+        t.dtype = type;
+        t.t5 = k / 2; /* relative positions: none, of the stack, of each layer */
         model = tiny_model(t);
         s = tiny_session(model, 2, 3, 3);
         must(tfm_forward(s, &src, &src, NULL, &a, &err));
@@ -669,8 +673,8 @@ static void narrow_types(void) {
             tfm_tensor *x = &w.entries[i].tensor, wide = test_like(*x);
             for (e = 0; e < test_count(x); e++) {
                 unsigned bits = ((uint16_t *)x->data)[e];
-                int fraction = types[k] == TFM_F16 ? 10 : 7, bias = types[k] == TFM_F16 ? 15 : 127;
-                int exponent = (int)(bits >> fraction) & (types[k] == TFM_F16 ? 31 : 255);
+                int fraction = type == TFM_F16 ? 10 : 7, bias = type == TFM_F16 ? 15 : 127;
+                int exponent = (int)(bits >> fraction) & (type == TFM_F16 ? 31 : 255);
                 double mantissa = (double)(bits & ((1u << fraction) - 1));
                 double value =
                     exponent ? ldexp(mantissa + ldexp(1, fraction), exponent - bias - fraction)
@@ -684,13 +688,14 @@ static void narrow_types(void) {
         s = tiny_session(model, 2, 3, 3);
         must(tfm_forward(s, &src, &src, NULL, &b, &err));
         same = memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
-        if (types[k] == TFM_BF16 &&
+        if (type == TFM_BF16 &&
             (strstr(tfm_cpu_string(), "AMX") || strstr(tfm_cpu_string(), "BF16")))
             CHECK(!same && test_difference(&a, &b) < 0.02,
-                  "BF16 weights and activations: %.2g off the same values in F32",
+                  "BF16 weights and activations, %s: %.2g off the same values in F32", kinds[k / 2],
                   test_difference(&a, &b));
         else
-            CHECK(same, "%s weights: the bits of the same values in F32", tfm_dtype_name(types[k]));
+            CHECK(same, "%s weights, %s: the bits of the same values in F32", tfm_dtype_name(type),
+                  kinds[k / 2]);
         tfm_session_free(s), tfm_model_free(model);
     }
     {
