@@ -69,6 +69,7 @@
        >>sentencepiece 27. SentencePiece
        >>bytebpe       28. byte-level BPE
        >>text          29. text in, text out
+       >>vectors       30. the inner loops by vectors, for each instruction set
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -2702,6 +2703,18 @@ typedef struct tfm__kernels {
 #endif
 #endif
 
+#ifdef TFM__X86
+/* Tile registers are for Linux, which has to be asked for them; they, BF16 and AVX-VNNI are for
+   compilers whose assemblers know them. */
+#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
+#define TFM__BF16
+#define TFM__AVX_VNNI
+#ifdef TFM__SYSTEM_CALLS
+#define TFM__AMX
+#endif
+#endif
+#endif
+
 /* X_ROWS: the most rows of x that a tile of floats has; a product keeps so many on the stack. */
 #ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
@@ -2978,1753 +2991,9 @@ static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) 
     }
 }
 
-/* ---- x86-64: dot products of rows ----
-   Each function names the instructions that it needs, so the file compiles with no flags; the CPU
-   is asked before one is called. */
-
-#ifdef TFM__X86
-#if !defined(__clang__) /* some versions warn of what their own header does (GCC bug 105593) */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wsign-conversion" /* in its macros, without optimization */
-#endif
-#include <cpuid.h>
-#include <immintrin.h>
-
-/* Tile registers are for Linux, which has to be asked for them; they, BF16 and AVX-VNNI are for
-   compilers whose assemblers know them. */
-#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
-#define TFM__BF16
-#define TFM__AVX_VNNI
-#ifdef TFM__SYSTEM_CALLS
-#define TFM__AMX
-#endif
-#endif
-
-#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__VNNI                                                                                  \
-    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
-
-/* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
-TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
-    if (left >= 16) return (__mmask16)0xFFFF;
-    return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
-}
-
-/* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
-TFM__AVX512 static TFM__INLINE __m512 tfm__sum_lanes_avx512(const __m512 *a) {
-    __m512 b[8], c[4], d[2], e;
-    int i;
-    /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
-    TFM__UNROLL
-    for (i = 0; i < 8; i++)
-        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
-                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xEE));
-    TFM__UNROLL
-    for (i = 0; i < 4; i++)
-        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
-                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xDD));
-    /* then of 2 and of 1, within quarters */
-    TFM__UNROLL
-    for (i = 0; i < 2; i++)
-        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
-                             _mm512_shuffle_ps(c[i], c[i + 2], 0xEE));
-    e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xDD));
-    /* the accumulators came out with their indices' bits reversed in pairs: 0 2 1 3 */
-    e = _mm512_shuffle_ps(e, e, 0xD8);
-    return _mm512_shuffle_f32x4(e, e, 0xD8);
-}
-
-TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float *const *w,
-                                             int64_t n, float *sums) {
-    __m512 a[16], xs[4];
-    int64_t k;
-    int i, j;
-    TFM__UNROLL
-    for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - k);
-        TFM__UNROLL
-        for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
-        TFM__UNROLL
-        for (j = 0; j < 4; j++) {
-            __m512 ws = _mm512_maskz_loadu_ps(mask, w[j] + k);
-            TFM__UNROLL
-            for (i = 0; i < 4; i++) a[4 * i + j] = _mm512_fmadd_ps(xs[i], ws, a[4 * i + j]);
-        }
-    }
-    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
-}
-
-/* The sums of one x with rows of w; rows is a constant where this is inlined. */
-TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_dots(const float *x, const float *const *w,
-                                                       int64_t n, int rows) {
-    __m512 a[16];
-    int64_t k;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - k);
-        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
-        TFM__UNROLL
-        for (j = 0; j < rows; j++)
-            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
-    }
-    return tfm__sum_lanes_avx512(a);
-}
-TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
-                                              float *sums) {
-    _mm512_storeu_ps(sums, tfm__avx512_dots(x, w, n, 16));
-}
-TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const *w, int64_t n,
-                                             float *sums) {
-    _mm512_mask_storeu_ps(sums, 15, tfm__avx512_dots(x, w, n, 4));
-}
-
-/* 16 lanes in two registers. */
-TFM__AVX2 static TFM__INLINE __m256i tfm__mask_avx2(int64_t left) {
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
-}
-
-/* The sums of four accumulators of two registers each, by halves as ever. */
-TFM__AVX2 static TFM__INLINE __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
-    __m256 a[4], b, c;
-    __m128 d;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < 4; i++) a[i] = _mm256_add_ps(low[i], high[i]);
-    b = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[2], 0x20),
-                      _mm256_permute2f128_ps(a[0], a[2], 0x31));
-    c = _mm256_add_ps(_mm256_permute2f128_ps(a[1], a[3], 0x20),
-                      _mm256_permute2f128_ps(a[1], a[3], 0x31));
-    b = _mm256_add_ps(_mm256_shuffle_ps(b, c, 0x44), _mm256_shuffle_ps(b, c, 0xEE));
-    c = _mm256_permute2f128_ps(b, b, 1);
-    d = _mm_add_ps(_mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0x88),
-                   _mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0xDD));
-    return d;
-}
-
-/* acc[i + j] += x[i] . w[j] over 16 elements, for nx rows of x by nw of w (constants where this is
-   inlined); at most 4 sums. */
-TFM__AVX2 static TFM__INLINE void tfm__avx2_dot_step(const float *const *x, int nx,
-                                                     const float *const *w, int nw, int64_t k,
-                                                     __m256 *low, __m256 *high) {
-    int i, j;
-    TFM__UNROLL
-    for (i = 0; i < nx; i++) {
-        __m256 x0 = _mm256_loadu_ps(x[i] + k), x1 = _mm256_loadu_ps(x[i] + k + 8);
-        TFM__UNROLL
-        for (j = 0; j < nw; j++) {
-            low[i * nw + j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[i * nw + j]);
-            high[i * nw + j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[i * nw + j]);
-        }
-    }
-}
-
-/* The four sums of nx rows by nw; what is left after whole steps goes through rows filled up with
-   zeros. */
-TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_dots(const float *const *x, int nx,
-                                                   const float *const *w, int nw, int64_t n) {
-    __m256 low[4], high[4];
-    int64_t k;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
-    for (k = 0; k + 16 <= n; k += 16) tfm__avx2_dot_step(x, nx, w, nw, k, low, high);
-    if (k < n) {
-        float rest[6][TFM__LANES];
-        const float *xs[2], *ws[4];
-        memset(rest, 0, sizeof rest);
-        for (i = 0; i < nx; i++)
-            xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
-        for (i = 0; i < nw; i++)
-            ws[i] = (float *)memcpy(rest[2 + i], w[i] + k, (size_t)(n - k) * sizeof(float));
-        tfm__avx2_dot_step(xs, nx, ws, nw, 0, low, high);
-    }
-    return tfm__sum_lanes_avx2(low, high);
-}
-/* Two rows by two at a time: as many loads as products. */
-TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    int i, j;
-    for (i = 0; i < 4; i += 2)
-        for (j = 0; j < 4; j += 2) {
-            __m128 four = tfm__avx2_dots(x + i, 2, w + j, 2, n);
-            _mm_storel_pi((__m64 *)(void *)(sums + 4 * i + j), four);
-            _mm_storeh_pi((__m64 *)(void *)(sums + 4 * i + 4 + j), four);
-        }
-}
-TFM__AVX2 static void tfm__avx2_dots_1x4(const float *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    _mm_storeu_ps(sums, tfm__avx2_dots(&x, 1, w, 4, n));
-}
-TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w, int64_t n,
-                                          float *sums) {
-    int i;
-    for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
-}
-
-/* ---- x86-64: what the CPU has and __builtin_cpu_supports does not know everywhere ---- */
-
-/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known is 0
-   as long as nobody has asked, then 1 for no and 2 for yes; any thread finds the same. */
-static int tfm__ask_once(int *known, int (*ask)(void)) {
-    int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (!answer) {
-        answer = ask() ? 2 : 1;
-        __atomic_store_n(known, answer, __ATOMIC_RELAXED);
-    }
-    return answer == 2;
-}
-
-static int tfm__cpu_f16c(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
-}
-static int tfm__has_f16c(void) {
-    static int known;
-    return tfm__ask_once(&known, tfm__cpu_f16c);
-}
-
-#ifdef TFM__AVX_VNNI
-/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX,
-   in tests: as AVX-512 encodes the same instruction, for machines that have only that. */
-#ifdef TFM__EVEX
-#define TFM__VEX ""
-#else
-#define TFM__VEX "%{vex%} "
-#endif
-static int tfm__cpu_avx_vnni(void) {
-#ifdef TFM__EVEX
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
-#else
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
-#endif
-}
-static int tfm__has_avx_vnni(void) {
-    static int known;
-    return tfm__ask_once(&known, tfm__cpu_avx_vnni);
-}
-#define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
-    __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
-#endif
-
-#ifdef TFM__AMX
-/* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
-   makes room for the tiles in a signal's frame from then on. */
-static int tfm__amx_allowed(void) {
-    enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-    if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
-    return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
-}
-static int tfm__has_amx(void) {
-    static int known;
-    return tfm__ask_once(&known, tfm__amx_allowed);
-}
-#endif
-
-#ifdef TFM__BF16
-/* Whether VDPBF16PS does more than FMA: twice as much on AMD's Zen 4, half on an Intel with AMX. */
-static int tfm__has_fast_bf16(void) {
-    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
-}
-
-TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
-    const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
-    for (; n > 0; n -= 16, x += 16, to += 32) {
-        __m512 v = _mm512_maskz_loadu_ps(tfm__mask_avx512(n), x);
-        __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
-        __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-        bits = _mm512_add_epi32(bits, _mm512_add_epi32(almost_half, _mm512_and_si512(high, one)));
-        bits = _mm512_mask_or_epi32(_mm512_srli_epi32(bits, 16), nan, high, _mm512_set1_epi32(64));
-        _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(bits));
-    }
-}
-#endif
-
-/* ---- the operations of each instruction set: x86-64 ---- */
-
-#define TFM__V __m128
-#define TFM__VL 4
-#define TFM__ISA sse2
-#define TFM__TARGET
-#define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
-#define TFM__V_SET(x) _mm_set1_ps(x)
-#define TFM__V_LOAD(p) _mm_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
-#define TFM__V_BF16_EVEN(p)                                                                        \
-    _mm_castsi128_ps(_mm_slli_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm_castsi128_ps(_mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(p)),            \
-                                   _mm_set1_epi32(-65536)))
-#define TFM__V_ADD(a, b) _mm_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm_div_ps(a, b)
-#define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
-#define TFM__V_MIN(a, b) _mm_min_ps(a, b)
-#define TFM__V_MAX(a, b) _mm_max_ps(a, b)
-#define TFM__V_IF_LESS(a, b, x, y) tfm__if_less_sse2(_mm_cmplt_ps(a, b), x, y)
-#define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
-#define TFM__V_EXP2(v)                                                                             \
-    _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(127)), 23))
-#define TFM__V_LOWS(a, b) _mm_shuffle_ps(a, b, 0x44)
-#define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
-#define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
-#define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
-#define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
-#define TFM__INT8_SPLIT 2
-#define TFM__I __m128i
-#define TFM__I_ZERO _mm_setzero_si128()
-#define TFM__I_ADD(a, b) _mm_add_epi32(a, b)
-#define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
-#define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
-#define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
-#define TFM__I_FLOATS(a, b, sums) tfm__pairs_sse2(a, b)
-
-static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
-    __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
-    int32_t four;
-    i = _mm_packs_epi32(i, i);
-    four = _mm_cvtsi128_si32(bias ? _mm_packus_epi16(i, i) : _mm_packs_epi16(i, i));
-    memcpy(q, &four, sizeof four);
-}
-static TFM__INLINE __m128 tfm__if_less_sse2(__m128 less, __m128 x, __m128 y) {
-    return _mm_or_ps(_mm_and_ps(less, x), _mm_andnot_ps(less, y));
-}
-/* The lower eight bytes as words. */
-static TFM__INLINE __m128i tfm__widen_sse2(__m128i bytes) {
-    return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
-}
-static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
-    __m128 x = _mm_castsi128_ps(a), y = _mm_castsi128_ps(b);
-    return _mm_cvtepi32_ps(_mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(x, y, 0x88)),
-                                         _mm_castps_si128(_mm_shuffle_ps(x, y, 0xDD))));
-}
-#include TRANSFORMER_FILE
-
-#define TFM__V __m256
-#define TFM__VL 8
-#define TFM__ISA avx2
-#define TFM__TARGET TFM__AVX2
-#define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
-#define TFM__V_SET(x) _mm256_set1_ps(x)
-#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
-#define TFM__V_LOAD_SOME(p, n) tfm__load_some_avx2(p, n)
-#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_avx2(p, v, n)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx2(q, v, bias)
-#define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TFM__V_BF16_EVEN(p)                                                                        \
-    _mm256_castsi256_ps(                                                                           \
-        _mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p)),   \
-                                         _mm256_set1_epi32(-65536)))
-#define TFM__V_STORE_F16(p, v)                                                                     \
-    _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
-#define TFM__DOTS 4
-#define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__sum_lanes_avx2(a[0], a[1]))
-#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm256_div_ps(a, b)
-#define TFM__V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define TFM__V_MIN(a, b) _mm256_min_ps(a, b)
-#define TFM__V_MAX(a, b) _mm256_max_ps(a, b)
-#define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
-#define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define TFM__V_EXP2(v)                                                                             \
-    _mm256_castsi256_ps(                                                                           \
-        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
-#define TFM__INT8_TARGET TFM__AVX2
-/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits,
-   of the size of w and x with w's sign. x is from -127 to 127: a pair has at most 2 * 128 * 127. */
-#define TFM__INT8_TILES(X) X(4, 1) X(2, 1) X(1, 2)
-#define TFM__INT8_SPLIT 1
-#define TFM__I __m256i
-#define TFM__I_ZERO _mm256_setzero_si256()
-#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
-#define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define TFM__I_X(four) _mm256_set1_epi32(four)
-#define TFM__I_DOT(sum, x, w)                                                                      \
-    sum = _mm256_add_epi32(                                                                        \
-        sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)),   \
-                               _mm256_set1_epi16(1)))
-#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
-
-TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
-    return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__mask_avx2(n));
-}
-TFM__AVX2 static TFM__INLINE void tfm__store_some_avx2(float *p, __m256 v, int64_t n) {
-    if (n == 8) _mm256_storeu_ps(p, v);
-    else _mm256_maskstore_ps(p, tfm__mask_avx2(n), v);
-}
-TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256 v, int bias) {
-    __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
-    __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
-    _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
-}
-#ifdef TFM__AVX_VNNI
-#define TFM__SAME_VECTORS
-#include TRANSFORMER_FILE
-#define TFM__ISA avx_vnni
-#define TFM__INT8_TARGET TFM__AVX2
-#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
-#define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
-#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
-#endif
-#include TRANSFORMER_FILE
-
-#define TFM__V __m512
-#define TFM__VL 16
-#define TFM__ISA avx512
-#define TFM__TARGET TFM__AVX512
-#define TFM__LOOPS
-#define TFM__TALL_TILE(X) X(24, 1) /* as TFM__TALL says */
-#define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
-#define TFM__V_SET(x) _mm512_set1_ps(x)
-#define TFM__V_LOAD(p) _mm512_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
-#define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__mask_avx512(n), p)
-#define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__mask_avx512(n), v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx512(q, v, bias)
-#define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define TFM__V_BF16_EVEN(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))
-#define TFM__DOTS 16
-#define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__sum_lanes_avx512(a[0]))
-#define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm512_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm512_div_ps(a, b)
-#define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define TFM__V_MIN(a, b) _mm512_min_ps(a, b)
-#define TFM__V_MAX(a, b) _mm512_max_ps(a, b)
-#define TFM__V_MOST(v) _mm512_reduce_max_ps(v)
-#define TFM__V_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
-#define TFM__V_ROUND(v) _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define TFM__V_LDEXP(v, m) _mm512_scalef_ps(v, m)
-#ifdef TFM__BF16
-#define TFM__V_DOT_BF16(sum, x, w)                                                                 \
-    __asm__("{vdpbf16ps %2, %1, %0|vdpbf16ps %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
-#endif
-/* in the eight lanes of AVX2, whose bits it has */
-#define TFM__S __m256
-#define TFM__SL 8
-#define TFM__S_ZERO _mm256_setzero_ps()
-#define TFM__S_STORE(p, s) _mm256_storeu_ps(p, s)
-#define TFM__S_ADD(s, v, n) tfm__add_avx512(s, v, n)
-#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
-    tfm__avx2_moments(x, stride, rows, n, w, means, scales)
-#define TFM__INT8_TARGET TFM__VNNI
-#define TFM__INT8_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
-#define TFM__INT8_SPLIT 1
-#define TFM__I __m512i
-#define TFM__I_ZERO _mm512_setzero_si512()
-#define TFM__I_ADD(a, b) _mm512_add_epi32(a, b)
-#define TFM__I_LOAD(p) _mm512_loadu_si512(p)
-#define TFM__I_X(four) _mm512_set1_epi32(four)
-#ifdef __clang__ /* which takes the inputs of assembly for floats: a Zen 4 then waits for them */
-#define TFM__I_DOT(sum, x, w) sum = _mm512_dpbusd_epi32(sum, x, w)
-#else /* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
-         syntax, then for -masm=intel. */
-#define TFM__I_DOT(sum, x, w)                                                                      \
-    __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
-#endif
-#define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
-#ifdef TFM__AMX
-#define TFM__I_SUMS(p) _mm512_load_si512(p)
-#define TFM__TILE_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
-#define TFM__TILE_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
-#define TFM__TILE_ZERO(t) __asm__ volatile("{tilezero %%tmm" #t "|tilezero tmm" #t "}" ::)
-#define TFM__TILE_LOAD(t, p, stride)                                                               \
-    __asm__ volatile("{tileloadd (%0,%1,1), %%tmm" #t "|tileloadd tmm" #t ", [%0+%1*1]}"           \
-                     :                                                                             \
-                     : "r"(p), "r"((int64_t)(stride))                                              \
-                     : "memory")
-#define TFM__TILE_STORE(t, p, stride)                                                              \
-    __asm__ volatile("{tilestored %%tmm" #t ", (%0,%1,1)|tilestored [%0+%1*1], tmm" #t "}"         \
-                     :                                                                             \
-                     : "r"(p), "r"((int64_t)(stride))                                              \
-                     : "memory")
-#define TFM__TILE_DOT_INT8(c, a, b)                                                                \
-    __asm__ volatile("{tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbusd tmm" #c ", tmm" #a    \
-                     ", tmm" #b "}" ::)
-#define TFM__TILE_DOT_BF16(c, a, b)                                                                \
-    __asm__ volatile("{tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbf16ps tmm" #c           \
-                     ", tmm" #a ", tmm" #b "}" ::)
-#endif
-
-TFM__AVX512 static TFM__INLINE void tfm__store_bytes_avx512(unsigned char *q, __m512 v, int bias) {
-    __m512i i = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(bias));
-    __m128i bytes = bias ? _mm512_cvtusepi32_epi8(_mm512_max_epi32(i, _mm512_setzero_si512()))
-                         : _mm512_cvtsepi32_epi8(i);
-    _mm_storeu_si128((__m128i *)(void *)q, bytes);
-}
-TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n) {
-    s = _mm256_add_ps(s, _mm512_castps512_ps256(v));
-    return n > 8 ? _mm256_add_ps(s, _mm512_extractf32x8_ps(v, 1)) : s;
-}
-#include TRANSFORMER_FILE
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-#endif /* TFM__X86 */
-
-/* ---- aarch64 ---- */
-
-#ifdef TFM__NEON
-#include <arm_neon.h>
-/* Dot products of bytes, where the compiler can be told of them, or was. */
-#if defined(__ARM_FEATURE_DOTPROD)
-#define TFM__NEON_DOT
-#elif !defined(__clang__) && __GNUC__ >= 8
-#define TFM__NEON_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
-#elif defined(__clang__) && __clang_major__ >= 16
-#define TFM__NEON_DOT __attribute__((target("dotprod")))
-#endif
-
-#define TFM__V float32x4_t
-#define TFM__VL 4
-#define TFM__ISA neon
-#define TFM__TARGET
-#define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__V_SET(x) vdupq_n_f32(x)
-#define TFM__V_LOAD(p) vld1q_f32(p)
-#define TFM__V_STORE(p, v) vst1q_f32(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_neon(q, v, bias)
-#define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
-#define TFM__V_BF16_EVEN(p) vreinterpretq_f32_u32(vshlq_n_u32(TFM__NEON_PAIRS(p), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    vreinterpretq_f32_u32(vandq_u32(TFM__NEON_PAIRS(p), vdupq_n_u32(0xFFFF0000u)))
-#define TFM__NEON_PAIRS(p) vreinterpretq_u32_u16(vld1q_u16(p))
-#define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
-#define TFM__DOTS 4
-#define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, tfm__neon_sum_lanes(a))
-#define TFM__V_ADD(a, b) vaddq_f32(a, b)
-#define TFM__V_SUB(a, b) vsubq_f32(a, b)
-#define TFM__V_MUL(a, b) vmulq_f32(a, b)
-#define TFM__V_DIV(a, b) vdivq_f32(a, b)
-#define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define TFM__V_MIN(a, b) tfm__min_neon(a, b)
-#define TFM__V_MAX(a, b) tfm__max_neon(a, b)
-#define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
-#define TFM__V_ROUND(v) vrndnq_f32(v)
-#define TFM__V_EXP2(v)                                                                             \
-    vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(127)), 23))
-#define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
-#define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
-#define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
-#define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
-#define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__INT8_SPLIT 1
-#define TFM__I int32x4_t
-#define TFM__I_ZERO vdupq_n_s32(0)
-#define TFM__I_ADD(a, b) vaddq_s32(a, b)
-#define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
-#define TFM__I_X(four) vdupq_n_s32(four)
-#define TFM__I_DOT(sum, x, w)                                                                      \
-    sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
-#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
-
-/* Its own minimum and maximum give NaN where either is. */
-static TFM__INLINE float32x4_t tfm__min_neon(float32x4_t a, float32x4_t b) {
-    return vbslq_f32(vcltq_f32(a, b), a, b);
-}
-static TFM__INLINE float32x4_t tfm__max_neon(float32x4_t a, float32x4_t b) {
-    return vbslq_f32(vcgtq_f32(a, b), a, b);
-}
-static TFM__INLINE void tfm__store_bytes_neon(unsigned char *q, float32x4_t v, int bias) {
-    int16x4_t i = vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(bias)));
-    int16x8_t w = vcombine_s16(i, i);
-    uint8x8_t bytes = bias ? vqmovun_s16(w) : vreinterpret_u8_s8(vqmovn_s16(w));
-    uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
-    memcpy(q, &four, sizeof four);
-}
-/* x has no -128, so two products fit 16 bits. */
-static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t w) {
-    int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
-    return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
-}
-#ifdef TFM__NEON_DOT
-#define TFM__SAME_VECTORS
-#include TRANSFORMER_FILE
-#define TFM__ISA neon_dot
-#define TFM__INT8_TARGET TFM__NEON_DOT
-#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
-#define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
-#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
-#endif
-#include TRANSFORMER_FILE
-
-#ifdef TFM__NEON_DOT
-#if defined(__linux__) && !defined(__ARM_FEATURE_DOTPROD)
-#include <sys/auxv.h>
-#elif defined(__APPLE__) && !defined(__ARM_FEATURE_DOTPROD)
-#include <sys/sysctl.h>
-#endif
-static int tfm__has_neon_dot(void) {
-#if defined(__ARM_FEATURE_DOTPROD)
-    return 1;
-#elif defined(__linux__)
-    return (getauxval(AT_HWCAP) >> 20 & 1) != 0; /* HWCAP_ASIMDDP, which old headers lack */
-#elif defined(__APPLE__)
-    int has = 0;
-    size_t size = sizeof has;
-    return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0) == 0 && has;
-#else
-    return 0;
-#endif
-}
-#endif
-#endif /* TFM__NEON */
-
-/* ---- WebAssembly, which cannot be asked when it runs ---- */
-
-#ifdef TFM__WASM
-#include <wasm_simd128.h>
-#define TFM__V v128_t
-#define TFM__VL 4
-#define TFM__ISA wasm
-#define TFM__TARGET
-#define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
-#define TFM__V_SET(x) wasm_f32x4_splat(x)
-#define TFM__V_LOAD(p) wasm_v128_load(p)
-#define TFM__V_STORE(p, v) wasm_v128_store(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_wasm(q, v, bias)
-#define TFM__V_BF16_EVEN(p) wasm_i32x4_shl(wasm_v128_load(p), 16)
-#define TFM__V_BF16_ODD(p) wasm_v128_and(wasm_v128_load(p), wasm_i32x4_splat(-65536))
-#define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
-#define TFM__V_SUB(a, b) wasm_f32x4_sub(a, b)
-#define TFM__V_MUL(a, b) wasm_f32x4_mul(a, b)
-#define TFM__V_DIV(a, b) wasm_f32x4_div(a, b)
-#define TFM__V_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
-#define TFM__V_MIN(a, b) wasm_f32x4_pmin(b, a) /* a < b ? a : b */
-#define TFM__V_MAX(a, b) wasm_f32x4_pmax(b, a)
-#define TFM__V_IF_LESS(a, b, x, y) wasm_v128_bitselect(x, y, wasm_f32x4_lt(a, b))
-#define TFM__V_ROUND(v) wasm_f32x4_nearest(v)
-#define TFM__V_EXP2(v)                                                                             \
-    wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(v), wasm_i32x4_splat(127)), 23)
-#define TFM__V_LOWS(a, b) wasm_i64x2_shuffle(a, b, 0, 2)
-#define TFM__V_HIGHS(a, b) wasm_i64x2_shuffle(a, b, 1, 3)
-#define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
-#define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
-#define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
-#define TFM__INT8_SPLIT 2
-#define TFM__I v128_t
-#define TFM__I_ZERO wasm_i32x4_splat(0)
-#define TFM__I_ADD(a, b) wasm_i32x4_add(a, b)
-#define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
-#define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
-#define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
-#define TFM__I_FLOATS(a, b, sums)                                                                  \
-    wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
-
-static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bias) {
-    v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
-    i = wasm_i32x4_add(i, wasm_i32x4_splat(bias));
-    i = wasm_i16x8_narrow_i32x4(i, i);
-    i = bias ? wasm_u8x16_narrow_i16x8(i, i) : wasm_i8x16_narrow_i16x8(i, i);
-    wasm_v128_store32_lane(q, i, 0);
-}
-#include TRANSFORMER_FILE
-#endif /* TFM__WASM */
-
-#define TFM__HAVE_KERNELS
-#endif /* the implementation goes on behind what is read once more for each set */
-
-/* ---- the vector kernels, over whatever vector is defined ----
-   V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
-   give b where either is NaN. S: SL sums, to which the first n numbers of V are added, SL or VL, SL
-   at a time. I: integers, sums of int8; see int8 below. */
-
-#ifdef TFM__ISA
-#define TFM__PASTE(a, b) tfm__##a##_##b
-#define TFM__PASTED(a, b) TFM__PASTE(a, b)
-#define TFM__(name) TFM__PASTED(TFM__ISA, name)
-#define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
-
-#ifdef TFM__FLOAT_TILES
-/* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
-   instructions than twice the panels by half of the rows. Products take it on an Intel, which reads
-   two vectors a cycle, and there it pays most where another thread has half of the core; a Zen 4
-   reads one. */
-#ifndef TFM__TALL_TILE
-#define TFM__TALL_TILE(X)
-#endif
-
-/* The element type of w is a constant where this is inlined, and so are rows and panels.
-   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
-                                                    int odd) {
-    const uint16_t *halves = (const uint16_t *)(const void *)w;
-    if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
-        return TFM__V_LOAD((const float *)(const void *)w + odd * TFM__PANEL + i * TFM__VL);
-#ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + odd * TFM__PANEL + i * TFM__VL);
-#endif
-    return odd ? TFM__V_BF16_ODD(halves + 2 * i * TFM__VL)
-               : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
-}
-
-/* One column of x times those of w; odd: the second of a pair. One loop over rows and vectors:
-   clang leaves sums in memory where an inner loop has but one turn. */
-TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
-                                                       const unsigned char *const *ws, int type,
-                                                       int odd, int rows, int panels) {
-    TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
-    const int wide = panels * TFM__PER_PANEL;
-    int i, p;
-    TFM__UNROLL
-    for (p = 0; p < panels; p++) {
-        TFM__UNROLL
-        for (i = 0; i < TFM__PER_PANEL; i++)
-            w[p * TFM__PER_PANEL + i] = TFM__(load_w)(ws[p], i, type, odd);
-    }
-    TFM__UNROLL
-    for (i = 0; i < rows * wide; i++) {
-        TFM__V v = TFM__V_SET(x[i / wide * (TFM__X_STRIDE / 4)]);
-#ifdef TFM__V_DOT_BF16
-        if (type == TFM__PAIRS) TFM__V_DOT_BF16(acc[i], v, w[i % wide]);
-        else
-#endif
-            acc[i] = TFM__V_FMA(v, w[i % wide], acc[i]);
-    }
-}
-
-TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
-                                                int panels) {
-    TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
-    TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
-    const int wide = panels * TFM__PER_PANEL;
-    const int step = type == TFM_WEIGHTS_BF16 || rows == TFM__TALL ? 2 : 1;
-    const int size = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16 ? 2 : 4;
-    const int bytes = size * TFM__PANEL * step; /* of a step, at most two lines */
-    const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
-    const float *x = (const float *)t->x;
-    const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
-    int64_t k;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < TFM__MOST_PANELS; i++) w[i] = t->w[i];
-    TFM__UNROLL
-    for (i = 0; i < rows * wide; i++)
-        acc[i] = t->begins ? TFM__V_SET(0.0f)
-                           : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
-    for (k = step; k <= K; k += step, x += step) {
-        /* few rows read memory as fast as it gives; many would wait for it */
-        if (rows > 4) {
-            TFM__PREFETCH(ahead);
-            if (bytes > 64) TFM__PREFETCH(ahead + 64);
-            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-            ahead += bytes;
-        }
-        /* clang would give x an index register, which parts the read from the multiply-add again */
-        if (rows == TFM__TALL) __asm__("" : "+r"(x));
-        TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
-        if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
-        TFM__UNROLL
-        for (i = 0; i < panels; i++) w[i] += bytes;
-    }
-    if (step == 2 && K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
-    TFM__UNROLL
-    for (i = 0; i < wide; i++) /* -0 changes no number */
-        bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
-    TFM__UNROLL
-    for (i = 0; i < rows * wide; i++)
-        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL,
-                     TFM__V_ADD(acc[i], bias[i % wide]));
-}
-
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_f32_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, TFM_WEIGHTS_F32, rows, panels);                                             \
-    }                                                                                              \
-    TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
-        TFM__(tile)(t, TFM_WEIGHTS_BF16, rows, panels);                                            \
-    }
-TFM__TALL_TILE(TFM__X)
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f32_##rows), 0},
-static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_bf16_##rows), 0},
-static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
-#ifdef TFM__V_F16
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, TFM_WEIGHTS_F16, rows, panels);                                             \
-    }
-TFM__TALL_TILE(TFM__X)
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
-static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
-#endif
-#ifdef TFM__V_DOT_BF16
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_pairs_##rows)(const tfm__tile *t) {                         \
-        TFM__(tile)(t, TFM__PAIRS, rows, panels);                                                  \
-    }
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_pairs_##rows), 0},
-static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
-#endif
-#endif /* TFM__FLOAT_TILES */
-
-/* ---- int8: four of x by four of w to each sum ----
-   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: w of
-   VL / INT8_SPLIT outputs; I_X: the same four of x for each; I_FLOATS: VL outputs as floats,
-   of one or two vectors, less what zero_point brings in. */
-
-#ifdef TFM__INT8_TILES
-/* Four bytes as the number that they are in memory. */
-TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
-    int32_t four;
-    memcpy(&four, p, sizeof four);
-    return four;
-}
-
-/* I_BYTES: of w that a vector has. */
-#define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
-typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
-
-/* y by the sums of some rows and of so many vectors of outputs, the first of which is output o. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
-                                                           TFM__(sums) * sums, int rows,
-                                                           int64_t o, int outputs) {
-    int r, i;
-    TFM__UNROLL
-    for (i = 0; i < outputs; i++, o += TFM__VL) {
-        TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
-        if (t->bias) bias = TFM__V_LOAD(t->bias + o);
-        TFM__UNROLL
-        for (r = 0; r < rows; r++) {
-            float *y = t->y + r * t->y_stride + o;
-            TFM__V v = TFM__I_FLOATS(sums[r][i * TFM__INT8_SPLIT],
-                                     sums[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
-                                     t->block_sums + o);
-            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
-            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-            TFM__V_STORE(y, TFM__V_ADD(v, bias));
-        }
-    }
-}
-
-TFM__INT8_TARGET static TFM__INLINE void TFM__(clear_int8)(TFM__(sums) * sums, int rows, int n) {
-    int r, i;
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < n; i++) sums[r][i] = TFM__I_ZERO;
-    }
-}
-
-/* Four columns, of one panel or of two. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
-                                                          const unsigned char *w0,
-                                                          const unsigned char *w1, int rows,
-                                                          int panels, int vectors) {
-    TFM__(sums) w;
-    int r, i;
-    TFM__UNROLL
-    for (i = 0; i < vectors; i++) {
-        w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
-        if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
-    }
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
-        TFM__UNROLL
-        for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
-    }
-}
-
-/* Few rows by one panel, or some vectors of it. They wait for w, and memory gives most where it is
-   read from end to end. As each sum waits for itself, too, there are eight or more: if need be, of
-   some columns each. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(few_int8)(TFM__(sums) * sums, const tfm__tile *t,
-                                                         const unsigned char *w, int rows,
-                                                         int vectors) {
-    const int steps = rows * vectors < 8 ? 8 / (rows * vectors) : 1;
-    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    TFM__(sums) part[8][4];
-    int s, r, i;
-    TFM__UNROLL
-    for (s = 0; s < steps; s++) TFM__(clear_int8)(part[s], rows, vectors);
-    for (; x_end - x >= 4 * steps; x += 4 * steps) {
-        TFM__UNROLL
-        for (s = 0; s < steps; s++, w += 4 * TFM__PANEL)
-            TFM__(step_int8)(part[s], x + 4 * s, w, NULL, rows, 1, vectors);
-    }
-    for (; steps > 1 && x != x_end; x += 4, w += 4 * TFM__PANEL)
-        TFM__(step_int8)(part[0], x, w, NULL, rows, 1, vectors);
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < vectors; i++) {
-            sums[r][i] = part[0][r][i];
-            TFM__UNROLL
-            for (s = 1; s < steps; s++) sums[r][i] = TFM__I_ADD(sums[r][i], part[s][r][i]);
-        }
-    }
-}
-
-/* Many rows by one panel, or some vectors of it, or by two side by side. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(many_int8)(TFM__(sums) * sums, const tfm__tile *t,
-                                                          int64_t at, int rows, int panels,
-                                                          int vectors) {
-    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    const unsigned char *w0 = t->w[0] + at, *w1 = t->w[1] + at, *ahead = t->ahead;
-    TFM__(clear_int8)(sums, rows, panels * vectors);
-    for (; x != x_end; x += 4, w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL) {
-        TFM__PREFETCH(ahead);
-        if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-        ahead += 4 * TFM__PANEL;
-        TFM__(step_int8)(sums, x, w0, w1, rows, panels, vectors);
-    }
-}
-
-TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
-                                                          int panels) {
-    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
-    const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
-    int part, i;
-    for (part = 0; part < parts; part++) {
-        const int o = part * outputs * TFM__VL;
-        TFM__(sums) sums[TFM__X_ROWS];
-        if (rows > 4) {
-            TFM__(many_int8)(sums, t, 4 * o, rows, panels, vectors);
-            TFM__(write_int8)(t, sums, rows, o, panels * outputs);
-        } else
-            for (i = 0; i < panels; i++) {
-                TFM__(few_int8)(sums, t, t->w[i] + 4 * o, rows, vectors);
-                TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, outputs);
-            }
-    }
-}
-
-#define TFM__X(rows, panels)                                                                       \
-    TFM__INT8_TARGET static void TFM__(tile_int8_##rows)(const tfm__tile *t) {                     \
-        TFM__(tile_int8)(t, rows, panels);                                                         \
-    }
-TFM__INT8_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
-static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__X)};
-#undef TFM__X
-#endif /* TFM__INT8_TILES */
-
-/* ---- tiles of AMX: 16 groups of a panel are a tile register as they lie ----
-   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT: the sums of 16 rows of
-   x by a panel go on, of u8 by s8 or of bf16. Tiles 0 to 3 are sums: of 32 rows by two panels, or
-   of 16 by four. (Tiles are named in the instruction, so no loop goes over them.) */
-
-#ifdef TFM__TILE_LOAD
-/* All eight tiles have 16 rows of 64 bytes. */
-static void TFM__(configure)(int on) {
-    static const unsigned char shape[64] = {1,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
-                                            0,  0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
-                                            64, 0, 64, 0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
-                                            0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
-    if (on) TFM__TILE_CONFIGURE(shape);
-    else TFM__TILE_RELEASE();
-}
-
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
-                                                        const unsigned char *const *w, int64_t at,
-                                                        tfm_weight_type type) {
-    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
-    TFM__TILE_LOAD(6, w[0] + at, 64);
-    TFM__TILE_LOAD(7, w[1] + at, 64);
-    TFM__TILE_LOAD(5, x + 16 * TFM__X_STRIDE, TFM__X_STRIDE);
-    if (type == TFM_WEIGHTS_I8) {
-        TFM__TILE_DOT_INT8(0, 4, 6);
-        TFM__TILE_DOT_INT8(1, 4, 7);
-        TFM__TILE_DOT_INT8(2, 5, 6);
-        TFM__TILE_DOT_INT8(3, 5, 7);
-    } else {
-        TFM__TILE_DOT_BF16(0, 4, 6);
-        TFM__TILE_DOT_BF16(1, 4, 7);
-        TFM__TILE_DOT_BF16(2, 5, 6);
-        TFM__TILE_DOT_BF16(3, 5, 7);
-    }
-}
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
-                                                        const unsigned char *const *w, int64_t at,
-                                                        tfm_weight_type type) {
-    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
-    TFM__TILE_LOAD(5, w[0] + at, 64);
-    TFM__TILE_LOAD(6, w[1] + at, 64);
-    TFM__TILE_LOAD(7, w[2] + at, 64);
-    if (type == TFM_WEIGHTS_I8) {
-        TFM__TILE_DOT_INT8(0, 4, 5);
-        TFM__TILE_LOAD(5, w[3] + at, 64);
-        TFM__TILE_DOT_INT8(1, 4, 6);
-        TFM__TILE_DOT_INT8(2, 4, 7);
-        TFM__TILE_DOT_INT8(3, 4, 5);
-    } else {
-        TFM__TILE_DOT_BF16(0, 4, 5);
-        TFM__TILE_LOAD(5, w[3] + at, 64);
-        TFM__TILE_DOT_BF16(1, 4, 6);
-        TFM__TILE_DOT_BF16(2, 4, 7);
-        TFM__TILE_DOT_BF16(3, 4, 5);
-    }
-}
-
-/* The sums go on over the rows of x; these have zeros up to whole tiles, and so gets w. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type,
-                                                       int rows, int panels) {
-    const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
-    unsigned char last[TFM__MOST_PANELS][16 * 64];
-    int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
-    int i;
-    for (k = 0; k + 64 <= bytes; k += 64)
-        if (rows == 32) TFM__(step_32)(x + k, t->w, 16 * k, type);
-        else TFM__(step_16)(x + k, t->w, 16 * k, type);
-    if (k == bytes) return;
-    for (i = 0; i < panels; i++) {
-        memset(last[i], 0, sizeof last[i]);
-        w[i] = (unsigned char *)memcpy(last[i], t->w[i] + 16 * k, (size_t)(16 * (bytes - k)));
-    }
-    if (rows == 32) TFM__(step_32)(x + k, w, 0, type);
-    else TFM__(step_16)(x + k, w, 0, type);
-}
-
-/* y by sums [rows, panels * 16] of int8, or of bf16. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_weight_type type,
-                                                       const float *sums, int panels) {
-    int r, i;
-    for (r = 0; r < t->rows; r++) {
-        float *y = t->y + r * t->y_stride;
-        TFM__UNROLL
-        for (i = 0; i < panels * TFM__PER_PANEL; i++, y += TFM__VL, sums += TFM__VL) {
-            TFM__V v;
-            if (type == TFM_WEIGHTS_I8) {
-                TFM__I sum = TFM__I_SUMS(sums);
-                v = TFM__V_MUL(TFM__V_SET(t->x_scales[r]), TFM__V_LOAD(t->w_scales + i * TFM__VL));
-                v = TFM__V_MUL(TFM__I_FLOATS(sum, sum, t->block_sums + i * TFM__VL), v);
-                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-            } else v = TFM__V_LOAD(sums);
-            if (t->bias) v = TFM__V_ADD(v, TFM__V_LOAD(t->bias + i * TFM__VL));
-            TFM__V_STORE(y, v);
-        }
-    }
-}
-
-/* int8: sums are integers and begin at zero. bf16: floats, which go on from y. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weight_type type,
-                                                    int rows, int panels) {
-    unsigned char memory[TFM__MOST_ROWS * 2 * TFM__PANEL * sizeof(float) + 63];
-    float *sums = (float *)(void *)(memory + (-(uintptr_t)memory & 63));
-    float *second = rows == 32 ? sums + 512 : sums + 32; /* where tiles 2 and 3 begin */
-    const int width = panels * TFM__PANEL, stride = 4 * width;
-    int r;
-    if (type == TFM_WEIGHTS_I8 || t->begins) {
-        TFM__TILE_ZERO(0);
-        TFM__TILE_ZERO(1);
-        TFM__TILE_ZERO(2);
-        TFM__TILE_ZERO(3);
-    } else {
-        memset(sums, 0, sizeof memory - 63);
-        for (r = 0; r < t->rows; r++)
-            memcpy(sums + r * width, t->y + r * t->y_stride, (size_t)stride);
-        TFM__TILE_LOAD(0, sums, stride);
-        TFM__TILE_LOAD(1, sums + 16, stride);
-        TFM__TILE_LOAD(2, second, stride);
-        TFM__TILE_LOAD(3, second + 16, stride);
-    }
-    TFM__(sum_up)(t, type, rows, panels);
-#ifdef TFM__UNSEEN_STORES
-    memset(sums, 0, sizeof memory - 63);
-#endif
-    TFM__TILE_STORE(0, sums, stride);
-    TFM__TILE_STORE(1, sums + 16, stride);
-    TFM__TILE_STORE(2, second, stride);
-    TFM__TILE_STORE(3, second + 16, stride);
-    TFM__(finish)(t, type, sums, panels);
-}
-
-TFM__INT8_TARGET static void TFM__(amx_int8_32)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_I8, 32, 2);
-}
-TFM__INT8_TARGET static void TFM__(amx_int8_16)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_I8, 16, 4);
-}
-TFM__INT8_TARGET static void TFM__(amx_bf16_32)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_BF16, 32, 2);
-}
-TFM__INT8_TARGET static void TFM__(amx_bf16_16)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_BF16, 16, 4);
-}
-/* Few rows of int8 are as fast by other tiles, whose sums are the same; those of bf16 are not. */
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
-static const tfm__tiling TFM__(amx_int8)[] = {
-    {32, 21, 2, TFM__(amx_int8_32), 1}, {16, 5, 4, TFM__(amx_int8_16), 1}, TFM__INT8_TILES(TFM__X)};
-#undef TFM__X
-static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1},
-                                              {16, 1, 4, TFM__(amx_bf16_16), 1}};
-#undef TFM__TILE_CONFIGURE
-#undef TFM__TILE_RELEASE
-#undef TFM__TILE_ZERO
-#undef TFM__TILE_LOAD
-#undef TFM__TILE_STORE
-#undef TFM__TILE_DOT_INT8
-#undef TFM__TILE_DOT_BF16
-#undef TFM__I_SUMS
-#endif /* TFM__TILE_LOAD */
-
-#ifdef TFM__LOOPS
-#ifndef TFM__V_LOAD_SOME /* wider ones have masks */
-#define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
-#define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some)(const float *p, int64_t n) {
-    float some[TFM__VL];
-    if (n == TFM__VL) return TFM__V_LOAD(p);
-    memset(some, 0, sizeof some);
-    memcpy(some, p, (size_t)n * sizeof *some);
-    return TFM__V_LOAD(some);
-}
-TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
-    float some[TFM__VL];
-    if (n == TFM__VL) {
-        TFM__V_STORE(p, v);
-        return;
-    }
-    TFM__V_STORE(some, v);
-    memcpy(p, some, (size_t)n * sizeof *some);
-}
-#endif
-#ifndef TFM__S
-#define TFM__S TFM__V
-#define TFM__SL TFM__VL
-#define TFM__S_ZERO TFM__V_SET(0.0f)
-#define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
-#define TFM__S_ADD(s, v, n) TFM__V_ADD(s, v)
-#endif
-#ifndef TFM__V_LDEXP /* v 2^m by two factors, each of them a normal number */
-#define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
-TFM__TARGET static TFM__INLINE TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
-    TFM__V half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
-    return TFM__V_MUL(TFM__V_MUL(v, TFM__V_EXP2(half)), TFM__V_EXP2(TFM__V_SUB(m, half)));
-}
-#endif
-#ifndef TFM__V_MOST /* none of them is NaN */
-#define TFM__V_MOST(v) TFM__(most)(v)
-TFM__TARGET static TFM__INLINE float TFM__(most)(TFM__V v) {
-    float lanes[TFM__VL];
-    TFM__V_STORE(lanes, v);
-    return tfm__plain_largest(lanes, TFM__VL);
-}
-#endif
-
-/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
-   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. In this
-   order of MIN and MAX, NaN stays NaN. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
-    TFM__V m, r, q;
-    x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
-    m = TFM__V_ROUND(TFM__V_MUL(x, TFM__V_SET(1.44269504f)));
-    r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
-    r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
-    q = TFM__V_FMA(TFM__V_SET(0.00139262508f), r, TFM__V_SET(0.00836323288f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.0416665542f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
-    q = TFM__V_ADD(TFM__V_FMA(TFM__V_MUL(q, r), r, r), TFM__V_SET(1.0f));
-    return TFM__V_LDEXP(q, m);
-}
-
-/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
-   4 on. Both fits are minimax and our own. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
-    static const float ps[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
-                               0.00520385895f, -0.000817563909f, 8.51310251e-05f};
-    static const float qs[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
-                               -0.107858211f,   0.0247745123f,    -0.00399410119f,
-                               0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
-    const TFM__V zero = TFM__V_SET(0.0f);
-    TFM__V square = TFM__V_MUL(x, x), size = TFM__V_MAX(TFM__V_SUB(zero, x), x);
-    TFM__V p = TFM__V_SET(ps[6]), q = TFM__V_SET(qs[8]);
-    int i;
-    size = TFM__V_MIN(TFM__V_SET(4.0f), size);
-    for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(ps[i]));
-    for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(qs[i]));
-    q = TFM__V_SUB(TFM__V_SET(1.0f), TFM__(exp)(q));
-    q = TFM__V_IF_LESS(x, zero, TFM__V_SUB(zero, q), q);
-    return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
-}
-
-/* The lanes of s added up. */
-TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
-    float lanes[TFM__SL];
-    double sum = 0;
-    int l;
-    TFM__S_STORE(lanes, s);
-    for (l = 0; l < TFM__SL; l++) sum += (double)lanes[l];
-    return sum;
-}
-
-/* Lanes add up for so many elements, then in double: sums that stay exact where rows are long. */
-#define TFM__RUN (64 * TFM__SL)
-
-TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
-    const TFM__V shift = TFM__V_SET(max);
-    double sum = 0;
-    int64_t i = 0;
-    while (i < n) {
-        int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__S total = TFM__S_ZERO;
-        TFM__V e;
-        for (; i + TFM__VL <= end; i += TFM__VL) {
-            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD(x + i), shift));
-            if (y) TFM__V_STORE(y + i, e);
-            total = TFM__S_ADD(total, e, TFM__VL);
-        }
-        if (i < end) {
-            float rest[TFM__VL];
-            int l = 0;
-            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, end - i), shift));
-            TFM__V_STORE(rest, e);
-            if (y) TFM__V_STORE_SOME(y + i, e, end - i);
-            if (i + TFM__SL <= end) total = TFM__S_ADD(total, e, TFM__SL), l = TFM__SL;
-            for (i += l; i < end; i++, l++) sum += (double)rest[l];
-        }
-        sum += TFM__(total)(total);
-    }
-    return sum;
-}
-
-TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
-    TFM__V max = TFM__V_SET(-INFINITY);
-    int64_t i;
-    if (n < TFM__VL) return tfm__plain_largest(x, n);
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
-    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* some of them again */
-    return TFM__V_MOST(max);
-}
-
-TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
-    TFM__V max = TFM__V_SET(0.0f), least = TFM__V_SET(0.0f);
-    int64_t i;
-    for (i = 0; i < n; i += TFM__VL) {
-        TFM__V v = TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, n - i));
-        max = TFM__V_MAX(v, max), least = TFM__V_MIN(v, least);
-    }
-    return TFM__V_MOST(TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), least), max));
-}
-
-TFM__TARGET static void TFM__(scale)(float *x, float factor, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_SET(factor)));
-    tfm__plain_scale(x + i, factor, n - i);
-}
-
-TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_ADD(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
-    tfm__plain_add(x + i, y + i, n - i);
-}
-
-TFM__TARGET static void TFM__(times)(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
-    tfm__plain_times(x + i, y + i, n - i);
-}
-
-TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
-                                        int64_t n) {
-    const TFM__V f = TFM__V_SET(factor);
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD(x + i), f), bias);
-    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
-}
-
-/* How many of the columns that are left are in vector i. */
-static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
-    int64_t left = columns - i * TFM__VL;
-    return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
-}
-
-/* Some vectors of columns stay in registers over all rows; a constant where this is inlined. */
-TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const float *p,
-                                                            const float *rows, int64_t stride,
-                                                            int64_t n, int64_t width, int vectors) {
-    TFM__V a[4];
-    int64_t i;
-    int l;
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, TFM__(some)(width, l));
-    for (i = 0; i < n; i++, rows += stride) {
-        const TFM__V weight = TFM__V_SET(p[i]);
-        if (p[i] == 0.0f) continue;
-        if (width >= vectors * TFM__VL) {
-            TFM__UNROLL
-            for (l = 0; l < vectors; l++)
-                a[l] = TFM__V_FMA(weight, TFM__V_LOAD(rows + l * TFM__VL), a[l]);
-        } else {
-            TFM__UNROLL
-            for (l = 0; l < vectors; l++)
-                a[l] = TFM__V_FMA(
-                    weight, TFM__V_LOAD_SOME(rows + l * TFM__VL, TFM__(some)(width, l)), a[l]);
-        }
-    }
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], TFM__(some)(width, l));
-}
-TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
-                                            int64_t stride, int64_t n, int64_t width) {
-    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4);
-    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2);
-}
-
-#ifndef TFM__MOMENTS
-/* Of some rows, a constant where this is inlined: the mean (RMS: 0), and what deviations from it
-   are multiplied by. Rows side by side, since the sums of one wait for each other. */
-TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
-                                                      int64_t n, const tfm_norm_weights *w,
-                                                      float *means, float *scales) {
-    TFM__V total[4], mean[4];
-    double sum[4], square[4];
-    int64_t i;
-    int r;
-    for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
-    for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
-        int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__UNROLL
-        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
-        for (; i + TFM__VL <= end; i += TFM__VL) {
-            TFM__UNROLL
-            for (r = 0; r < rows; r++)
-                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD(x + r * stride + i));
-        }
-        for (r = 0; r < rows; r++) {
-            if (i < end)
-                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD_SOME(x + r * stride + i, end - i));
-            sum[r] += TFM__(total)(total[r]);
-        }
-        i = end;
-    }
-    for (r = 0; r < rows; r++) means[r] = (float)(sum[r] / (double)n);
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) mean[r] = TFM__V_SET(means[r]);
-    for (i = 0; i < n;) {
-        int64_t end = tfm__min(n, i + TFM__RUN), k;
-        TFM__UNROLL
-        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
-        for (; i + TFM__VL <= end; i += TFM__VL) {
-            TFM__UNROLL
-            for (r = 0; r < rows; r++) {
-                TFM__V v = TFM__V_SUB(TFM__V_LOAD(x + r * stride + i), mean[r]);
-                total[r] = TFM__V_FMA(v, v, total[r]);
-            }
-        }
-        for (r = 0; r < rows; r++) {
-            for (k = i; k < end; k++) {
-                double d = (double)x[r * stride + k] - sum[r] / (double)n;
-                square[r] += d * d;
-            }
-            square[r] += TFM__(total)(total[r]);
-        }
-        i = end;
-    }
-    for (r = 0; r < rows; r++) scales[r] = (float)tfm__norm_scale(square[r], n, w);
-}
-TFM__TARGET static void TFM__(moments)(const float *x, int64_t stride, int rows, int64_t n,
-                                       const tfm_norm_weights *w, float *means, float *scales) {
-    if (rows == 4) TFM__(moments_of)(x, stride, 4, n, w, means, scales);
-    else TFM__(moments_of)(x, stride, 1, n, w, means, scales);
-}
-#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
-    TFM__(moments)(x, stride, rows, n, w, means, scales)
-#endif
-
-TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride,
-                                    int64_t rows, int64_t n, const tfm_norm_weights *w) {
-    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
-    float means[4], scales[4];
-    int r, some;
-    for (; rows > 0; rows -= some) {
-        some = rows >= 4 ? 4 : 1;
-        TFM__MOMENTS(x, x_stride, some, n, w, means, scales);
-        for (r = 0; r < some; r++, x += x_stride, y += y_stride) {
-            const TFM__V mean = TFM__V_SET(means[r]), scale = TFM__V_SET(scales[r]);
-            int64_t i;
-            for (i = 0; i < n; i += TFM__VL) {
-                int64_t k = tfm__min(TFM__VL, n - i);
-                TFM__V v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, k), mean), scale);
-                if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, k));
-                if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, k));
-                TFM__V_STORE_SOME(y + i, v, k);
-            }
-        }
-    }
-}
-
-/* x / (1 + exp(-z)) */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
-    const TFM__V one = TFM__V_SET(1.0f);
-    return TFM__V_DIV(x, TFM__V_ADD(one, TFM__(exp)(TFM__V_SUB(TFM__V_SET(0.0f), z))));
-}
-TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
-    TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
-    if ((int)activation == TFM__SIGMOID) return TFM__(gate)(TFM__V_SET(1.0f), x);
-    switch (activation) {
-    case TFM_RELU: break;
-    case TFM_GELU:
-        x = TFM__(erf)(TFM__V_MUL(x, TFM__V_SET(0.70710678f)));
-        return TFM__V_MUL(half, TFM__V_ADD(TFM__V_SET(1.0f), x));
-    case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
-        cube = TFM__V_MUL(TFM__V_MUL(x, x), x);
-        return TFM__(gate)(
-            x, TFM__V_MUL(TFM__V_SET(1.59576912f), TFM__V_FMA(TFM__V_SET(0.044715f), cube, x)));
-    case TFM_SWISH: return TFM__(gate)(x, x);
-    case TFM_GELU_SIGMOID: return TFM__(gate)(x, TFM__V_MUL(x, TFM__V_SET(1.702f)));
-    }
-    return TFM__V_MAX(TFM__V_SET(0.0f), x);
-}
-TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation activation) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__(active)(TFM__V_LOAD(x + i), activation));
-    if (i < n)
-        TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
-}
-#undef TFM__RUN
-
-#if TFM__VL == 4 /* wider ones have dot products of their own */
-/* The lanes of the four vectors a[..][j] by halves onto each other, until one number is left. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
-    TFM__V s[4], low, high;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 4; j++)
-        s[j] = TFM__V_ADD(TFM__V_ADD(a[0][j], a[2][j]), TFM__V_ADD(a[1][j], a[3][j]));
-    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
-    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
-    return TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high));
-}
-
-/* Element k in lane k mod 16 of four vectors. */
-TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
-                                        float *sums) {
-    TFM__V a[4][4];
-    int64_t k;
-    int j, l;
-    for (l = 0; l < 4; l++)
-        for (j = 0; j < 4; j++) a[l][j] = TFM__V_SET(0.0f);
-    for (k = 0; k + 16 <= n; k += 16) {
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) {
-            TFM__V v = TFM__V_LOAD(x + k + 4 * l);
-            TFM__UNROLL
-            for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[l][j]);
-        }
-    }
-    for (l = 0; k < n; k += 4, l++) {
-        int64_t some = tfm__min(4, n - k);
-        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
-        for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[l][j]);
-    }
-    TFM__V_STORE(sums, TFM__(sum_lanes)(a));
-}
-TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
-                                        float *sums) {
-    int i;
-    for (i = 0; i < 4; i++) TFM__(dots_1x4)(x[i], w, n, sums + 4 * i);
-}
-TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    int i;
-    for (i = 0; i < 16; i += 4) TFM__(dots_1x4)(x, w + i, n, sums + i);
-}
-#endif
-#endif /* TFM__LOOPS */
-
-/* ---- keys and values in F16 ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up. */
-
-#ifdef TFM__DOTS
-#ifdef TFM__V_STORE_F16
-TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
-    const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
-    uint16_t rest[TFM__VL];
-    TFM__V v;
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL) { /* NaN stays NaN */
-        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD(x + i)));
-        TFM__V_STORE_F16(to + i, v);
-    }
-    if (i < n) {
-        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD_SOME(x + i, n - i)));
-        TFM__V_STORE_F16(rest, v);
-        memcpy(to + i, rest, (size_t)(n - i) * sizeof *rest);
-    }
-}
-#endif
-
-/* The first n of a vector of halves, zeros behind them. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
-    uint16_t some[TFM__VL];
-    if (n == TFM__VL) return TFM__V_F16(p);
-    memset(some, 0, sizeof some);
-    memcpy(some, p, (size_t)n * sizeof *some);
-    return TFM__V_F16(some);
-}
-
-/* Sums of x with the first n rows, the last of which stands for those that are missing; the number
-   of sums is a constant where this is inlined. */
-TFM__TARGET static TFM__INLINE void TFM__(some_dots_f16)(float *sums, const float *x,
-                                                         const uint16_t *rows, int64_t stride,
-                                                         int64_t n, int64_t width, int count) {
-    TFM__V a[TFM__PER_PANEL][TFM__DOTS];
-    const uint16_t *w[TFM__DOTS];
-    float all[TFM__DOTS];
-    int64_t k;
-    int j, l;
-    for (j = 0; j < count; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
-    TFM__UNROLL
-    for (l = 0; l < TFM__PER_PANEL; l++) {
-        TFM__UNROLL
-        for (j = 0; j < TFM__DOTS; j++) a[l][j] = TFM__V_SET(0.0f);
-    }
-    for (k = 0; k + TFM__LANES <= width; k += TFM__LANES) {
-        TFM__UNROLL
-        for (l = 0; l < TFM__PER_PANEL; l++) {
-            TFM__V v = TFM__V_LOAD(x + k + l * TFM__VL);
-            TFM__UNROLL
-            for (j = 0; j < count; j++)
-                a[l][j] = TFM__V_FMA(v, TFM__V_F16(w[j] + k + l * TFM__VL), a[l][j]);
-        }
-    }
-    for (l = 0; k < width; k += TFM__VL, l++) {
-        int64_t some = tfm__min(TFM__VL, width - k);
-        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
-        for (j = 0; j < count; j++)
-            a[l][j] = TFM__V_FMA(v, TFM__(load_some_f16)(w[j] + k, some), a[l][j]);
-    }
-    TFM__V_STORE_SUMS(all, a);
-    memcpy(sums, all, (size_t)tfm__min(count, n) * sizeof *sums);
-}
-TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
-                                        int64_t stride, int64_t n, int64_t width) {
-    for (; n > 4; n -= TFM__DOTS, sums += TFM__DOTS, rows += TFM__DOTS * stride)
-        TFM__(some_dots_f16)(sums, x, rows, stride, n, width, TFM__DOTS);
-    if (n > 0) TFM__(some_dots_f16)(sums, x, rows, stride, n, width, 4);
-}
-
-/* Columns of a weighted sum, so many vectors of them (a constant where this is inlined), which stay
-   in registers over all rows. */
-TFM__TARGET static TFM__INLINE void TFM__(sum_columns_f16)(float *y, const float *p,
-                                                           const uint16_t *rows, int64_t stride,
-                                                           int64_t n, int64_t columns,
-                                                           int vectors) {
-    TFM__V a[4];
-    int64_t some = tfm__min(TFM__VL, columns), i;
-    int l;
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, some);
-    for (i = 0; i < n; i++, rows += stride) {
-        const TFM__V weight = TFM__V_SET(p[i]);
-        if (p[i] == 0.0f) continue;
-        TFM__UNROLL
-        for (l = 0; l < vectors; l++)
-            a[l] = TFM__V_FMA(weight, TFM__(load_some_f16)(rows + l * TFM__VL, some), a[l]);
-    }
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], some);
-}
-TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
-                                                int64_t stride, int64_t n, int64_t width) {
-    int64_t j = 0;
-    for (; j + 4 * TFM__VL <= width; j += 4 * TFM__VL)
-        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, 4 * TFM__VL, 4);
-    for (; j < width; j += TFM__VL)
-        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, width - j, 1);
-}
-#endif /* TFM__DOTS */
-
-#undef TFM__ISA
-#undef TFM__TARGET
-#undef TFM__
-#undef TFM__PASTE
-#undef TFM__PASTED
-#undef TFM__PER_PANEL
-#undef TFM__TALL_TILE
-#undef TFM__FLOAT_TILES
-#undef TFM__INT8_TILES
-#undef TFM__LOOPS
-#undef TFM__INT8_TARGET
-#undef TFM__DOTS
-#undef TFM__I_BYTES
-#undef TFM__I_DOT
-#undef TFM__I_FLOATS
-#ifndef TFM__SAME_VECTORS
-#undef TFM__V_LOWS
-#undef TFM__V_HIGHS
-#undef TFM__V_EVENS
-#undef TFM__V_ODDS
-#undef TFM__V
-#undef TFM__VL
-#undef TFM__V_SET
-#undef TFM__V_LOAD
-#undef TFM__V_LOAD_SOME
-#undef TFM__V_STORE
-#undef TFM__V_STORE_SOME
-#undef TFM__V_STORE_BYTES
-#undef TFM__V_F16
-#undef TFM__V_BF16_EVEN
-#undef TFM__V_BF16_ODD
-#undef TFM__V_DOT_BF16
-#undef TFM__V_STORE_F16
-#undef TFM__V_STORE_SUMS
-#undef TFM__V_ADD
-#undef TFM__V_SUB
-#undef TFM__V_MUL
-#undef TFM__V_DIV
-#undef TFM__V_FMA
-#undef TFM__V_MIN
-#undef TFM__V_MAX
-#undef TFM__V_IF_LESS
-#undef TFM__V_ROUND
-#undef TFM__V_EXP2
-#undef TFM__V_LDEXP
-#undef TFM__V_MOST
-#undef TFM__S
-#undef TFM__SL
-#undef TFM__S_ZERO
-#undef TFM__S_STORE
-#undef TFM__S_ADD
-#undef TFM__MOMENTS
-#undef TFM__I
-#undef TFM__I_ZERO
-#undef TFM__I_ADD
-#undef TFM__I_LOAD
-#undef TFM__I_X
-#undef TFM__INT8_SPLIT
-#endif
-#undef TFM__SAME_VECTORS
-#endif /* TFM__ISA */
-
-#if defined(TFM__HAVE_KERNELS) && !defined(TFM__IMPLEMENTED_REST)
-#define TFM__IMPLEMENTED_REST
-
-/* ---- which of them ---- */
-
-/* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
+/* Set i, from the plainest to the fastest: >>vectors. */
 enum { TFM__KERNEL_SETS = 7 };
-static const tfm__kernels *tfm__kernel_set(int i) {
-/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose
-   loops, loops of F16 and narrow_f16 it has */
-#define TFM__LOOPS_OF(isa)                                                                         \
-    tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
-        tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
-        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,             \
-        tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
-#define TFM__F16_OF(dots, isa)                                                                     \
-    tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
-#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
-    static const tfm__kernels set = {name,                                                         \
-                                     {NULL, f32, f16, bf16, int8},                                 \
-                                     zero,                                                         \
-                                     configure,                                                    \
-                                     narrow,                                                       \
-                                     TFM__LOOPS_OF(isa),                                           \
-                                     TFM__F16_OF(dots, to_f16)}
-    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
-                 plain, plain, plain);
-#ifdef TFM__X86
-    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
-                 sse2, plain, plain);
-    TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
-                 0, NULL, NULL, avx2, avx2, avx2);
-#ifdef TFM__AVX_VNNI
-    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16,
-                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2, avx2, avx2);
-#endif
-    TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
-    TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
-#ifdef TFM__BF16
-    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_pairs, tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx512, avx512,
-                 avx2);
-#endif
-#ifdef TFM__AMX
-    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
-                 tfm__avx512_narrow, avx512, avx512, avx2);
-#endif
-    if (i == 1) return &sse2;
-    if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        tfm__has_f16c())
-        return &avx2;
-    if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-        if (i == 3) return &avx512;
-        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
-#ifdef TFM__BF16
-        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
-#endif
-#ifdef TFM__AMX
-        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
-#endif
-    }
-#ifdef TFM__AVX_VNNI
-    else if (i == 4 && tfm__kernel_set(2) && tfm__has_avx_vnni()) return &avx_vnni;
-#endif
-#endif
-#ifdef TFM__NEON
-    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
-                 NULL, NULL, neon, neon, neon);
-#ifdef TFM__NEON_DOT
-    TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
-                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
-    if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
-#endif
-    if (i == 1) return &neon;
-#endif
-#ifdef TFM__WASM
-    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
-                 NULL, wasm, plain, plain);
-    if (i == 1) return &wasm;
-#endif
-    return i ? NULL : &plain;
-#undef TFM__KERNELS
-#undef TFM__F16_OF
-#undef TFM__LOOPS_OF
-}
+static const tfm__kernels *tfm__kernel_set(int i);
 
 /* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
 static const tfm__kernels *tfm__kernels_here(void) {
@@ -13994,7 +12263,1742 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 
 #endif /* TRANSFORMER_NO_TEXT */
 
+/* >>vectors =======================================================================================
+   30. VECTOR KERNELS
+   ============================================================================================== */
+
+/* ---- x86-64: dot products of rows ----
+   Each function names the instructions that it needs, so the file compiles with no flags; the CPU
+   is asked before one is called. */
+
+#ifdef TFM__X86
+#if !defined(__clang__) /* some versions warn of what their own header does (GCC bug 105593) */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wsign-conversion" /* in its macros, without optimization */
+#endif
+#include <cpuid.h>
+#include <immintrin.h>
+
+#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TFM__VNNI                                                                                  \
+    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
+
+/* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
+TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
+    if (left >= 16) return (__mmask16)0xFFFF;
+    return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
+}
+
+/* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
+TFM__AVX512 static TFM__INLINE __m512 tfm__sum_lanes_avx512(const __m512 *a) {
+    __m512 b[8], c[4], d[2], e;
+    int i;
+    /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
+    TFM__UNROLL
+    for (i = 0; i < 8; i++)
+        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
+                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xEE));
+    TFM__UNROLL
+    for (i = 0; i < 4; i++)
+        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
+                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xDD));
+    /* then of 2 and of 1, within quarters */
+    TFM__UNROLL
+    for (i = 0; i < 2; i++)
+        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
+                             _mm512_shuffle_ps(c[i], c[i + 2], 0xEE));
+    e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xDD));
+    /* the accumulators came out with their indices' bits reversed in pairs: 0 2 1 3 */
+    e = _mm512_shuffle_ps(e, e, 0xD8);
+    return _mm512_shuffle_f32x4(e, e, 0xD8);
+}
+
+TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float *const *w,
+                                             int64_t n, float *sums) {
+    __m512 a[16], xs[4];
+    int64_t k;
+    int i, j;
+    TFM__UNROLL
+    for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        __mmask16 mask = tfm__mask_avx512(n - k);
+        TFM__UNROLL
+        for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
+        TFM__UNROLL
+        for (j = 0; j < 4; j++) {
+            __m512 ws = _mm512_maskz_loadu_ps(mask, w[j] + k);
+            TFM__UNROLL
+            for (i = 0; i < 4; i++) a[4 * i + j] = _mm512_fmadd_ps(xs[i], ws, a[4 * i + j]);
+        }
+    }
+    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
+}
+
+/* The sums of one x with rows of w; rows is a constant where this is inlined. */
+TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_dots(const float *x, const float *const *w,
+                                                       int64_t n, int rows) {
+    __m512 a[16];
+    int64_t k;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
+    for (k = 0; k < n; k += 16) {
+        __mmask16 mask = tfm__mask_avx512(n - k);
+        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
+        TFM__UNROLL
+        for (j = 0; j < rows; j++)
+            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
+    }
+    return tfm__sum_lanes_avx512(a);
+}
+TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
+                                              float *sums) {
+    _mm512_storeu_ps(sums, tfm__avx512_dots(x, w, n, 16));
+}
+TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const *w, int64_t n,
+                                             float *sums) {
+    _mm512_mask_storeu_ps(sums, 15, tfm__avx512_dots(x, w, n, 4));
+}
+
+/* 16 lanes in two registers. */
+TFM__AVX2 static TFM__INLINE __m256i tfm__mask_avx2(int64_t left) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
+}
+
+/* The sums of four accumulators of two registers each, by halves as ever. */
+TFM__AVX2 static TFM__INLINE __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
+    __m256 a[4], b, c;
+    __m128 d;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) a[i] = _mm256_add_ps(low[i], high[i]);
+    b = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[2], 0x20),
+                      _mm256_permute2f128_ps(a[0], a[2], 0x31));
+    c = _mm256_add_ps(_mm256_permute2f128_ps(a[1], a[3], 0x20),
+                      _mm256_permute2f128_ps(a[1], a[3], 0x31));
+    b = _mm256_add_ps(_mm256_shuffle_ps(b, c, 0x44), _mm256_shuffle_ps(b, c, 0xEE));
+    c = _mm256_permute2f128_ps(b, b, 1);
+    d = _mm_add_ps(_mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0x88),
+                   _mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0xDD));
+    return d;
+}
+
+/* acc[i + j] += x[i] . w[j] over 16 elements, for nx rows of x by nw of w (constants where this is
+   inlined); at most 4 sums. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_dot_step(const float *const *x, int nx,
+                                                     const float *const *w, int nw, int64_t k,
+                                                     __m256 *low, __m256 *high) {
+    int i, j;
+    TFM__UNROLL
+    for (i = 0; i < nx; i++) {
+        __m256 x0 = _mm256_loadu_ps(x[i] + k), x1 = _mm256_loadu_ps(x[i] + k + 8);
+        TFM__UNROLL
+        for (j = 0; j < nw; j++) {
+            low[i * nw + j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[i * nw + j]);
+            high[i * nw + j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[i * nw + j]);
+        }
+    }
+}
+
+/* The four sums of nx rows by nw; what is left after whole steps goes through rows filled up with
+   zeros. */
+TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_dots(const float *const *x, int nx,
+                                                   const float *const *w, int nw, int64_t n) {
+    __m256 low[4], high[4];
+    int64_t k;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
+    for (k = 0; k + 16 <= n; k += 16) tfm__avx2_dot_step(x, nx, w, nw, k, low, high);
+    if (k < n) {
+        float rest[6][TFM__LANES];
+        const float *xs[2], *ws[4];
+        memset(rest, 0, sizeof rest);
+        for (i = 0; i < nx; i++)
+            xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
+        for (i = 0; i < nw; i++)
+            ws[i] = (float *)memcpy(rest[2 + i], w[i] + k, (size_t)(n - k) * sizeof(float));
+        tfm__avx2_dot_step(xs, nx, ws, nw, 0, low, high);
+    }
+    return tfm__sum_lanes_avx2(low, high);
+}
+/* Two rows by two at a time: as many loads as products. */
+TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    int i, j;
+    for (i = 0; i < 4; i += 2)
+        for (j = 0; j < 4; j += 2) {
+            __m128 four = tfm__avx2_dots(x + i, 2, w + j, 2, n);
+            _mm_storel_pi((__m64 *)(void *)(sums + 4 * i + j), four);
+            _mm_storeh_pi((__m64 *)(void *)(sums + 4 * i + 4 + j), four);
+        }
+}
+TFM__AVX2 static void tfm__avx2_dots_1x4(const float *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    _mm_storeu_ps(sums, tfm__avx2_dots(&x, 1, w, 4, n));
+}
+TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w, int64_t n,
+                                          float *sums) {
+    int i;
+    for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
+}
+
+/* ---- x86-64: what the CPU has and __builtin_cpu_supports does not know everywhere ---- */
+
+/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known is 0
+   as long as nobody has asked, then 1 for no and 2 for yes; any thread finds the same. */
+static int tfm__ask_once(int *known, int (*ask)(void)) {
+    int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (!answer) {
+        answer = ask() ? 2 : 1;
+        __atomic_store_n(known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == 2;
+}
+
+static int tfm__cpu_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+static int tfm__has_f16c(void) {
+    static int known;
+    return tfm__ask_once(&known, tfm__cpu_f16c);
+}
+
+#ifdef TFM__AVX_VNNI
+/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX,
+   in tests: as AVX-512 encodes the same instruction, for machines that have only that. */
+#ifdef TFM__EVEX
+#define TFM__VEX ""
+#else
+#define TFM__VEX "%{vex%} "
+#endif
+static int tfm__cpu_avx_vnni(void) {
+#ifdef TFM__EVEX
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+#else
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+#endif
+}
+static int tfm__has_avx_vnni(void) {
+    static int known;
+    return tfm__ask_once(&known, tfm__cpu_avx_vnni);
+}
+#define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
+    __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
+#endif
+
+#ifdef TFM__AMX
+/* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
+   makes room for the tiles in a signal's frame from then on. */
+static int tfm__amx_allowed(void) {
+    enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
+    return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
+}
+static int tfm__has_amx(void) {
+    static int known;
+    return tfm__ask_once(&known, tfm__amx_allowed);
+}
+#endif
+
+#ifdef TFM__BF16
+/* Whether VDPBF16PS does more than FMA: twice as much on AMD's Zen 4, half on an Intel with AMX. */
+static int tfm__has_fast_bf16(void) {
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+}
+
+TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
+    const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
+    for (; n > 0; n -= 16, x += 16, to += 32) {
+        __m512 v = _mm512_maskz_loadu_ps(tfm__mask_avx512(n), x);
+        __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+        __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+        bits = _mm512_add_epi32(bits, _mm512_add_epi32(almost_half, _mm512_and_si512(high, one)));
+        bits = _mm512_mask_or_epi32(_mm512_srli_epi32(bits, 16), nan, high, _mm512_set1_epi32(64));
+        _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(bits));
+    }
+}
+#endif
+
+/* ---- the operations of each instruction set: x86-64 ---- */
+
+#define TFM__V __m128
+#define TFM__VL 4
+#define TFM__ISA sse2
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__V_SET(x) _mm_set1_ps(x)
+#define TFM__V_LOAD(p) _mm_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
+#define TFM__V_BF16_EVEN(p)                                                                        \
+    _mm_castsi128_ps(_mm_slli_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm_castsi128_ps(_mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(p)),            \
+                                   _mm_set1_epi32(-65536)))
+#define TFM__V_ADD(a, b) _mm_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm_sub_ps(a, b)
+#define TFM__V_MUL(a, b) _mm_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm_div_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
+#define TFM__V_MIN(a, b) _mm_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm_max_ps(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) tfm__if_less_sse2(_mm_cmplt_ps(a, b), x, y)
+#define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
+#define TFM__V_EXP2(v)                                                                             \
+    _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(127)), 23))
+#define TFM__V_LOWS(a, b) _mm_shuffle_ps(a, b, 0x44)
+#define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
+#define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
+#define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
+#define TFM__INT8_SPLIT 2
+#define TFM__I __m128i
+#define TFM__I_ZERO _mm_setzero_si128()
+#define TFM__I_ADD(a, b) _mm_add_epi32(a, b)
+#define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
+#define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
+#define TFM__I_FLOATS(a, b, sums) tfm__pairs_sse2(a, b)
+
+static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
+    __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
+    int32_t four;
+    i = _mm_packs_epi32(i, i);
+    four = _mm_cvtsi128_si32(bias ? _mm_packus_epi16(i, i) : _mm_packs_epi16(i, i));
+    memcpy(q, &four, sizeof four);
+}
+static TFM__INLINE __m128 tfm__if_less_sse2(__m128 less, __m128 x, __m128 y) {
+    return _mm_or_ps(_mm_and_ps(less, x), _mm_andnot_ps(less, y));
+}
+/* The lower eight bytes as words. */
+static TFM__INLINE __m128i tfm__widen_sse2(__m128i bytes) {
+    return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+}
+static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
+    __m128 x = _mm_castsi128_ps(a), y = _mm_castsi128_ps(b);
+    return _mm_cvtepi32_ps(_mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(x, y, 0x88)),
+                                         _mm_castps_si128(_mm_shuffle_ps(x, y, 0xDD))));
+}
+#include TRANSFORMER_FILE
+
+#define TFM__V __m256
+#define TFM__VL 8
+#define TFM__ISA avx2
+#define TFM__TARGET TFM__AVX2
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__V_SET(x) _mm256_set1_ps(x)
+#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define TFM__V_LOAD_SOME(p, n) tfm__load_some_avx2(p, n)
+#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_avx2(p, v, n)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx2(q, v, bias)
+#define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define TFM__V_BF16_EVEN(p)                                                                        \
+    _mm256_castsi256_ps(                                                                           \
+        _mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p)),   \
+                                         _mm256_set1_epi32(-65536)))
+#define TFM__V_STORE_F16(p, v)                                                                     \
+    _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
+#define TFM__DOTS 4
+#define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__sum_lanes_avx2(a[0], a[1]))
+#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
+#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm256_div_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define TFM__V_MIN(a, b) _mm256_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm256_max_ps(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define TFM__V_EXP2(v)                                                                             \
+    _mm256_castsi256_ps(                                                                           \
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
+#define TFM__INT8_TARGET TFM__AVX2
+/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits,
+   of the size of w and x with w's sign. x is from -127 to 127: a pair has at most 2 * 128 * 127. */
+#define TFM__INT8_TILES(X) X(4, 1) X(2, 1) X(1, 2)
+#define TFM__INT8_SPLIT 1
+#define TFM__I __m256i
+#define TFM__I_ZERO _mm256_setzero_si256()
+#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
+#define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TFM__I_X(four) _mm256_set1_epi32(four)
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    sum = _mm256_add_epi32(                                                                        \
+        sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)),   \
+                               _mm256_set1_epi16(1)))
+#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
+
+TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
+    return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__mask_avx2(n));
+}
+TFM__AVX2 static TFM__INLINE void tfm__store_some_avx2(float *p, __m256 v, int64_t n) {
+    if (n == 8) _mm256_storeu_ps(p, v);
+    else _mm256_maskstore_ps(p, tfm__mask_avx2(n), v);
+}
+TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256 v, int bias) {
+    __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
+    __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
+    _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
+}
+#ifdef TFM__AVX_VNNI
+#define TFM__SAME_VECTORS
+#include TRANSFORMER_FILE
+#define TFM__ISA avx_vnni
+#define TFM__INT8_TARGET TFM__AVX2
+#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
+#define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
+#endif
+#include TRANSFORMER_FILE
+
+#define TFM__V __m512
+#define TFM__VL 16
+#define TFM__ISA avx512
+#define TFM__TARGET TFM__AVX512
+#define TFM__LOOPS
+#define TFM__TALL_TILE(X) X(24, 1) /* as TFM__TALL says */
+#define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__V_SET(x) _mm512_set1_ps(x)
+#define TFM__V_LOAD(p) _mm512_loadu_ps(p)
+#define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__mask_avx512(n), p)
+#define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__mask_avx512(n), v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx512(q, v, bias)
+#define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define TFM__V_BF16_EVEN(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))
+#define TFM__DOTS 16
+#define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__sum_lanes_avx512(a[0]))
+#define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
+#define TFM__V_SUB(a, b) _mm512_sub_ps(a, b)
+#define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
+#define TFM__V_DIV(a, b) _mm512_div_ps(a, b)
+#define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define TFM__V_MIN(a, b) _mm512_min_ps(a, b)
+#define TFM__V_MAX(a, b) _mm512_max_ps(a, b)
+#define TFM__V_MOST(v) _mm512_reduce_max_ps(v)
+#define TFM__V_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
+#define TFM__V_ROUND(v) _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define TFM__V_LDEXP(v, m) _mm512_scalef_ps(v, m)
+#ifdef TFM__BF16
+#define TFM__V_DOT_BF16(sum, x, w)                                                                 \
+    __asm__("{vdpbf16ps %2, %1, %0|vdpbf16ps %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
+#endif
+/* in the eight lanes of AVX2, whose bits it has */
+#define TFM__S __m256
+#define TFM__SL 8
+#define TFM__S_ZERO _mm256_setzero_ps()
+#define TFM__S_STORE(p, s) _mm256_storeu_ps(p, s)
+#define TFM__S_ADD(s, v, n) tfm__add_avx512(s, v, n)
+#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
+    tfm__avx2_moments(x, stride, rows, n, w, means, scales)
+#define TFM__INT8_TARGET TFM__VNNI
+#define TFM__INT8_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__INT8_SPLIT 1
+#define TFM__I __m512i
+#define TFM__I_ZERO _mm512_setzero_si512()
+#define TFM__I_ADD(a, b) _mm512_add_epi32(a, b)
+#define TFM__I_LOAD(p) _mm512_loadu_si512(p)
+#define TFM__I_X(four) _mm512_set1_epi32(four)
+#ifdef __clang__ /* which takes the inputs of assembly for floats: a Zen 4 then waits for them */
+#define TFM__I_DOT(sum, x, w) sum = _mm512_dpbusd_epi32(sum, x, w)
+#else /* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
+         syntax, then for -masm=intel. */
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
+#endif
+#define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
+#ifdef TFM__AMX
+#define TFM__I_SUMS(p) _mm512_load_si512(p)
+#define TFM__TILE_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
+#define TFM__TILE_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
+#define TFM__TILE_ZERO(t) __asm__ volatile("{tilezero %%tmm" #t "|tilezero tmm" #t "}" ::)
+#define TFM__TILE_LOAD(t, p, stride)                                                               \
+    __asm__ volatile("{tileloadd (%0,%1,1), %%tmm" #t "|tileloadd tmm" #t ", [%0+%1*1]}"           \
+                     :                                                                             \
+                     : "r"(p), "r"((int64_t)(stride))                                              \
+                     : "memory")
+#define TFM__TILE_STORE(t, p, stride)                                                              \
+    __asm__ volatile("{tilestored %%tmm" #t ", (%0,%1,1)|tilestored [%0+%1*1], tmm" #t "}"         \
+                     :                                                                             \
+                     : "r"(p), "r"((int64_t)(stride))                                              \
+                     : "memory")
+#define TFM__TILE_DOT_INT8(c, a, b)                                                                \
+    __asm__ volatile("{tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbusd tmm" #c ", tmm" #a    \
+                     ", tmm" #b "}" ::)
+#define TFM__TILE_DOT_BF16(c, a, b)                                                                \
+    __asm__ volatile("{tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbf16ps tmm" #c           \
+                     ", tmm" #a ", tmm" #b "}" ::)
+#endif
+
+TFM__AVX512 static TFM__INLINE void tfm__store_bytes_avx512(unsigned char *q, __m512 v, int bias) {
+    __m512i i = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(bias));
+    __m128i bytes = bias ? _mm512_cvtusepi32_epi8(_mm512_max_epi32(i, _mm512_setzero_si512()))
+                         : _mm512_cvtsepi32_epi8(i);
+    _mm_storeu_si128((__m128i *)(void *)q, bytes);
+}
+TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n) {
+    s = _mm256_add_ps(s, _mm512_castps512_ps256(v));
+    return n > 8 ? _mm256_add_ps(s, _mm512_extractf32x8_ps(v, 1)) : s;
+}
+#include TRANSFORMER_FILE
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif /* TFM__X86 */
+
+/* ---- aarch64 ---- */
+
+#ifdef TFM__NEON
+#include <arm_neon.h>
+/* Dot products of bytes, where the compiler can be told of them, or was. */
+#if defined(__ARM_FEATURE_DOTPROD)
+#define TFM__NEON_DOT
+#elif !defined(__clang__) && __GNUC__ >= 8
+#define TFM__NEON_DOT __attribute__((target("arch=armv8.2-a+dotprod")))
+#elif defined(__clang__) && __clang_major__ >= 16
+#define TFM__NEON_DOT __attribute__((target("dotprod")))
+#endif
+
+#define TFM__V float32x4_t
+#define TFM__VL 4
+#define TFM__ISA neon
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__V_SET(x) vdupq_n_f32(x)
+#define TFM__V_LOAD(p) vld1q_f32(p)
+#define TFM__V_STORE(p, v) vst1q_f32(p, v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_neon(q, v, bias)
+#define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
+#define TFM__V_BF16_EVEN(p) vreinterpretq_f32_u32(vshlq_n_u32(TFM__NEON_PAIRS(p), 16))
+#define TFM__V_BF16_ODD(p)                                                                         \
+    vreinterpretq_f32_u32(vandq_u32(TFM__NEON_PAIRS(p), vdupq_n_u32(0xFFFF0000u)))
+#define TFM__NEON_PAIRS(p) vreinterpretq_u32_u16(vld1q_u16(p))
+#define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
+#define TFM__DOTS 4
+#define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, tfm__neon_sum_lanes(a))
+#define TFM__V_ADD(a, b) vaddq_f32(a, b)
+#define TFM__V_SUB(a, b) vsubq_f32(a, b)
+#define TFM__V_MUL(a, b) vmulq_f32(a, b)
+#define TFM__V_DIV(a, b) vdivq_f32(a, b)
+#define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define TFM__V_MIN(a, b) tfm__min_neon(a, b)
+#define TFM__V_MAX(a, b) tfm__max_neon(a, b)
+#define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
+#define TFM__V_ROUND(v) vrndnq_f32(v)
+#define TFM__V_EXP2(v)                                                                             \
+    vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(127)), 23))
+#define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
+#define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
+#define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
+#define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__INT8_SPLIT 1
+#define TFM__I int32x4_t
+#define TFM__I_ZERO vdupq_n_s32(0)
+#define TFM__I_ADD(a, b) vaddq_s32(a, b)
+#define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
+#define TFM__I_X(four) vdupq_n_s32(four)
+#define TFM__I_DOT(sum, x, w)                                                                      \
+    sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
+
+/* Its own minimum and maximum give NaN where either is. */
+static TFM__INLINE float32x4_t tfm__min_neon(float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+}
+static TFM__INLINE float32x4_t tfm__max_neon(float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+static TFM__INLINE void tfm__store_bytes_neon(unsigned char *q, float32x4_t v, int bias) {
+    int16x4_t i = vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(bias)));
+    int16x8_t w = vcombine_s16(i, i);
+    uint8x8_t bytes = bias ? vqmovun_s16(w) : vreinterpret_u8_s8(vqmovn_s16(w));
+    uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(q, &four, sizeof four);
+}
+/* x has no -128, so two products fit 16 bits. */
+static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t w) {
+    int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
+    return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
+}
+#ifdef TFM__NEON_DOT
+#define TFM__SAME_VECTORS
+#include TRANSFORMER_FILE
+#define TFM__ISA neon_dot
+#define TFM__INT8_TARGET TFM__NEON_DOT
+#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+#define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
+#endif
+#include TRANSFORMER_FILE
+
+#ifdef TFM__NEON_DOT
+#if defined(__linux__) && !defined(__ARM_FEATURE_DOTPROD)
+#include <sys/auxv.h>
+#elif defined(__APPLE__) && !defined(__ARM_FEATURE_DOTPROD)
+#include <sys/sysctl.h>
+#endif
+static int tfm__has_neon_dot(void) {
+#if defined(__ARM_FEATURE_DOTPROD)
+    return 1;
+#elif defined(__linux__)
+    return (getauxval(AT_HWCAP) >> 20 & 1) != 0; /* HWCAP_ASIMDDP, which old headers lack */
+#elif defined(__APPLE__)
+    int has = 0;
+    size_t size = sizeof has;
+    return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0) == 0 && has;
+#else
+    return 0;
+#endif
+}
+#endif
+#endif /* TFM__NEON */
+
+/* ---- WebAssembly, which cannot be asked when it runs ---- */
+
+#ifdef TFM__WASM
+#include <wasm_simd128.h>
+#define TFM__V v128_t
+#define TFM__VL 4
+#define TFM__ISA wasm
+#define TFM__TARGET
+#define TFM__LOOPS
+#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__V_SET(x) wasm_f32x4_splat(x)
+#define TFM__V_LOAD(p) wasm_v128_load(p)
+#define TFM__V_STORE(p, v) wasm_v128_store(p, v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_wasm(q, v, bias)
+#define TFM__V_BF16_EVEN(p) wasm_i32x4_shl(wasm_v128_load(p), 16)
+#define TFM__V_BF16_ODD(p) wasm_v128_and(wasm_v128_load(p), wasm_i32x4_splat(-65536))
+#define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
+#define TFM__V_SUB(a, b) wasm_f32x4_sub(a, b)
+#define TFM__V_MUL(a, b) wasm_f32x4_mul(a, b)
+#define TFM__V_DIV(a, b) wasm_f32x4_div(a, b)
+#define TFM__V_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
+#define TFM__V_MIN(a, b) wasm_f32x4_pmin(b, a) /* a < b ? a : b */
+#define TFM__V_MAX(a, b) wasm_f32x4_pmax(b, a)
+#define TFM__V_IF_LESS(a, b, x, y) wasm_v128_bitselect(x, y, wasm_f32x4_lt(a, b))
+#define TFM__V_ROUND(v) wasm_f32x4_nearest(v)
+#define TFM__V_EXP2(v)                                                                             \
+    wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(v), wasm_i32x4_splat(127)), 23)
+#define TFM__V_LOWS(a, b) wasm_i64x2_shuffle(a, b, 0, 2)
+#define TFM__V_HIGHS(a, b) wasm_i64x2_shuffle(a, b, 1, 3)
+#define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
+#define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
+#define TFM__INT8_TARGET
+#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
+#define TFM__INT8_SPLIT 2
+#define TFM__I v128_t
+#define TFM__I_ZERO wasm_i32x4_splat(0)
+#define TFM__I_ADD(a, b) wasm_i32x4_add(a, b)
+#define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
+#define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
+#define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
+#define TFM__I_FLOATS(a, b, sums)                                                                  \
+    wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
+
+static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bias) {
+    v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
+    i = wasm_i32x4_add(i, wasm_i32x4_splat(bias));
+    i = wasm_i16x8_narrow_i32x4(i, i);
+    i = bias ? wasm_u8x16_narrow_i16x8(i, i) : wasm_i8x16_narrow_i16x8(i, i);
+    wasm_v128_store32_lane(q, i, 0);
+}
+#include TRANSFORMER_FILE
+#endif /* TFM__WASM */
+
+/* ---- which of them ---- */
+
+/* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
+static const tfm__kernels *tfm__kernel_set(int i) {
+/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose
+   loops, loops of F16 and narrow_f16 it has */
+#define TFM__LOOPS_OF(isa)                                                                         \
+    tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
+        tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
+        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,             \
+        tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
+#define TFM__F16_OF(dots, isa)                                                                     \
+    tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
+#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
+    static const tfm__kernels set = {name,                                                         \
+                                     {NULL, f32, f16, bf16, int8},                                 \
+                                     zero,                                                         \
+                                     configure,                                                    \
+                                     narrow,                                                       \
+                                     TFM__LOOPS_OF(isa),                                           \
+                                     TFM__F16_OF(dots, to_f16)}
+    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
+                 plain, plain, plain);
+#ifdef TFM__X86
+    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
+                 sse2, plain, plain);
+    TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
+                 0, NULL, NULL, avx2, avx2, avx2);
+#ifdef TFM__AVX_VNNI
+    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16,
+                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2, avx2, avx2);
+#endif
+    TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
+    TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
+#ifdef TFM__BF16
+    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
+                 tfm__avx512_pairs, tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx512, avx512,
+                 avx2);
+#endif
+#ifdef TFM__AMX
+    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
+                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
+                 tfm__avx512_narrow, avx512, avx512, avx2);
+#endif
+    if (i == 1) return &sse2;
+    if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        tfm__has_f16c())
+        return &avx2;
+    if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        if (i == 3) return &avx512;
+        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
+#ifdef TFM__BF16
+        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
+#endif
+#ifdef TFM__AMX
+        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
+#endif
+    }
+#ifdef TFM__AVX_VNNI
+    else if (i == 4 && tfm__kernel_set(2) && tfm__has_avx_vnni()) return &avx_vnni;
+#endif
+#endif
+#ifdef TFM__NEON
+    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
+                 NULL, NULL, neon, neon, neon);
+#ifdef TFM__NEON_DOT
+    TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
+                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
+    if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
+#endif
+    if (i == 1) return &neon;
+#endif
+#ifdef TFM__WASM
+    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
+                 NULL, wasm, plain, plain);
+    if (i == 1) return &wasm;
+#endif
+    return i ? NULL : &plain;
+#undef TFM__KERNELS
+#undef TFM__F16_OF
+#undef TFM__LOOPS_OF
+}
+
 #endif /* TRANSFORMER_IMPLEMENTATION */
+
+/* ---- the vector kernels, over whatever vector is defined ----
+   V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
+   give b where either is NaN. S: SL sums, to which the first n numbers of V are added, SL or VL, SL
+   at a time. I: integers, sums of int8; see int8 below. */
+
+#ifdef TFM__ISA
+#define TFM__PASTE(a, b) tfm__##a##_##b
+#define TFM__PASTED(a, b) TFM__PASTE(a, b)
+#define TFM__(name) TFM__PASTED(TFM__ISA, name)
+#define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
+
+#ifdef TFM__FLOAT_TILES
+/* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
+   instructions than twice the panels by half of the rows. Products take it on an Intel, which reads
+   two vectors a cycle, and there it pays most where another thread has half of the core; a Zen 4
+   reads one. */
+#ifndef TFM__TALL_TILE
+#define TFM__TALL_TILE(X)
+#endif
+
+/* The element type of w is a constant where this is inlined, and so are rows and panels.
+   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
+                                                    int odd) {
+    const uint16_t *halves = (const uint16_t *)(const void *)w;
+    if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
+        return TFM__V_LOAD((const float *)(const void *)w + odd * TFM__PANEL + i * TFM__VL);
+#ifdef TFM__V_F16
+    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + odd * TFM__PANEL + i * TFM__VL);
+#endif
+    return odd ? TFM__V_BF16_ODD(halves + 2 * i * TFM__VL)
+               : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
+}
+
+/* One column of x times those of w; odd: the second of a pair. One loop over rows and vectors:
+   clang leaves sums in memory where an inner loop has but one turn. */
+TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
+                                                       const unsigned char *const *ws, int type,
+                                                       int odd, int rows, int panels) {
+    TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
+    const int wide = panels * TFM__PER_PANEL;
+    int i, p;
+    TFM__UNROLL
+    for (p = 0; p < panels; p++) {
+        TFM__UNROLL
+        for (i = 0; i < TFM__PER_PANEL; i++)
+            w[p * TFM__PER_PANEL + i] = TFM__(load_w)(ws[p], i, type, odd);
+    }
+    TFM__UNROLL
+    for (i = 0; i < rows * wide; i++) {
+        TFM__V v = TFM__V_SET(x[i / wide * (TFM__X_STRIDE / 4)]);
+#ifdef TFM__V_DOT_BF16
+        if (type == TFM__PAIRS) TFM__V_DOT_BF16(acc[i], v, w[i % wide]);
+        else
+#endif
+            acc[i] = TFM__V_FMA(v, w[i % wide], acc[i]);
+    }
+}
+
+TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
+                                                int panels) {
+    TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
+    TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
+    const int wide = panels * TFM__PER_PANEL;
+    const int step = type == TFM_WEIGHTS_BF16 || rows == TFM__TALL ? 2 : 1;
+    const int size = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16 ? 2 : 4;
+    const int bytes = size * TFM__PANEL * step; /* of a step, at most two lines */
+    const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
+    const float *x = (const float *)t->x;
+    const unsigned char *w[TFM__MOST_PANELS], *ahead = t->ahead;
+    int64_t k;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < TFM__MOST_PANELS; i++) w[i] = t->w[i];
+    TFM__UNROLL
+    for (i = 0; i < rows * wide; i++)
+        acc[i] = t->begins ? TFM__V_SET(0.0f)
+                           : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
+    for (k = step; k <= K; k += step, x += step) {
+        /* few rows read memory as fast as it gives; many would wait for it */
+        if (rows > 4) {
+            TFM__PREFETCH(ahead);
+            if (bytes > 64) TFM__PREFETCH(ahead + 64);
+            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+            ahead += bytes;
+        }
+        /* clang would give x an index register, which parts the read from the multiply-add again */
+        if (rows == TFM__TALL) __asm__("" : "+r"(x));
+        TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
+        if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
+        TFM__UNROLL
+        for (i = 0; i < panels; i++) w[i] += bytes;
+    }
+    if (step == 2 && K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
+    TFM__UNROLL
+    for (i = 0; i < wide; i++) /* -0 changes no number */
+        bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
+    TFM__UNROLL
+    for (i = 0; i < rows * wide; i++)
+        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL,
+                     TFM__V_ADD(acc[i], bias[i % wide]));
+}
+
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_f32_##rows)(const tfm__tile *t) {                           \
+        TFM__(tile)(t, TFM_WEIGHTS_F32, rows, panels);                                             \
+    }                                                                                              \
+    TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
+        TFM__(tile)(t, TFM_WEIGHTS_BF16, rows, panels);                                            \
+    }
+TFM__TALL_TILE(TFM__X)
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f32_##rows), 0},
+static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_bf16_##rows), 0},
+static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#ifdef TFM__V_F16
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
+        TFM__(tile)(t, TFM_WEIGHTS_F16, rows, panels);                                             \
+    }
+TFM__TALL_TILE(TFM__X)
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
+static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#endif
+#ifdef TFM__V_DOT_BF16
+#define TFM__X(rows, panels)                                                                       \
+    TFM__TARGET static void TFM__(tile_pairs_##rows)(const tfm__tile *t) {                         \
+        TFM__(tile)(t, TFM__PAIRS, rows, panels);                                                  \
+    }
+TFM__FLOAT_TILES(TFM__X)
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_pairs_##rows), 0},
+static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__X)};
+#undef TFM__X
+#endif
+#endif /* TFM__FLOAT_TILES */
+
+/* ---- int8: four of x by four of w to each sum ----
+   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: w of
+   VL / INT8_SPLIT outputs; I_X: the same four of x for each; I_FLOATS: VL outputs as floats,
+   of one or two vectors, less what zero_point brings in. */
+
+#ifdef TFM__INT8_TILES
+/* Four bytes as the number that they are in memory. */
+TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return four;
+}
+
+/* I_BYTES: of w that a vector has. */
+#define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
+typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
+
+/* y by the sums of some rows and of so many vectors of outputs, the first of which is output o. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
+                                                           TFM__(sums) * sums, int rows,
+                                                           int64_t o, int outputs) {
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < outputs; i++, o += TFM__VL) {
+        TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
+        if (t->bias) bias = TFM__V_LOAD(t->bias + o);
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            float *y = t->y + r * t->y_stride + o;
+            TFM__V v = TFM__I_FLOATS(sums[r][i * TFM__INT8_SPLIT],
+                                     sums[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
+                                     t->block_sums + o);
+            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
+            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+            TFM__V_STORE(y, TFM__V_ADD(v, bias));
+        }
+    }
+}
+
+TFM__INT8_TARGET static TFM__INLINE void TFM__(clear_int8)(TFM__(sums) * sums, int rows, int n) {
+    int r, i;
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < n; i++) sums[r][i] = TFM__I_ZERO;
+    }
+}
+
+/* Four columns, of one panel or of two. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+                                                          const unsigned char *w0,
+                                                          const unsigned char *w1, int rows,
+                                                          int panels, int vectors) {
+    TFM__(sums) w;
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < vectors; i++) {
+        w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
+        if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
+    }
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
+        TFM__UNROLL
+        for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
+    }
+}
+
+/* Few rows by one panel, or some vectors of it. They wait for w, and memory gives most where it is
+   read from end to end. As each sum waits for itself, too, there are eight or more: if need be, of
+   some columns each. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(few_int8)(TFM__(sums) * sums, const tfm__tile *t,
+                                                         const unsigned char *w, int rows,
+                                                         int vectors) {
+    const int steps = rows * vectors < 8 ? 8 / (rows * vectors) : 1;
+    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+    TFM__(sums) part[8][4];
+    int s, r, i;
+    TFM__UNROLL
+    for (s = 0; s < steps; s++) TFM__(clear_int8)(part[s], rows, vectors);
+    for (; x_end - x >= 4 * steps; x += 4 * steps) {
+        TFM__UNROLL
+        for (s = 0; s < steps; s++, w += 4 * TFM__PANEL)
+            TFM__(step_int8)(part[s], x + 4 * s, w, NULL, rows, 1, vectors);
+    }
+    for (; steps > 1 && x != x_end; x += 4, w += 4 * TFM__PANEL)
+        TFM__(step_int8)(part[0], x, w, NULL, rows, 1, vectors);
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) {
+        TFM__UNROLL
+        for (i = 0; i < vectors; i++) {
+            sums[r][i] = part[0][r][i];
+            TFM__UNROLL
+            for (s = 1; s < steps; s++) sums[r][i] = TFM__I_ADD(sums[r][i], part[s][r][i]);
+        }
+    }
+}
+
+/* Many rows by one panel, or some vectors of it, or by two side by side. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(many_int8)(TFM__(sums) * sums, const tfm__tile *t,
+                                                          int64_t at, int rows, int panels,
+                                                          int vectors) {
+    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+    const unsigned char *w0 = t->w[0] + at, *w1 = t->w[1] + at, *ahead = t->ahead;
+    TFM__(clear_int8)(sums, rows, panels * vectors);
+    for (; x != x_end; x += 4, w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL) {
+        TFM__PREFETCH(ahead);
+        if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+        ahead += 4 * TFM__PANEL;
+        TFM__(step_int8)(sums, x, w0, w1, rows, panels, vectors);
+    }
+}
+
+TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
+                                                          int panels) {
+    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
+    const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
+    int part, i;
+    for (part = 0; part < parts; part++) {
+        const int o = part * outputs * TFM__VL;
+        TFM__(sums) sums[TFM__X_ROWS];
+        if (rows > 4) {
+            TFM__(many_int8)(sums, t, 4 * o, rows, panels, vectors);
+            TFM__(write_int8)(t, sums, rows, o, panels * outputs);
+        } else
+            for (i = 0; i < panels; i++) {
+                TFM__(few_int8)(sums, t, t->w[i] + 4 * o, rows, vectors);
+                TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, outputs);
+            }
+    }
+}
+
+#define TFM__X(rows, panels)                                                                       \
+    TFM__INT8_TARGET static void TFM__(tile_int8_##rows)(const tfm__tile *t) {                     \
+        TFM__(tile_int8)(t, rows, panels);                                                         \
+    }
+TFM__INT8_TILES(TFM__X)
+#undef TFM__X
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
+static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__X)};
+#undef TFM__X
+#endif /* TFM__INT8_TILES */
+
+/* ---- tiles of AMX: 16 groups of a panel are a tile register as they lie ----
+   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT: the sums of 16 rows of
+   x by a panel go on, of u8 by s8 or of bf16. Tiles 0 to 3 are sums: of 32 rows by two panels, or
+   of 16 by four. (Tiles are named in the instruction, so no loop goes over them.) */
+
+#ifdef TFM__TILE_LOAD
+/* All eight tiles have 16 rows of 64 bytes. */
+static void TFM__(configure)(int on) {
+    static const unsigned char shape[64] = {1,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
+                                            0,  0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
+                                            64, 0, 64, 0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
+                                            0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
+    if (on) TFM__TILE_CONFIGURE(shape);
+    else TFM__TILE_RELEASE();
+}
+
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
+                                                        const unsigned char *const *w, int64_t at,
+                                                        tfm_weight_type type) {
+    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
+    TFM__TILE_LOAD(6, w[0] + at, 64);
+    TFM__TILE_LOAD(7, w[1] + at, 64);
+    TFM__TILE_LOAD(5, x + 16 * TFM__X_STRIDE, TFM__X_STRIDE);
+    if (type == TFM_WEIGHTS_I8) {
+        TFM__TILE_DOT_INT8(0, 4, 6);
+        TFM__TILE_DOT_INT8(1, 4, 7);
+        TFM__TILE_DOT_INT8(2, 5, 6);
+        TFM__TILE_DOT_INT8(3, 5, 7);
+    } else {
+        TFM__TILE_DOT_BF16(0, 4, 6);
+        TFM__TILE_DOT_BF16(1, 4, 7);
+        TFM__TILE_DOT_BF16(2, 5, 6);
+        TFM__TILE_DOT_BF16(3, 5, 7);
+    }
+}
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
+                                                        const unsigned char *const *w, int64_t at,
+                                                        tfm_weight_type type) {
+    TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
+    TFM__TILE_LOAD(5, w[0] + at, 64);
+    TFM__TILE_LOAD(6, w[1] + at, 64);
+    TFM__TILE_LOAD(7, w[2] + at, 64);
+    if (type == TFM_WEIGHTS_I8) {
+        TFM__TILE_DOT_INT8(0, 4, 5);
+        TFM__TILE_LOAD(5, w[3] + at, 64);
+        TFM__TILE_DOT_INT8(1, 4, 6);
+        TFM__TILE_DOT_INT8(2, 4, 7);
+        TFM__TILE_DOT_INT8(3, 4, 5);
+    } else {
+        TFM__TILE_DOT_BF16(0, 4, 5);
+        TFM__TILE_LOAD(5, w[3] + at, 64);
+        TFM__TILE_DOT_BF16(1, 4, 6);
+        TFM__TILE_DOT_BF16(2, 4, 7);
+        TFM__TILE_DOT_BF16(3, 4, 5);
+    }
+}
+
+/* The sums go on over the rows of x; these have zeros up to whole tiles, and so gets w. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type,
+                                                       int rows, int panels) {
+    const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
+    unsigned char last[TFM__MOST_PANELS][16 * 64];
+    int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
+    int i;
+    for (k = 0; k + 64 <= bytes; k += 64)
+        if (rows == 32) TFM__(step_32)(x + k, t->w, 16 * k, type);
+        else TFM__(step_16)(x + k, t->w, 16 * k, type);
+    if (k == bytes) return;
+    for (i = 0; i < panels; i++) {
+        memset(last[i], 0, sizeof last[i]);
+        w[i] = (unsigned char *)memcpy(last[i], t->w[i] + 16 * k, (size_t)(16 * (bytes - k)));
+    }
+    if (rows == 32) TFM__(step_32)(x + k, w, 0, type);
+    else TFM__(step_16)(x + k, w, 0, type);
+}
+
+/* y by sums [rows, panels * 16] of int8, or of bf16. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_weight_type type,
+                                                       const float *sums, int panels) {
+    int r, i;
+    for (r = 0; r < t->rows; r++) {
+        float *y = t->y + r * t->y_stride;
+        TFM__UNROLL
+        for (i = 0; i < panels * TFM__PER_PANEL; i++, y += TFM__VL, sums += TFM__VL) {
+            TFM__V v;
+            if (type == TFM_WEIGHTS_I8) {
+                TFM__I sum = TFM__I_SUMS(sums);
+                v = TFM__V_MUL(TFM__V_SET(t->x_scales[r]), TFM__V_LOAD(t->w_scales + i * TFM__VL));
+                v = TFM__V_MUL(TFM__I_FLOATS(sum, sum, t->block_sums + i * TFM__VL), v);
+                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
+            } else v = TFM__V_LOAD(sums);
+            if (t->bias) v = TFM__V_ADD(v, TFM__V_LOAD(t->bias + i * TFM__VL));
+            TFM__V_STORE(y, v);
+        }
+    }
+}
+
+/* int8: sums are integers and begin at zero. bf16: floats, which go on from y. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weight_type type,
+                                                    int rows, int panels) {
+    unsigned char memory[TFM__MOST_ROWS * 2 * TFM__PANEL * sizeof(float) + 63];
+    float *sums = (float *)(void *)(memory + (-(uintptr_t)memory & 63));
+    float *second = rows == 32 ? sums + 512 : sums + 32; /* where tiles 2 and 3 begin */
+    const int width = panels * TFM__PANEL, stride = 4 * width;
+    int r;
+    if (type == TFM_WEIGHTS_I8 || t->begins) {
+        TFM__TILE_ZERO(0);
+        TFM__TILE_ZERO(1);
+        TFM__TILE_ZERO(2);
+        TFM__TILE_ZERO(3);
+    } else {
+        memset(sums, 0, sizeof memory - 63);
+        for (r = 0; r < t->rows; r++)
+            memcpy(sums + r * width, t->y + r * t->y_stride, (size_t)stride);
+        TFM__TILE_LOAD(0, sums, stride);
+        TFM__TILE_LOAD(1, sums + 16, stride);
+        TFM__TILE_LOAD(2, second, stride);
+        TFM__TILE_LOAD(3, second + 16, stride);
+    }
+    TFM__(sum_up)(t, type, rows, panels);
+#ifdef TFM__UNSEEN_STORES
+    memset(sums, 0, sizeof memory - 63);
+#endif
+    TFM__TILE_STORE(0, sums, stride);
+    TFM__TILE_STORE(1, sums + 16, stride);
+    TFM__TILE_STORE(2, second, stride);
+    TFM__TILE_STORE(3, second + 16, stride);
+    TFM__(finish)(t, type, sums, panels);
+}
+
+TFM__INT8_TARGET static void TFM__(amx_int8_32)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_I8, 32, 2);
+}
+TFM__INT8_TARGET static void TFM__(amx_int8_16)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_I8, 16, 4);
+}
+TFM__INT8_TARGET static void TFM__(amx_bf16_32)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_BF16, 32, 2);
+}
+TFM__INT8_TARGET static void TFM__(amx_bf16_16)(const tfm__tile *t) {
+    TFM__(amx)(t, TFM_WEIGHTS_BF16, 16, 4);
+}
+/* Few rows of int8 are as fast by other tiles, whose sums are the same; those of bf16 are not. */
+#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
+static const tfm__tiling TFM__(amx_int8)[] = {
+    {32, 21, 2, TFM__(amx_int8_32), 1}, {16, 5, 4, TFM__(amx_int8_16), 1}, TFM__INT8_TILES(TFM__X)};
+#undef TFM__X
+static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1},
+                                              {16, 1, 4, TFM__(amx_bf16_16), 1}};
+#undef TFM__TILE_CONFIGURE
+#undef TFM__TILE_RELEASE
+#undef TFM__TILE_ZERO
+#undef TFM__TILE_LOAD
+#undef TFM__TILE_STORE
+#undef TFM__TILE_DOT_INT8
+#undef TFM__TILE_DOT_BF16
+#undef TFM__I_SUMS
+#endif /* TFM__TILE_LOAD */
+
+#ifdef TFM__LOOPS
+#ifndef TFM__V_LOAD_SOME /* wider ones have masks */
+#define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
+#define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some)(const float *p, int64_t n) {
+    float some[TFM__VL];
+    if (n == TFM__VL) return TFM__V_LOAD(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return TFM__V_LOAD(some);
+}
+TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
+    float some[TFM__VL];
+    if (n == TFM__VL) {
+        TFM__V_STORE(p, v);
+        return;
+    }
+    TFM__V_STORE(some, v);
+    memcpy(p, some, (size_t)n * sizeof *some);
+}
+#endif
+#ifndef TFM__S
+#define TFM__S TFM__V
+#define TFM__SL TFM__VL
+#define TFM__S_ZERO TFM__V_SET(0.0f)
+#define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
+#define TFM__S_ADD(s, v, n) TFM__V_ADD(s, v)
+#endif
+#ifndef TFM__V_LDEXP /* v 2^m by two factors, each of them a normal number */
+#define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
+TFM__TARGET static TFM__INLINE TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
+    TFM__V half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
+    return TFM__V_MUL(TFM__V_MUL(v, TFM__V_EXP2(half)), TFM__V_EXP2(TFM__V_SUB(m, half)));
+}
+#endif
+#ifndef TFM__V_MOST /* none of them is NaN */
+#define TFM__V_MOST(v) TFM__(most)(v)
+TFM__TARGET static TFM__INLINE float TFM__(most)(TFM__V v) {
+    float lanes[TFM__VL];
+    TFM__V_STORE(lanes, v);
+    return tfm__plain_largest(lanes, TFM__VL);
+}
+#endif
+
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. In this
+   order of MIN and MAX, NaN stays NaN. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
+    TFM__V m, r, q;
+    x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
+    m = TFM__V_ROUND(TFM__V_MUL(x, TFM__V_SET(1.44269504f)));
+    r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
+    r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
+    q = TFM__V_FMA(TFM__V_SET(0.00139262508f), r, TFM__V_SET(0.00836323288f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.0416665542f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
+    q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
+    q = TFM__V_ADD(TFM__V_FMA(TFM__V_MUL(q, r), r, r), TFM__V_SET(1.0f));
+    return TFM__V_LDEXP(q, m);
+}
+
+/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
+   4 on. Both fits are minimax and our own. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
+    static const float ps[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
+                               0.00520385895f, -0.000817563909f, 8.51310251e-05f};
+    static const float qs[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
+                               -0.107858211f,   0.0247745123f,    -0.00399410119f,
+                               0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
+    const TFM__V zero = TFM__V_SET(0.0f);
+    TFM__V square = TFM__V_MUL(x, x), size = TFM__V_MAX(TFM__V_SUB(zero, x), x);
+    TFM__V p = TFM__V_SET(ps[6]), q = TFM__V_SET(qs[8]);
+    int i;
+    size = TFM__V_MIN(TFM__V_SET(4.0f), size);
+    for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(ps[i]));
+    for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(qs[i]));
+    q = TFM__V_SUB(TFM__V_SET(1.0f), TFM__(exp)(q));
+    q = TFM__V_IF_LESS(x, zero, TFM__V_SUB(zero, q), q);
+    return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
+}
+
+/* The lanes of s added up. */
+TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
+    float lanes[TFM__SL];
+    double sum = 0;
+    int l;
+    TFM__S_STORE(lanes, s);
+    for (l = 0; l < TFM__SL; l++) sum += (double)lanes[l];
+    return sum;
+}
+
+/* Lanes add up for so many elements, then in double: sums that stay exact where rows are long. */
+#define TFM__RUN (64 * TFM__SL)
+
+TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
+    const TFM__V shift = TFM__V_SET(max);
+    double sum = 0;
+    int64_t i = 0;
+    while (i < n) {
+        int64_t end = tfm__min(n, i + TFM__RUN);
+        TFM__S total = TFM__S_ZERO;
+        TFM__V e;
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD(x + i), shift));
+            if (y) TFM__V_STORE(y + i, e);
+            total = TFM__S_ADD(total, e, TFM__VL);
+        }
+        if (i < end) {
+            float rest[TFM__VL];
+            int l = 0;
+            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, end - i), shift));
+            TFM__V_STORE(rest, e);
+            if (y) TFM__V_STORE_SOME(y + i, e, end - i);
+            if (i + TFM__SL <= end) total = TFM__S_ADD(total, e, TFM__SL), l = TFM__SL;
+            for (i += l; i < end; i++, l++) sum += (double)rest[l];
+        }
+        sum += TFM__(total)(total);
+    }
+    return sum;
+}
+
+TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
+    TFM__V max = TFM__V_SET(-INFINITY);
+    int64_t i;
+    if (n < TFM__VL) return tfm__plain_largest(x, n);
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
+    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* some of them again */
+    return TFM__V_MOST(max);
+}
+
+TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
+    TFM__V max = TFM__V_SET(0.0f), least = TFM__V_SET(0.0f);
+    int64_t i;
+    for (i = 0; i < n; i += TFM__VL) {
+        TFM__V v = TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, n - i));
+        max = TFM__V_MAX(v, max), least = TFM__V_MIN(v, least);
+    }
+    return TFM__V_MOST(TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), least), max));
+}
+
+TFM__TARGET static void TFM__(scale)(float *x, float factor, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_SET(factor)));
+    tfm__plain_scale(x + i, factor, n - i);
+}
+
+TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_ADD(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
+    tfm__plain_add(x + i, y + i, n - i);
+}
+
+TFM__TARGET static void TFM__(times)(float *x, const float *y, int64_t n) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
+    tfm__plain_times(x + i, y + i, n - i);
+}
+
+TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
+                                        int64_t n) {
+    const TFM__V f = TFM__V_SET(factor);
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD(x + i), f), bias);
+    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
+}
+
+/* How many of the columns that are left are in vector i. */
+static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
+    int64_t left = columns - i * TFM__VL;
+    return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
+}
+
+/* Some vectors of columns stay in registers over all rows; a constant where this is inlined. */
+TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const float *p,
+                                                            const float *rows, int64_t stride,
+                                                            int64_t n, int64_t width, int vectors) {
+    TFM__V a[4];
+    int64_t i;
+    int l;
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, TFM__(some)(width, l));
+    for (i = 0; i < n; i++, rows += stride) {
+        const TFM__V weight = TFM__V_SET(p[i]);
+        if (p[i] == 0.0f) continue;
+        if (width >= vectors * TFM__VL) {
+            TFM__UNROLL
+            for (l = 0; l < vectors; l++)
+                a[l] = TFM__V_FMA(weight, TFM__V_LOAD(rows + l * TFM__VL), a[l]);
+        } else {
+            TFM__UNROLL
+            for (l = 0; l < vectors; l++)
+                a[l] = TFM__V_FMA(
+                    weight, TFM__V_LOAD_SOME(rows + l * TFM__VL, TFM__(some)(width, l)), a[l]);
+        }
+    }
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], TFM__(some)(width, l));
+}
+TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
+                                            int64_t stride, int64_t n, int64_t width) {
+    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
+        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4);
+    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2);
+}
+
+#ifndef TFM__MOMENTS
+/* Of some rows, a constant where this is inlined: the mean (RMS: 0), and what deviations from it
+   are multiplied by. Rows side by side, since the sums of one wait for each other. */
+TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
+                                                      int64_t n, const tfm_norm_weights *w,
+                                                      float *means, float *scales) {
+    TFM__V total[4], mean[4];
+    double sum[4], square[4];
+    int64_t i;
+    int r;
+    for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
+    for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
+        int64_t end = tfm__min(n, i + TFM__RUN);
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            TFM__UNROLL
+            for (r = 0; r < rows; r++)
+                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD(x + r * stride + i));
+        }
+        for (r = 0; r < rows; r++) {
+            if (i < end)
+                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD_SOME(x + r * stride + i, end - i));
+            sum[r] += TFM__(total)(total[r]);
+        }
+        i = end;
+    }
+    for (r = 0; r < rows; r++) means[r] = (float)(sum[r] / (double)n);
+    TFM__UNROLL
+    for (r = 0; r < rows; r++) mean[r] = TFM__V_SET(means[r]);
+    for (i = 0; i < n;) {
+        int64_t end = tfm__min(n, i + TFM__RUN), k;
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
+        for (; i + TFM__VL <= end; i += TFM__VL) {
+            TFM__UNROLL
+            for (r = 0; r < rows; r++) {
+                TFM__V v = TFM__V_SUB(TFM__V_LOAD(x + r * stride + i), mean[r]);
+                total[r] = TFM__V_FMA(v, v, total[r]);
+            }
+        }
+        for (r = 0; r < rows; r++) {
+            for (k = i; k < end; k++) {
+                double d = (double)x[r * stride + k] - sum[r] / (double)n;
+                square[r] += d * d;
+            }
+            square[r] += TFM__(total)(total[r]);
+        }
+        i = end;
+    }
+    for (r = 0; r < rows; r++) scales[r] = (float)tfm__norm_scale(square[r], n, w);
+}
+TFM__TARGET static void TFM__(moments)(const float *x, int64_t stride, int rows, int64_t n,
+                                       const tfm_norm_weights *w, float *means, float *scales) {
+    if (rows == 4) TFM__(moments_of)(x, stride, 4, n, w, means, scales);
+    else TFM__(moments_of)(x, stride, 1, n, w, means, scales);
+}
+#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
+    TFM__(moments)(x, stride, rows, n, w, means, scales)
+#endif
+
+TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride,
+                                    int64_t rows, int64_t n, const tfm_norm_weights *w) {
+    const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
+    float means[4], scales[4];
+    int r, some;
+    for (; rows > 0; rows -= some) {
+        some = rows >= 4 ? 4 : 1;
+        TFM__MOMENTS(x, x_stride, some, n, w, means, scales);
+        for (r = 0; r < some; r++, x += x_stride, y += y_stride) {
+            const TFM__V mean = TFM__V_SET(means[r]), scale = TFM__V_SET(scales[r]);
+            int64_t i;
+            for (i = 0; i < n; i += TFM__VL) {
+                int64_t k = tfm__min(TFM__VL, n - i);
+                TFM__V v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, k), mean), scale);
+                if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, k));
+                if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, k));
+                TFM__V_STORE_SOME(y + i, v, k);
+            }
+        }
+    }
+}
+
+/* x / (1 + exp(-z)) */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
+    const TFM__V one = TFM__V_SET(1.0f);
+    return TFM__V_DIV(x, TFM__V_ADD(one, TFM__(exp)(TFM__V_SUB(TFM__V_SET(0.0f), z))));
+}
+TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
+    TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
+    if ((int)activation == TFM__SIGMOID) return TFM__(gate)(TFM__V_SET(1.0f), x);
+    switch (activation) {
+    case TFM_RELU: break;
+    case TFM_GELU:
+        x = TFM__(erf)(TFM__V_MUL(x, TFM__V_SET(0.70710678f)));
+        return TFM__V_MUL(half, TFM__V_ADD(TFM__V_SET(1.0f), x));
+    case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
+        cube = TFM__V_MUL(TFM__V_MUL(x, x), x);
+        return TFM__(gate)(
+            x, TFM__V_MUL(TFM__V_SET(1.59576912f), TFM__V_FMA(TFM__V_SET(0.044715f), cube, x)));
+    case TFM_SWISH: return TFM__(gate)(x, x);
+    case TFM_GELU_SIGMOID: return TFM__(gate)(x, TFM__V_MUL(x, TFM__V_SET(1.702f)));
+    }
+    return TFM__V_MAX(TFM__V_SET(0.0f), x);
+}
+TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation activation) {
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
+        TFM__V_STORE(x + i, TFM__(active)(TFM__V_LOAD(x + i), activation));
+    if (i < n)
+        TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
+}
+#undef TFM__RUN
+
+#if TFM__VL == 4 /* wider ones have dot products of their own */
+/* The lanes of the four vectors a[..][j] by halves onto each other, until one number is left. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
+    TFM__V s[4], low, high;
+    int j;
+    TFM__UNROLL
+    for (j = 0; j < 4; j++)
+        s[j] = TFM__V_ADD(TFM__V_ADD(a[0][j], a[2][j]), TFM__V_ADD(a[1][j], a[3][j]));
+    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
+    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
+    return TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high));
+}
+
+/* Element k in lane k mod 16 of four vectors. */
+TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
+                                        float *sums) {
+    TFM__V a[4][4];
+    int64_t k;
+    int j, l;
+    for (l = 0; l < 4; l++)
+        for (j = 0; j < 4; j++) a[l][j] = TFM__V_SET(0.0f);
+    for (k = 0; k + 16 <= n; k += 16) {
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) {
+            TFM__V v = TFM__V_LOAD(x + k + 4 * l);
+            TFM__UNROLL
+            for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[l][j]);
+        }
+    }
+    for (l = 0; k < n; k += 4, l++) {
+        int64_t some = tfm__min(4, n - k);
+        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
+        for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[l][j]);
+    }
+    TFM__V_STORE(sums, TFM__(sum_lanes)(a));
+}
+TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
+                                        float *sums) {
+    int i;
+    for (i = 0; i < 4; i++) TFM__(dots_1x4)(x[i], w, n, sums + 4 * i);
+}
+TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, int64_t n,
+                                         float *sums) {
+    int i;
+    for (i = 0; i < 16; i += 4) TFM__(dots_1x4)(x, w + i, n, sums + i);
+}
+#endif
+#endif /* TFM__LOOPS */
+
+/* ---- keys and values in F16 ----
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up. */
+
+#ifdef TFM__DOTS
+#ifdef TFM__V_STORE_F16
+TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
+    const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
+    uint16_t rest[TFM__VL];
+    TFM__V v;
+    int64_t i;
+    for (i = 0; i + TFM__VL <= n; i += TFM__VL) { /* NaN stays NaN */
+        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD(x + i)));
+        TFM__V_STORE_F16(to + i, v);
+    }
+    if (i < n) {
+        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD_SOME(x + i, n - i)));
+        TFM__V_STORE_F16(rest, v);
+        memcpy(to + i, rest, (size_t)(n - i) * sizeof *rest);
+    }
+}
+#endif
+
+/* The first n of a vector of halves, zeros behind them. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
+    uint16_t some[TFM__VL];
+    if (n == TFM__VL) return TFM__V_F16(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return TFM__V_F16(some);
+}
+
+/* Sums of x with the first n rows, the last of which stands for those that are missing; the number
+   of sums is a constant where this is inlined. */
+TFM__TARGET static TFM__INLINE void TFM__(some_dots_f16)(float *sums, const float *x,
+                                                         const uint16_t *rows, int64_t stride,
+                                                         int64_t n, int64_t width, int count) {
+    TFM__V a[TFM__PER_PANEL][TFM__DOTS];
+    const uint16_t *w[TFM__DOTS];
+    float all[TFM__DOTS];
+    int64_t k;
+    int j, l;
+    for (j = 0; j < count; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
+    TFM__UNROLL
+    for (l = 0; l < TFM__PER_PANEL; l++) {
+        TFM__UNROLL
+        for (j = 0; j < TFM__DOTS; j++) a[l][j] = TFM__V_SET(0.0f);
+    }
+    for (k = 0; k + TFM__LANES <= width; k += TFM__LANES) {
+        TFM__UNROLL
+        for (l = 0; l < TFM__PER_PANEL; l++) {
+            TFM__V v = TFM__V_LOAD(x + k + l * TFM__VL);
+            TFM__UNROLL
+            for (j = 0; j < count; j++)
+                a[l][j] = TFM__V_FMA(v, TFM__V_F16(w[j] + k + l * TFM__VL), a[l][j]);
+        }
+    }
+    for (l = 0; k < width; k += TFM__VL, l++) {
+        int64_t some = tfm__min(TFM__VL, width - k);
+        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
+        for (j = 0; j < count; j++)
+            a[l][j] = TFM__V_FMA(v, TFM__(load_some_f16)(w[j] + k, some), a[l][j]);
+    }
+    TFM__V_STORE_SUMS(all, a);
+    memcpy(sums, all, (size_t)tfm__min(count, n) * sizeof *sums);
+}
+TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
+                                        int64_t stride, int64_t n, int64_t width) {
+    for (; n > 4; n -= TFM__DOTS, sums += TFM__DOTS, rows += TFM__DOTS * stride)
+        TFM__(some_dots_f16)(sums, x, rows, stride, n, width, TFM__DOTS);
+    if (n > 0) TFM__(some_dots_f16)(sums, x, rows, stride, n, width, 4);
+}
+
+/* Columns of a weighted sum, so many vectors of them (a constant where this is inlined), which stay
+   in registers over all rows. */
+TFM__TARGET static TFM__INLINE void TFM__(sum_columns_f16)(float *y, const float *p,
+                                                           const uint16_t *rows, int64_t stride,
+                                                           int64_t n, int64_t columns,
+                                                           int vectors) {
+    TFM__V a[4];
+    int64_t some = tfm__min(TFM__VL, columns), i;
+    int l;
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, some);
+    for (i = 0; i < n; i++, rows += stride) {
+        const TFM__V weight = TFM__V_SET(p[i]);
+        if (p[i] == 0.0f) continue;
+        TFM__UNROLL
+        for (l = 0; l < vectors; l++)
+            a[l] = TFM__V_FMA(weight, TFM__(load_some_f16)(rows + l * TFM__VL, some), a[l]);
+    }
+    TFM__UNROLL
+    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], some);
+}
+TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
+                                                int64_t stride, int64_t n, int64_t width) {
+    int64_t j = 0;
+    for (; j + 4 * TFM__VL <= width; j += 4 * TFM__VL)
+        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, 4 * TFM__VL, 4);
+    for (; j < width; j += TFM__VL)
+        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, width - j, 1);
+}
+#endif /* TFM__DOTS */
+
+#undef TFM__ISA
+#undef TFM__TARGET
+#undef TFM__
+#undef TFM__PASTE
+#undef TFM__PASTED
+#undef TFM__PER_PANEL
+#undef TFM__TALL_TILE
+#undef TFM__FLOAT_TILES
+#undef TFM__INT8_TILES
+#undef TFM__LOOPS
+#undef TFM__INT8_TARGET
+#undef TFM__DOTS
+#undef TFM__I_BYTES
+#undef TFM__I_DOT
+#undef TFM__I_FLOATS
+#ifndef TFM__SAME_VECTORS
+#undef TFM__V_LOWS
+#undef TFM__V_HIGHS
+#undef TFM__V_EVENS
+#undef TFM__V_ODDS
+#undef TFM__V
+#undef TFM__VL
+#undef TFM__V_SET
+#undef TFM__V_LOAD
+#undef TFM__V_LOAD_SOME
+#undef TFM__V_STORE
+#undef TFM__V_STORE_SOME
+#undef TFM__V_STORE_BYTES
+#undef TFM__V_F16
+#undef TFM__V_BF16_EVEN
+#undef TFM__V_BF16_ODD
+#undef TFM__V_DOT_BF16
+#undef TFM__V_STORE_F16
+#undef TFM__V_STORE_SUMS
+#undef TFM__V_ADD
+#undef TFM__V_SUB
+#undef TFM__V_MUL
+#undef TFM__V_DIV
+#undef TFM__V_FMA
+#undef TFM__V_MIN
+#undef TFM__V_MAX
+#undef TFM__V_IF_LESS
+#undef TFM__V_ROUND
+#undef TFM__V_EXP2
+#undef TFM__V_LDEXP
+#undef TFM__V_MOST
+#undef TFM__S
+#undef TFM__SL
+#undef TFM__S_ZERO
+#undef TFM__S_STORE
+#undef TFM__S_ADD
+#undef TFM__MOMENTS
+#undef TFM__I
+#undef TFM__I_ZERO
+#undef TFM__I_ADD
+#undef TFM__I_LOAD
+#undef TFM__I_X
+#undef TFM__INT8_SPLIT
+#endif
+#undef TFM__SAME_VECTORS
+#endif /* TFM__ISA */
 
 /* >>history ---------------------------------------------------------------------------------------
 
