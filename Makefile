@@ -114,7 +114,7 @@ $(CACHE)/oracles/bin/python: tools/requirements-oracles.txt
 	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< && touch $@
 oracles: $(ORACLES)
 test-python: all build/decode $(ORACLES)
-	cd tests && $(abspath $(ORACLES)) -W ignore -m unittest test_convert test_marian test_hostile_python test_search test_ssru
+	cd tests && $(abspath $(ORACLES)) -W ignore -m unittest test_convert test_marian test_hostile_python test_search test_speed_plot test_ssru
 	$(ORACLES) tests/compare_sentencepiece.py --passes 0
 test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
 	cd tests && $(abspath $(PYTHON)) -W ignore -m unittest discover

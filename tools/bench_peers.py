@@ -49,6 +49,8 @@ from pathlib import Path
 
 import numpy as np
 
+import speed_plot
+
 BENCH = Path(__file__).resolve().parent.parent / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
@@ -1003,57 +1005,14 @@ def read_results(sources):
 
 
 def plot(machines, path):
-    """Dots: how many times as long the fastest peer takes; a panel for each machine and type of
-    weights."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot without matplotlib", file=sys.stderr)
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows = {machine: [row for row in results["rows"] if fastest(row)]
-            for machine, results in machines.items()}
-    every = [row for some in rows.values() for row in some]
-    types = sorted(dict.fromkeys(row["weights"] for row in every), key=["f32", "bf16", "int8"].index)
-    names = list(dict.fromkeys(row["name"] for row in every))
-    figure, axes = pyplot.subplots(
-        len(rows), len(types), sharey=True, sharex=True, squeeze=False,
-        figsize=(1.5 + 3.6 * len(types), 0.7 + (0.5 + 0.36 * len(names)) * len(rows)))
-    looks = {1: ("o", "#1f6fb2", -0.18), 2: ("s", "#d1731f", 0.18)}
-    ratios = [fastest(row)[1] for row in every]
-    for (machine, some_rows), line in zip(rows.items(), axes):
-        for axis, weights in zip(line, types):
-            for threads in sorted({row["threads"] for row in every}):
-                marker, color, shift = looks.get(threads, ("^", "#4f8f4f", 0.3))
-                some = [(names.index(row["name"]) + shift, fastest(row)[1]) for row in some_rows
-                        if (row["weights"], row["threads"]) == (weights, threads)]
-                for y, ratio in some:
-                    axis.plot([1, ratio], [y, y], color=color, linewidth=1, alpha=0.5)
-                    axis.annotate(f"{ratio:.2f}", (ratio, y), xytext=(6 if ratio >= 1 else -6, 0),
-                                  textcoords="offset points", fontsize=7, va="center", color=color,
-                                  ha="left" if ratio >= 1 else "right")
-                axis.plot([ratio for _, ratio in some], [y for y, _ in some], marker, color=color,
-                          markersize=4, label=f"{threads} thread{'s' * (threads > 1)}")
-            axis.axvline(1, color="black", linewidth=0.8)
-            axis.set_xscale("log", base=2)
-            axis.set_xlim(min(0.5, 0.7 * min(ratios)), 1.6 * max(ratios))
-            ticks = [t for t in (0.25, 0.5, 1, 2, 4, 8, 16) if t <= 1.6 * max(ratios)]
-            axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
-            axis.set_title(f"{machine}, {weights}" if machine else weights, fontsize=10)
-            axis.grid(axis="x", linewidth=0.3)
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.tick_params(labelsize=8)
-            if not any(row["weights"] == weights for row in some_rows):
-                axis.text(1.1, len(names) / 2, "not measured", fontsize=9, color="gray")
-    for axis in axes[-1]:
-        axis.set_xlabel("time of the fastest peer / ours (right of 1: we are faster)", fontsize=8)
-    axes[0][0].set_yticks(range(len(names)), names)
-    axes[0][0].set_ylim(len(names) - 0.5, -0.5)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=8, loc="upper left")
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
+    """Draws the last column of the tables: a panel for each type of weights."""
+    panels = {}
+    for machine, results in machines.items():
+        for row in results["rows"]:
+            if fastest(row):
+                ratios = panels.setdefault(row["weights"], {}).setdefault(machine, {})
+                ratios.setdefault(row["name"], {})[row["threads"]] = fastest(row)[1]
+    speed_plot.draw([(weights, list(some.items())) for weights, some in panels.items()], path)
 
 
 def installed(wanted):
@@ -1092,7 +1051,7 @@ def main():
     parser.add_argument("--json", type=Path, help="all times into this file, as they come")
     parser.add_argument("--from", dest="source", metavar="[MACHINE=]JSON", action="append",
                         help="tables and plot of those files; measures nothing")
-    parser.add_argument("--plot", type=Path, help="a PNG of the ratios, by matplotlib")
+    parser.add_argument("--plot", type=Path, help="an SVG of the ratios, with 1 and 2 threads")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--store", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
