@@ -317,6 +317,10 @@
        tgt_text            "words" | "characters" | "pieces" | "sentencepiece" | "bytes" | "byte_bpe"
        byte_offset         0: with "bytes", the id of byte 0
        prefix_space        "none" | "add": before a text of byte_bpe, and behind an added token
+       clean_up            "none" | "spaces": a target's text has no space before . ? ! , n't 'm 's
+                           've 're and none around a lone ' (transformers'
+                           clean_up_tokenization_spaces). The text of a hypothesis that runs ends
+                           before a space that the next token may take away
        packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
        decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
                            beam length_penalty patience max_length min_length no_repeat_ngram
@@ -1115,6 +1119,7 @@ typedef struct tfm_config {
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
     int32_t d_memory;     /* of a source's memory; with an encoder d_model */
     int32_t max_source_positions, max_target_positions; /* as max_positions, of one side */
+    int32_t clean_up;     /* 1: a target's text has no space before punctuation */
 } tfm_config;
 
 /* What a model's matrices are kept as. */
@@ -6019,7 +6024,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")        \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
     X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
-    X(prefix_space, 4, "none|add") X(d_input, 1, "") X(d_memory, 1, "")
+    X(prefix_space, 4, "none|add") X(d_input, 1, "") X(d_memory, 1, "")                            \
+    X(clean_up, 4, "none|spaces")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -6344,6 +6350,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
         c->relative_max_distance = TFM__INT(relative_max_distance);
     c->byte_offset = TFM__INT(byte_offset);
     c->prefix_space = TFM__INT(prefix_space);
+    c->clean_up = TFM__INT(clean_up);
     return TFM_OK;
 #undef TFM__INT
 #undef TFM__NUMBER
@@ -6425,6 +6432,7 @@ typedef struct tfm__side {
     /* text: the config's ids, -1: none */
     tfm_text_kind text;
     int32_t first_byte; /* of TFM_TEXT_BYTES */
+    int clean_up;       /* the target's text has no space before punctuation */
     int32_t unk, start, end;
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
@@ -11275,6 +11283,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     int bytes = c->src_text == TFM_TEXT_BYTES, bytes_out = c->tgt_text == TFM_TEXT_BYTES;
     m->target.unk_piece = -1;
     m->source.first_byte = m->target.first_byte = c->byte_offset;
+    m->target.clean_up = c->clean_up;
     m->source.text = c->src_text;
     m->source.unk = c->src_unk;
     m->source.start = c->src_start;
@@ -11847,14 +11856,45 @@ typedef struct tfm__joined {
     char held[2 * TFM__LONGEST_RULE];
     char bytes[4]; /* that may begin a character */
     int n_bytes;
+    int clean_up;    /* spaces before punctuation are dropped */
+    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
+    int n_clean[3];
     int broken; /* bytes that are in no character: U+FFFD for 1 each, 0 as many as could begin one
                    together, as Unicode advises; -1 they are left out */
 } tfm__joined;
 
+/* Adds a byte to what pass 0, 1 or 2 of transformers' clean-up holds, and gives the next pass what no
+   rule can begin with any more. A rule drops its spaces. The three passes have the effect of
+   transformers' replacements one after the other. Pass 3 is the text. */
+static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
+    static const char *const rules[3][6] = {
+        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
+    char *held = j->clean[pass % 3];
+    int i, k, n;
+    if (pass == 3) {
+        if (j->out) j->out[j->size] = byte;
+        j->size = tfm__more(j->size, 1);
+        return;
+    }
+    held[j->n_clean[pass]++] = byte;
+    while ((n = j->n_clean[pass]) > 0) {
+        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
+        if (rules[pass][i] && rules[pass][i][n]) return;
+        if (!rules[pass][i]) n = 1;
+        for (k = 0; k < n; k++)
+            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
+        j->n_clean[pass] -= n;
+        memmove(held, held + n, (size_t)j->n_clean[pass]);
+    }
+}
+
 static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
+    int64_t k;
+    TFM_COUNT_TEXT(n);
+    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
+    if (j->clean_up) return;
     if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
     j->size = tfm__more(j->size, (size_t)n);
-    TFM_COUNT_TEXT(n);
 }
 
 /* Applies the rules to what is held, but for the last bytes: a rule may take them with the next. */
@@ -11999,15 +12039,17 @@ static const tfm_text *tfm__find_unknown(const tfm__unknowns *u, int64_t i) {
 }
 
 /* Ids of the side, all in range, to text at out, or only its size where out is NULL. Not terminated.
-   unknowns may be NULL. */
+   unknowns may be NULL. runs: more ids will follow, so what the clean-up holds is left out. */
 static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tfm_text_form form,
-                        const tfm__unknowns *unknowns, char *out) {
+                        const tfm__unknowns *unknowns, int runs, char *out) {
     const tfm__vocabulary *v = &side->vocabulary;
     const tfm__sentencepiece *p = form == TFM_FORM_TEXT ? side->spm : NULL;
     tfm__joined j;
     int64_t i;
+    int pass, k;
     memset(&j, 0, sizeof j);
     j.out = out;
+    j.clean_up = form == TFM_FORM_TEXT && side->clean_up;
     j.words = form != TFM_FORM_TEXT || side->text == TFM_TEXT_WORDS;
     j.drop = p ? p->dummy_prefix || p->trim : j.words || side->bpe ? 0 : INT32_MAX;
     j.broken = side->text == TFM_TEXT_BYTES ? -1 : p != NULL;
@@ -12051,19 +12093,21 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
     }
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
+    for (pass = 0; pass < 3 && !runs; pass++)
+        for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
     return j.size;
 }
 
 /* Checked ids to terminated text: the size is known before the first byte is written. */
 static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids, int32_t count,
-                                     tfm_text_form form, const tfm__unknowns *unknowns, char *text,
-                                     size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed = tfm__join(&model->target, ids, count, form, unknowns, NULL);
+                                     tfm_text_form form, const tfm__unknowns *unknowns, int runs,
+                                     char *text, size_t capacity, size_t *size, tfm_error *err) {
+    size_t needed = tfm__join(&model->target, ids, count, form, unknowns, runs, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
     if (text) {
-        tfm__join(&model->target, ids, count, form, unknowns, text);
+        tfm__join(&model->target, ids, count, form, unknowns, runs, text);
         text[needed] = 0;
     }
     *size = needed;
@@ -12082,7 +12126,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
                              (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__write_text_of(model, ids, count, form, NULL, text, capacity, size, err);
+    return tfm__write_text_of(model, ids, count, form, NULL, 0, text, capacity, size, err);
 }
 
 /* The source's text again in tokens, which are those at the end of its row. */
@@ -12130,7 +12174,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
         unknowns.positions = session->ancestry; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result, form), form,
-                              source ? &unknowns : NULL, text, capacity, size, err);
+                              source ? &unknowns : NULL, result.finish == TFM_RUNNING, text, capacity,
+                              size, err);
 }
 
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. faults [n] or
@@ -12181,7 +12226,8 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
         needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
                                              tfm__spoken(session, &result, TFM_FORM_TEXT),
-                                             TFM_FORM_TEXT, NULL, NULL));
+                                             TFM_FORM_TEXT, NULL, result.finish == TFM_RUNNING,
+                                             NULL));
     }
     return needed;
 }
@@ -14004,6 +14050,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 
    REVISION HISTORY
 
+       0.5.0  (unreleased)  Config key clean_up: texts without the spaces before punctuation that
+                            transformers' clean_up_tokenization_spaces drops.
        0.5.0 (unreleased)   A file with an F16 or BF16 encoder.relative_positions.weight no longer
                             makes the loader write to a stack frame that has ended. Layers share
                             the floats that the loader makes of such a table.

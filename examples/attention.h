@@ -42,6 +42,31 @@ static size_t label_target(char *out, size_t room, const tfm_model *model, int32
     return size + 1;
 }
 
+/* Finds ends[i], the byte of a target's text where token i ends: the text of the tokens up to i has
+   so many bytes in common with the whole text. (A later token may complete a character, or take away
+   a space that the text had before it.) */
+static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, int32_t n,
+                                   tfm_text_form form, size_t *ends, tfm_error *err) {
+    enum { MORE = 16 }; /* bytes that a part may have more than the whole */
+    size_t whole = 0, size = 0;
+    int32_t i;
+    char *text, *part;
+    tfm_status status = tfm_detokenize(model, ids, n, form, NULL, 0, &whole, err);
+    if (status != TFM_OK) return status;
+    text = (char *)malloc(whole + 1), part = (char *)malloc(whole + MORE);
+    status = text && part ? TFM_OK : TFM_E_MEMORY;
+    if (status == TFM_OK)
+        status = tfm_detokenize(model, ids, n, form, text, whole + 1, &whole, err);
+    else if (err) strcpy(err->text, "too little memory");
+    for (i = 0; status == TFM_OK && i < n; i++) {
+        status = tfm_detokenize(model, ids, i + 1, form, part, whole + MORE, &size, err);
+        for (ends[i] = 0; status == TFM_OK && ends[i] < whole && ends[i] < size; ends[i]++)
+            if (text[ends[i]] != part[ends[i]]) break;
+    }
+    free(text), free(part);
+    return status;
+}
+
 /* Draws hypothesis 0 of a row, whose source and its n tokens are given. Errors as
    tfm_result_attention, TFM_E_MEMORY. */
 static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,

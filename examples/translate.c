@@ -279,7 +279,7 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
     tfm_result r;
     buffer plain;
     int32_t i, n, left_out, *sources;
-    size_t *at, end, ids = l->ids[SOURCE], n_ids = me->ids.size;
+    size_t *at, ids = l->ids[SOURCE], n_ids = me->ids.size;
     tfm_span *spans;
     tfm_status status = tfm_result_get(me->session, row, rank, &r, &me->err);
     if (status != TFM_OK) return status;
@@ -294,9 +294,10 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
         status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
     if (status == TFM_OK) status = tokenize_source(me, l, spans, &left_out);
     l->ids[SOURCE] = ids, me->ids.size = n_ids;
+    if (status == TFM_OK)
+        status = find_target_ends(me->of->model, r.ids, r.length, opt.form, at, &me->err);
     for (i = 0; status == TFM_OK && i < r.length; i++) {
-        status = tfm_detokenize(me->of->model, r.ids, i + 1, opt.form, NULL, 0, &end, &me->err);
-        at[i] = end < size ? end : size;
+        if (at[i] > size) at[i] = size;
         at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
         at[2 * r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].end;
     }

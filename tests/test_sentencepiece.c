@@ -177,8 +177,8 @@ static tfm_status read_file(const void *bytes, size_t size) {
                 if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
                     printf("an id out of range\n"), exit(2);
             side.vocabulary = p->vocabulary, side.pieces = same;
-            bytes_out = tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, NULL);
-            again = bytes_out < sizeof out ? tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, out)
+            bytes_out = tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, 0, NULL);
+            again = bytes_out < sizeof out ? tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, 0, out)
                                            : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
             if (again < sizeof out && tfm__utf8_fault(out, again) >= 0)

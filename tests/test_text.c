@@ -93,6 +93,22 @@ static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tf
     return text;
 }
 
+/* Spaces before punctuation. */
+static void cleaning(void) {
+    static const int32_t stop[] = {4, 5, 9, 8, 9, 9, 8, 9}, quote[] = {4, 9, 11, 9, 12};
+    tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
+    SECTION("clean_up");
+    CHECK(strcmp(text_of(m, stop, 8, TFM_FORM_TEXT), "hello. . ") == 0, "stops: '%s'",
+          text_of(m, stop, 8, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, quote, 5, TFM_FORM_TEXT), "hel'z") == 0, "a quote: '%s'",
+          text_of(m, quote, 5, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, quote, 3, TFM_FORM_TEXT), "hel '") == 0, "its begin: '%s'",
+          text_of(m, quote, 3, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, stop, 4, TFM_FORM_TOKENS), SPACE "hel lo " SPACE " .") == 0,
+          "tokens stay: '%s'", text_of(m, stop, 4, TFM_FORM_TOKENS));
+    tfm_model_free(m);
+}
+
 static void detokenizing(void) {
     static const int32_t ids[] = {4, 5, 6, 7, 8, 9, 10};
     int32_t bad[] = {4, 13};
@@ -517,6 +533,7 @@ int main(void) {
     escaped();
     tokenizing();
     detokenizing();
+    cleaning();
     translating();
     session_tokens();
     truncated();

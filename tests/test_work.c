@@ -259,6 +259,26 @@ static void writing(void) {
     tfm_model_free(m);
 }
 
+/* With clean_up, the text of a hypothesis that runs only grows, and costs no more work per token. */
+static void cleaned(void) {
+    static const char tokens[] = "<pad>\n<s>\n</s>\n<unk>\n\xe2\x96\x81\n'\nx\n.\ns\nn't\n";
+    tfm_model *m = words_model(tokens, tokens, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
+    static char texts[2][4 * SMALL];
+    size_t size[2] = {0, 0};
+    double small;
+    int32_t i;
+    int same = 1;
+    for (i = 0; i < LARGE; i++) ids[i] = 4 + (int32_t)((uint32_t)i * 2654435761u >> 16) % 6;
+    for (i = 1; i < SMALL && same; i++) {
+        size[i % 2] = tfm__join(&m->target, ids, i, TFM_FORM_TEXT, NULL, 1, texts[i % 2]);
+        same = size[i % 2] >= size[!(i % 2)] && !memcmp(texts[0], texts[1], size[!(i % 2)]);
+    }
+    CHECK(same && i == SMALL, "%d tokens: the text changed what it had", (int)i);
+    small = written(m, SMALL, TFM_FORM_TEXT);
+    grows("clean_up", small, written(m, LARGE, TFM_FORM_TEXT), 300);
+    tfm_model_free(m);
+}
+
 /* Every token of a translation is unknown, and attends to the last of the source. */
 static double replaced(const tfm_model *m, int32_t n) {
     static char out[64 * LARGE];
@@ -276,7 +296,7 @@ static double replaced(const tfm_model *m, int32_t n) {
     counted = 0;
     must(tfm__plan_unknowns(s, 0, &source, TFM_FORM_TEXT, &u, &err));
     u.ids = unk, u.positions = last;
-    if (tfm__join(&m->target, unk, n, TFM_FORM_TEXT, &u, out) != 2 * (size_t)n - 1)
+    if (tfm__join(&m->target, unk, n, TFM_FORM_TEXT, &u, 0, out) != 2 * (size_t)n - 1)
         CHECK(0, "%s", out);
     tfm_session_free(s);
     return (double)counted;
@@ -421,6 +441,7 @@ int main(void) {
     sentencepiece();
     byte_bpe();
     writing();
+    cleaned();
     unknown();
     loading();
     return test_done("test_work");

@@ -180,6 +180,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "relative_buckets": integer(2),
     "relative_max_distance": integer(1),
     "prefix_space": one_of("none", "add"),
+    "clean_up": one_of("none", "spaces"),
     "byte_offset": integer(0),
 }
 # The keys of "decoding", which are fields of tfm_decode_options.

@@ -361,6 +361,9 @@ KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "off
 # T5's, whose ids are the pieces' own; behind them stand the extra ids.
 LIKE_T5 = ("t5", "mt5", "umt5")
 EXTRA_ID = r"<extra_id_\d{1,4}>"
+# Families whose tokenizer is in Python in transformers 5; M2M100's, where it has a vocab.json.
+SLOW = ("marian", "fsmt", "blenderbot-small", "plbart", "speech_to_text")
+FORCED_CLEAN_UP = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 # Families whose sources begin with a token.
 LIKE_ROBERTA = ("bart", "mvp", "led")
 # Families whose vocab.json and merges.txt are byte-level BPE; T5's, where the tokenizer is RoBERTa's.
@@ -431,6 +434,26 @@ class Files:
                 special = one["content"] not in more or at in found
                 found.setdefault(at, {**one, "id": at, "special": special, "normalized": False})
         return list(found.values())
+
+    def is_slow(self) -> bool:
+        """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
+        return (self.family in SLOW or self.family == "m2m_100" and bool(self.vocab)
+                or self.kind == "ByT5Tokenizer")
+
+    def clean_up(self, model: Model) -> Config:
+        """Whether decoded texts lose spaces before punctuation: where clean_up_tokenization_spaces
+        says so, but not with byte-pair encoding, where transformers 5 needs a second key."""
+        if not self.settings.get("clean_up_tokenization_spaces", self.family == "plbart"):
+            return {}
+        is_bpe = not self.is_slow() and (
+            (self.tokenizer.get("model") or {}).get("type") == "BPE" or "Nllb" in self.kind
+            or has_byte_level(self.tokenizer))
+        if is_bpe and not self.settings.get(FORCED_CLEAN_UP):
+            model.notes.append("clean_up_tokenization_spaces is true, which transformers 5 ignores "
+                               "with byte-pair encoding: --set clean_up=spaces does what "
+                               "transformers 4 does")
+            return {}
+        return {"clean_up": "spaces"}
 
     def object(self, name: str) -> dict[str, Any]:
         path = self.folder / name
@@ -598,7 +621,8 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
                                f"embedding has {min(sizes.values())} rows")
         model.notes.append("texts: the bytes of UTF-8 from id 3 on")
         return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
-                "tgt_unk": 2, **({"src_end": end} if isinstance(end, int) else {})}
+                "tgt_unk": 2, **files.clean_up(model),
+                **({"src_end": end} if isinstance(end, int) else {})}
     ids = files.spelled()
     for at, token in ids.items():
         check_utf8(token, f"{folder}: id {at}")
@@ -609,7 +633,8 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         if hf["model_type"] in LIKE_ROBERTA and isinstance(start, int):
             facts["src_start"] = start
         return facts
-    return {**put_texts(files, ids, sizes, model), **special_ids(files, ids, sizes, model)}
+    return {**put_texts(files, ids, sizes, model), **special_ids(files, ids, sizes, model),
+            **files.clean_up(model)}
 
 
 def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:

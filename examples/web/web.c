@@ -387,20 +387,23 @@ EXPORT(int32_t, web_count)(int32_t row) { return tfm_result_count(web.session, r
 /* The text of web.result's ids, and where each of them ends in it. */
 static tfm_status spell(void) {
     hypothesis *h = &web.result;
-    size_t end = 0;
-    uint32_t *ends = (uint32_t *)fit(&web.ends, ((size_t)h->length + 1) * sizeof *ends);
+    size_t *found = (size_t *)fit(&web.ends, ((size_t)h->length + 1) * sizeof *found);
+    uint32_t *ends = (uint32_t *)(void *)found; /* read by JavaScript, narrowed in place */
     int32_t i;
     tfm_status status =
         tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, NULL, 0, &h->size, &web.err);
-    if (status == TFM_OK && (!ends || !fit(&web.out, h->size + 1)))
+    if (status == TFM_OK && (!found || !fit(&web.out, h->size + 1)))
         return no_memory(), TFM_E_MEMORY;
     h->ends = ends, h->text = (const char *)web.out.data;
     if (status == TFM_OK)
         status = tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, (char *)web.out.data,
                                 h->size + 1, &h->size, &web.err);
+    if (status == TFM_OK)
+        status =
+            find_target_ends(web.model, h->ids, h->length, TFM_FORM_TEXT, found, &web.err);
     for (i = 0; status == TFM_OK && i < h->length; i++) {
-        status = tfm_detokenize(web.model, h->ids, i + 1, TFM_FORM_TEXT, NULL, 0, &end, &web.err);
-        ends[i] = (uint32_t)(end < h->size ? end : h->size);
+        uint32_t end = (uint32_t)found[i];
+        memcpy(&ends[i], &end, sizeof end);
     }
     return status;
 }
