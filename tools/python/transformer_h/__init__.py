@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 import threading
+from operator import index
 from pathlib import Path
-from typing import (TYPE_CHECKING, Any, Iterator, Literal, Mapping, NamedTuple, Sequence, TypedDict,
-                    Union, overload)
+from typing import (TYPE_CHECKING, Any, Iterator, Literal, Mapping, NamedTuple, NoReturn,
+                    Sequence, TypedDict, Union, overload)
 
 from ._transformer import ffi, lib
 
@@ -34,11 +36,12 @@ __version__: str = ffi.string(lib.tfm_version()).decode()
 
 Status = enum.IntEnum("Status", {  # type: ignore[misc]
     name[4:]: value for value, name in sorted(ffi.typeof("tfm_status").elements.items())
-    if name != "TFM_STATUS_COUNT"})
+    if not name.endswith("_COUNT")})
 Status.__doc__ = "Why a call failed: Status.E_TOO_LONG is TFM_E_TOO_LONG of the header."
 
 Ids = Union[Sequence[Sequence[int]], "np.ndarray"]
 STEPS = 8  # between looks at Ctrl-C
+MOST_THREADS = 1024
 FULL_BATCH_SOURCE = 512  # tokens of a text in a whole batch
 
 
@@ -48,7 +51,7 @@ class Error(RuntimeError):
 
     def __init__(self, status: int, message: str, index: int | None = None) -> None:
         super().__init__(message if index is None else f"text {index}: {message}")
-        self.status = Status(status)
+        self.status = Status(_integer("status", status))
         self.message = message
         self.index = index
 
@@ -67,31 +70,154 @@ class Hypothesis(NamedTuple):
 
 
 class Options(TypedDict, total=False):
-    """Of Model.translate."""
+    """Options of Model.translate. What is None or missing is as the model file says."""
 
-    beam: int | None
+    # the package's own
     threads: int
     batch: int
     source_language: str | None
     target_language: str | None
     greedy: bool
-    length_penalty: float | None
-    coverage_penalty: float | None
-    patience: float | None
-    max_length: int | None
-    min_length: int | None
-    no_repeat_ngram: int | None
-    repetition_penalty: float | None
-    no_unknown: bool | None
     prefix: str | Sequence[str] | None
     sample: bool
-    temperature: float
-    top_k: int
-    top_p: float
-    seed: int
+    seed: int | None
     max_source: int
     tokens: bool
     on_error: Literal["raise", "return"]
+    # fields of tfm_decode_options
+    max_length: int | None
+    min_length: int | None
+    beam: int | None
+    length_penalty: float | None
+    coverage_penalty: float | None
+    patience: float | None
+    stop: Literal["enough", "sure", "full", "likely"] | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    alternatives: int | None
+    min_alternative_prob: float | None
+    prefix_bias: float | None
+    no_unknown: bool | None
+    no_repeat_ngram: int | None
+    no_source_ngram: int | None
+    repetition_penalty: float | None
+    repetition: Literal["target", "hugging_face"] | None
+    lexical_shortlist: bool | None
+    force_end: bool | None
+    keep_end: bool | None
+
+
+# the fields of tfm_decode_options that the package sets by itself, or of which it has no results
+_NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_forbidden",
+               "n_shortlist", "n_ends"}
+_FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
+# options that have no effect, or are refused, without another one, and those that exclude each other
+_NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
+          "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
+_APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
+    ("n_best", "alternatives"), ("prefix_bias", "alternatives")]
+
+
+# ---- what arguments have to be: an argument of a wrong type or size never gets to the library
+
+
+def _wrong(name: str, value: Any, expected: str) -> NoReturn:
+    raise TypeError(f"{name} is {type(value).__name__}, expected {expected}")
+
+
+def _integer(name: str, value: Any, least: int = -2 ** 31, most: int = 2 ** 31 - 1) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        _wrong(name, value, "int")
+    if isinstance(value, bool):
+        _wrong(name, value, "int")
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {_shown(number)}, expected {least} to {most}")
+    return number
+
+
+def _shown(number: int) -> str:
+    """The number, if it is one that Python writes in decimal."""
+    return str(number) if number.bit_length() < 1000 else f"a number of {number.bit_length()} bits"
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (str, bytes, bytearray, bool)) or not hasattr(type(value), "__float__"):
+        _wrong(name, value, "float")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float") from None
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):  # numpy's
+        _wrong(name, value, "bool")
+    return bool(value)
+
+
+def _choice(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
+    if not isinstance(value, str):
+        _wrong(name, value, "str")
+    if value not in choices:
+        raise ValueError(f"{name} is {value[:40]!r}, expected {' or '.join(choices)}")
+    return choices[value]
+
+
+def _text(name: str, value: Any) -> bytes:
+    """UTF-8. A lone surrogate becomes bytes that the library refuses, and names."""
+    if not isinstance(value, str):
+        _wrong(name, value, "str")
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _texts(name: str, value: Any) -> list[bytes]:
+    return [_text(f"{name}[{i}]", each) for i, each in enumerate(_list(name, value, "a list of str"))]
+
+
+def _one_or_more(name: str, value: Any) -> tuple[bool, list[bytes]]:
+    """Whether it is one text, and the texts."""
+    if isinstance(value, str):
+        return True, [_text(name, value)]
+    return False, [_text(f"{name}[{i}]", each)
+                   for i, each in enumerate(_list(name, value, "str or a list of str"))]
+
+
+def _pair(source_language: Any, target_language: Any) -> tuple[bytes | None, bytes | None]:
+    """The codes of two languages as the library takes them, where they are given."""
+    codes: list[bytes | None] = []
+    for name, value in (("source_language", source_language), ("target_language", target_language)):
+        codes.append(None if value is None else _no_nul(name, _text(name, value)))
+    return codes[0], codes[1]
+
+
+def _no_nul(name: str, data: bytes) -> bytes:
+    if b"\0" in data:
+        raise ValueError(f"{name} has a NUL at byte {data.index(0)}")
+    return data
+
+
+def _list(name: str, value: Any, expected: str) -> list[Any]:
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not hasattr(type(value), "__iter__"):
+        _wrong(name, value, expected)
+    try:
+        return list(iter(value))  # what its __len__ says does not matter
+    except TypeError:  # an array without dimensions
+        _wrong(name, value, expected)
+
+
+def _form(tokens: Any) -> int:
+    return int(lib.TFM_FORM_ESCAPED if _flag("tokens", tokens) else lib.TFM_FORM_TEXT)
+
+
+def _new(kind: str, n: int) -> Any:
+    """An array for the library."""
+    try:
+        return ffi.new(kind, n)
+    except (MemoryError, OverflowError):
+        raise Error(lib.TFM_E_MEMORY, f"no memory for {n} numbers") from None
 
 
 def cpu() -> str:
@@ -107,7 +233,7 @@ def get_include() -> str:
 def split_sentences(paragraph: str) -> list[str]:
     """A paragraph's sentences, by the rules of examples/sentences.h, as `translate --document`
     finds them; between them was nothing but whitespace."""
-    data = paragraph.encode("utf-8", "surrogatepass")
+    data = _text("paragraph", paragraph)
     place, found = ffi.new("size_t[3]"), []
     while lib.th_sentence(data, len(data), place):
         found.append(data[place[1]:place[2]].decode("utf-8", "surrogatepass"))
@@ -117,8 +243,7 @@ def split_sentences(paragraph: str) -> list[str]:
 def join_sentences(sentences: Sequence[str]) -> str:
     """Translated sentences as a paragraph: a space before each where the script has spaces."""
     text = b""
-    for each in sentences:
-        data = each.encode("utf-8", "surrogatepass")
+    for data in _texts("sentences", sentences):
         if text and data and lib.th_space_after(text, len(text)):
             text += b" "
         text += data
@@ -140,26 +265,31 @@ def _check(status: int, err: Any) -> None:
         raise _failed(err)
 
 
-def _enum_name(kind: str, value: int, prefix: str) -> str:
-    return str(ffi.typeof(kind).elements[value][len(prefix):].lower())
+def _names(kind: Any) -> dict[str, int]:
+    """The values of an enum under their names in the header without what these begin with: of
+    TFM_NORM_RMS it is "rms"."""
+    elements = {name: value for value, name in sorted(kind.elements.items()) if not name.endswith("_COUNT")}
+    prefix = os.path.commonprefix(list(elements))
+    prefix = prefix[:prefix.rindex("_") + 1]
+    return {name[len(prefix):].lower(): value for name, value in elements.items()}
 
 
 def _config_of(c: Any) -> Mapping[str, Any]:
-    names = {"norm": ("tfm_norm_order", "TFM_"), "layer_norm": ("tfm_norm_kind", "TFM_NORM_"),
-             "activation": ("tfm_activation", "TFM_"),
-             "positions": ("tfm_position_kind", "TFM_POSITIONS_"),
-             "src_text": ("tfm_text_kind", "TFM_TEXT_"), "tgt_text": ("tfm_text_kind", "TFM_TEXT_"),
-             "src_language": ("tfm_language_use", "TFM_LANGUAGE_")}
+    """The fields of tfm_config. An enum's value is its name, and an array is a tuple, so its n_ field is
+    left out."""
     config: dict[str, Any] = {}
-    for name, _ in ffi.typeof("tfm_config").fields:
+    fields = dict(ffi.typeof("tfm_config").fields)
+    for name, field in fields.items():
         value = getattr(c, name)
-        if name in names:
-            value = _enum_name(names[name][0], value, names[name][1])
-        elif name == "suppressed":
-            value = tuple(value[0:c.n_suppressed]) if c.n_suppressed else ()
+        if field.type.kind == "enum":
+            value = next(each for each, number in _names(field.type).items() if number == value)
         elif name == "languages":
             value = {ffi.string(value[i].code).decode(): value[i].id for i in range(c.n_languages)}
-        elif name in ("n_suppressed", "n_languages"):
+        elif name == "alignment_heads":
+            value = tuple((value[2 * i], value[2 * i + 1]) for i in range(c.n_alignment_heads))
+        elif field.type.kind == "pointer":
+            value = tuple(value[i] for i in range(getattr(c, f"n_{name}")))
+        elif name.startswith("n_") and name[2:] in fields:
             continue
         config[name] = value
     return config
@@ -181,33 +311,37 @@ class _Worker:
         self.err = ffi.new("tfm_error *")
         self.reader = self.session = None
         self.reader_source = 0
-        self.limits = (0, 0, 0, 0)  # batch, source, target, beam
+        self.limits = (0, 0, 0, 0, 0, 0)  # batch, source, target, beam, attention, shortlist
 
-    def make(self, batch: int, source: int, target: int, beam: int) -> Any:
+    def make(self, batch: int, source: int, target: int, beam: int, attention: int = 0,
+             shortlist: int = 0) -> Any:
         options = ffi.new("tfm_session_options *")
-        options.max_batch, options.max_source = batch, source
-        options.max_target, options.max_beam = target, beam
+        for name, value in (("max_batch", batch), ("max_source", source), ("max_target", target),
+                            ("max_beam", beam), ("attention", attention), ("max_shortlist", shortlist)):
+            if value > 2 ** 31 - 1:
+                raise Error(lib.TFM_E_TOO_LONG, f"a session cannot have a {name} of {_shown(value)}")
+            setattr(options, name, value)
         place = ffi.new("tfm_session **")
         _check(lib.tfm_session_create(place, self.model, options, self.err), self.err)
         # the destructor holds the model, which has to outlive its sessions
         return ffi.gc(place[0], lambda session, model=self.model: lib.tfm_session_free(session))
 
-    def languages(self, session: Any, pair: tuple[str | None, str | None]) -> None:
+    def languages(self, session: Any, pair: tuple[bytes | None, bytes | None]) -> None:
         if pair != (None, None):
-            codes = [ffi.NULL if code is None else ffi.new("char[]", code.encode()) for code in pair]
+            codes = [ffi.NULL if code is None else ffi.new("char[]", code) for code in pair]
             _check(lib.tfm_languages_set(session, *codes, self.err), self.err)
 
     def read(self, texts: list[bytes], form: int, pair: Any, most: int, target: bool = False) -> Any:
         """ids [n, width], counts, faults of the texts."""
         data, n, at = b"".join(texts), len(texts), 0
-        ends = ffi.new("int64_t[]", n)
+        ends = _new("int64_t[]", n)
         for i, text in enumerate(texts):
             at += len(text)
             ends[i] = at
-        counts, faults = ffi.new("int32_t[]", n), ffi.new("tfm_error[]", n)
+        counts, faults = _new("int32_t[]", n), _new("tfm_error[]", n)
         width = min(_round(max(map(len, texts)) + 2, 64), most)
         while True:
-            ids = ffi.new("int32_t[]", n * width)
+            ids = _new("int32_t[]", n * width)
             if target:
                 lib.th_targets(self.model, data, ends, n, form, ids, width, counts, faults)
             else:
@@ -222,36 +356,56 @@ class _Worker:
                 return ids, width, counts, faults
             width = min(8 * width, most)
 
-    def fit(self, rows: int, source: int, target: int, beam: int, pair: Any) -> Any:
+    def fit(self, rows: int, source: int, target: int, beam: int, pair: Any, attention: int = 0,
+            shortlist: int = 0) -> Any:
         """A session for so much. Its target's limit never decides where a sentence ends."""
-        if not self.session or any(has < want for has, want in zip(
-                self.limits, (rows, source, target, beam))) or self.limits[3] != beam:
+        exact = beam, attention, shortlist
+        if not self.session or self.limits[3:] != exact or any(
+                has < want for has, want in zip(self.limits, (rows, source, target))):
             most = self.config.max_positions or 2 ** 30
             self.session = None
-            self.limits = (_round(rows, 1), min(_round(source, 64), most), target, beam)
-            self.limits = (*self.limits[:2], min(max(target, 2 * self.limits[1] + 16), most), beam)
+            width = min(_round(source, 64), most)
+            self.limits = (_round(rows, 1), width, min(max(target, 2 * width + 16), most), *exact)
             self.session = self.make(*self.limits)
         self.languages(self.session, pair)
         return self.session
 
 
 class _Batch:
-    """Rows of ids as the library takes them: an int32 array as it lies, others copied."""
+    """A copy of rows of ids, as the library takes them: nobody can change it while the library works."""
 
-    def __init__(self, rows: Any) -> None:
-        if getattr(rows, "dtype", None) == "int32" and rows.ndim == 2 and rows.flags.c_contiguous:
-            self.rows, self.width = rows.shape
-            self.ids, self.lengths = ffi.from_buffer("int32_t[]", rows), ffi.NULL
-            self.c = ffi.new("tfm_batch *", (self.ids, self.lengths, self.rows, self.width))
-            return
-        n, width = len(rows), max(max(map(len, rows), default=0), 1)
-        self.ids, self.lengths = ffi.new("int32_t[]", n * width), ffi.new("int32_t[]", n)
-        for i, row in enumerate(rows):
-            if len(row):
-                self.ids[i * width:i * width + len(row)] = [int(one) for one in row]
-            self.lengths[i] = len(row)
-        self.rows, self.width = n, width
-        self.c = ffi.new("tfm_batch *", (self.ids, self.lengths, n, width))
+    def __init__(self, name: str, rows: Any) -> None:
+        numpy = sys.modules.get("numpy")
+        if numpy and isinstance(rows, numpy.ndarray) and rows.dtype != object:
+            if rows.ndim != 2 or rows.dtype.kind not in "iu":
+                raise TypeError(f"{name} is an array of {rows.dtype} {list(rows.shape)}, expected integers "
+                                "[rows, width]")
+            self.rows, self.width = self.shaped(name, *rows.shape)
+            if rows.size:
+                for extreme in (rows.min(), rows.max()):
+                    _integer(name, extreme)
+            self.ids, self.lengths = _new("int32_t[]", rows.size), _new("int32_t[]", self.rows)
+            numpy.frombuffer(ffi.buffer(self.ids), numpy.int32)[:] = rows.ravel() if rows.size else []
+            self.lengths[0:self.rows] = [self.width] * self.rows
+        else:
+            rows = [_list(f"{name}[{i}]", row, "a row of ids")
+                    for i, row in enumerate(_list(name, rows, "rows of ids"))]
+            self.rows, self.width = self.shaped(name, len(rows), max(max(map(len, rows), default=0), 1))
+            self.ids = _new("int32_t[]", self.rows * self.width)
+            self.lengths = _new("int32_t[]", self.rows)
+            for i, row in enumerate(rows):
+                self.ids[i * self.width:i * self.width + len(row)] = [
+                    one if type(one) is int and -2 ** 31 <= one < 2 ** 31
+                    else _integer(f"{name}[{i}][{k}]", one) for k, one in enumerate(row)]
+                self.lengths[i] = len(row)
+        self.c = ffi.new("tfm_batch *", {"ids": self.ids, "lengths": self.lengths, "rows": self.rows,
+                                         "width": self.width})
+
+    @staticmethod
+    def shaped(name: str, rows: int, width: int) -> tuple[int, int]:
+        if rows * width > 2 ** 31 - 1:
+            raise ValueError(f"{name} has {rows} rows of {width} ids: that is too many")
+        return rows, width
 
 
 class _Owner:
@@ -270,14 +424,16 @@ class _Job(NamedTuple):
     """What a call wants of every batch."""
 
     options: Any  # tfm_decode_options
-    beam: int
-    ranks: int
+    beam: int  # hypotheses of a text that run together
+    ranks: int  # hypotheses of a text that are shown
+    many: bool  # they are shown as a list
     form: int
-    pair: tuple[str | None, str | None]
+    pair: tuple[bytes | None, bytes | None]
     seed: int
     most: int
     batch: int
     prefixes: list[bytes] | None
+    session: tuple[int, int]  # attention and max_shortlist of its sessions
 
 
 class Model:
@@ -285,24 +441,28 @@ class Model:
 
     path: a file, or its bytes. weights: "f32", "f16", "bf16" or "i8" instead of what the file has.
     map: use the file where it lies on disk, which nobody may change meanwhile (packed files).
+    in_place: use F32 matrices where they lie: less memory, slower batches.
     """
 
     def __init__(self, path: str | os.PathLike[str] | bytes, *,
                  weights: Literal["f32", "f16", "bf16", "i8"] | None = None,
-                 map: bool = False) -> None:
+                 map: bool = False, in_place: bool = False) -> None:
         options, err = ffi.new("tfm_model_options *"), ffi.new("tfm_error *")
         if weights is not None:
-            try:
-                options.weights = getattr(lib, f"TFM_WEIGHTS_{weights.upper()}")
-            except AttributeError:
-                raise ValueError(f"weights is {weights!r}, expected f32, f16, bf16 or i8") from None
-        options.map = map
+            options.weights = _choice("weights", weights, {
+                name: value for name, value in _names(ffi.typeof("tfm_weight_type")).items()
+                if value})
+        options.map, options.in_place = _flag("map", map), _flag("in_place", in_place)
         place = ffi.new("tfm_model **")
         self._data = ffi.from_buffer(path) if isinstance(path, bytes) else None
         if self._data is not None:
+            if map:
+                raise ValueError("map needs a path, not the bytes of a file")
             status = lib.tfm_model_load(place, self._data, len(self._data), options, err)
         else:
-            status = lib.tfm_model_load_file(place, os.fsencode(path), options, err)
+            if not isinstance(path, (str, os.PathLike)):
+                _wrong("path", path, "str, os.PathLike, or the bytes of a file")
+            status = lib.tfm_model_load_file(place, _no_nul("path", os.fsencode(path)), options, err)
         _check(status, err)
         self._model: Any = ffi.gc(place[0], lib.tfm_model_free)
         self._config = _config_of(lib.tfm_model_config(self._model))
@@ -355,69 +515,110 @@ class Model:
     def translate(self, text: Sequence[str], *, n_best: int, **options: Unpack[Options]
                   ) -> list[list[Hypothesis]]: ...
 
-    def translate(self, text: str | Sequence[str], *, beam: int | None = None,
-                  n_best: int | None = None, threads: int = 1, batch: int = 64,
-                  source_language: str | None = None, target_language: str | None = None,
-                  greedy: bool = False, length_penalty: float | None = None,
-                  coverage_penalty: float | None = None, patience: float | None = None,
-                  max_length: int | None = None, min_length: int | None = None,
-                  no_repeat_ngram: int | None = None, repetition_penalty: float | None = None,
-                  no_unknown: bool | None = None,
-                  prefix: str | Sequence[str] | None = None, sample: bool = False,
-                  temperature: float = 0, top_k: int = 0, top_p: float = 0, seed: int = 0,
-                  max_source: int = 4096, tokens: bool = False,
-                  on_error: Literal["raise", "return"] = "raise") -> Any:
+    def translate(self, text: str | Sequence[str], *, n_best: int | None = None, **options: Any) -> Any:
         """Translates a text, or each of a list, in its order; blank texts give empty ones.
 
         n_best: that many hypotheses of each text, as lists of Hypothesis, instead of strings; at
-        most beam, or with sample as many independent samples. threads: a worker each; the results
-        are the same for any number. prefix: what each translation begins with. Text i of a list is
-        sampled with seed + i + 1, as line i + 1 of the command line. tokens: texts are tokens
-        between spaces. The rest is as in tfm_decode_options of the header; what is None is as the
-        model file says (tfm_decode_defaults), or with greedy the header's default.
+        most beam, or with sample as many independent samples. alternatives: lists of Hypothesis too,
+        of the most probable ways to go on behind the prefix.
+
+        threads (1): a worker each; the results are the same for any number. batch (64): texts that are
+        translated together, at most. source_language, target_language: codes of the model file.
+        prefix: what each translation begins with. sample: draw tokens instead of searching; text i of
+        a list is sampled with seed + i + 1, as line i + 1 of the command line. max_source (4096):
+        tokens of a text, at most. tokens: texts are tokens between spaces.
+
+        The other options are fields of tfm_decode_options of the header, under their names: beam,
+        length_penalty, max_length, no_repeat_ngram ... (all are in transformer_h.Options). What is
+        None is as the model file says (tfm_decode_defaults), or with greedy the header's default.
+        An option that has no effect without another one is refused without it.
 
         Raises Error for the first text at fault (index says which); with on_error="return" the
-        Error stands in the list in the place of that translation.
+        Error stands in the list in the place of that translation. TypeError and ValueError are about
+        arguments.
         """
-        one = isinstance(text, str)
-        texts = [text] if isinstance(text, str) else list(text)
-        prefixes = None
-        if prefix is not None:
-            prefixes = [prefix] if isinstance(prefix, str) else list(prefix)
-            if len(prefixes) != len(texts):
-                raise ValueError(f"{len(prefixes)} prefixes for {len(texts)} texts")
-        if min(threads, batch, max_source) < 1 or on_error not in ("raise", "return"):
-            raise ValueError("threads, batch and max_source begin at 1; on_error is raise or return")
-        ranks = 1 if n_best is None else n_best
+        one, texts = _one_or_more("text", text)
+        threads = _integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
+        on_error = options.pop("on_error", "raise")
+        _choice("on_error", on_error, {"raise": 0, "return": 0})
+        prefix = options.pop("prefix", None)
+        prefixes = None if prefix is None else _one_or_more("prefix", prefix)[1]
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise ValueError(f"{len(prefixes)} prefixes for {len(texts)} texts")
+        job = self._job(n_best, prefixes, options)
+        results = self._run(texts, job, threads)
+        if on_error == "raise":
+            fault = next((each for each in results if isinstance(each, Error)), None)
+            if fault:
+                raise Error(fault.status, fault.message) if one else fault
+        if not job.many:
+            results = [each if isinstance(each, Error) else each[0].text if each else ""
+                       for each in results]
+        return results[0] if one else results
+
+    def _job(self, n_best: Any, prefixes: list[bytes] | None, given: dict[str, Any]) -> _Job:
+        """Checks the options that are given, and puts them over the model's."""
+        given = {name: value for name, value in given.items() if value is not None}
+        sample, tokens = (_flag(name, given.pop(name, False)) for name in ("sample", "tokens"))
+        greedy = _flag("greedy", given.pop("greedy", False))
+        batch = _integer("batch", given.pop("batch", 64), 1)
+        most = _integer("max_source", given.pop("max_source", 4096), 1)
+        pair = _pair(given.pop("source_language", None), given.pop("target_language", None))
+        if n_best is not None:
+            n_best = _integer("n_best", n_best, 1)
+        fields = {name: field.type for name, field in ffi.typeof("tfm_decode_options").fields
+                  if field.type.kind in ("primitive", "enum") and name not in _NO_OPTIONS}
+        there = {*given, *(name for name, value in (
+            ("sample", sample), ("tokens", tokens), ("prefix", prefixes is not None),
+            ("n_best", n_best is not None)) if value)}
+        for name in given:
+            if name not in fields and name != "seed":
+                raise TypeError(f"{name} is no option of this call")
+            if _NEEDS.get(name, name) not in there:
+                raise ValueError(f"{name} needs {_NEEDS[name]}")
+        for name, other in _APART:
+            if name in there and other in there:
+                raise ValueError(f"{name} and {other} do not go together")
+        seed = _integer("seed", given.pop("seed", 0), 0, 2 ** 64 - 1)
+
         options = ffi.new("tfm_decode_options *")
         if not greedy:
             options[0] = self._defaults[0]
         if sample:
             options.beam, options.length_penalty, options.patience, options.stop = 0, 0, 0, 0
-        for name, value in (
-                ("beam", beam), ("length_penalty", length_penalty), ("coverage_penalty", coverage_penalty),
-                ("patience", patience), ("max_length", max_length), ("min_length", min_length),
-                ("no_repeat_ngram", no_repeat_ngram), ("repetition_penalty", repetition_penalty),
-                ("no_unknown", no_unknown), ("temperature", temperature), ("top_k", top_k),
-                ("top_p", top_p), ("samples" if sample else "n_best", ranks)):
-            if value is not None:
-                setattr(options, name, value)
-        if beam is None and not sample:
-            options.beam = max(options.beam, ranks)
-        job = _Job(options, max(ranks if sample else options.beam, 1), ranks,
-                   lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT,
-                   (source_language, target_language), seed,
-                   min(max_source, self._config["max_positions"] or max_source), batch,
-                   None if prefixes is None else [each.encode() for each in prefixes])
-        results = self._run(_encoded(texts), job, threads)
-        if on_error == "raise":
-            fault = next((each for each in results if isinstance(each, Error)), None)
-            if fault:
-                raise Error(fault.status, fault.message) if one else fault
-        if n_best is None:
-            results = [each if isinstance(each, Error) else each[0].text if each else ""
-                       for each in results]
-        return results[0] if one else results
+        for name, value in given.items():
+            setattr(options, name, self._field(name, value, fields[name]))
+        ranks = given.get("alternatives") or n_best or 1
+        if sample:
+            options.samples = ranks
+        elif "alternatives" not in given:
+            options.n_best = ranks
+            if "beam" not in given:
+                options.beam = max(options.beam, ranks)
+        many = n_best is not None or "alternatives" in given
+        searches = options.beam > 1
+        for name, effect, needed in (
+                ("patience", searches, "a beam above 1"), ("stop", searches, "a beam above 1"),
+                ("length_penalty", searches or many, "a beam above 1, or n_best"),
+                ("coverage_penalty", searches or many, "a beam above 1, or n_best"),
+                ("repetition", options.no_repeat_ngram or options.repetition_penalty,
+                 "no_repeat_ngram or repetition_penalty")):
+            if name in given and not effect:
+                raise ValueError(f"{name} needs {needed}")
+        return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
+                    many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
+                    min(most, self._config["max_positions"] or most), batch, prefixes,
+                    (int(options.coverage_penalty > 0),
+                     self._config["tgt_vocab_size"] if options.lexical_shortlist else 0))
+
+    @staticmethod
+    def _field(name: str, value: Any, kind: Any) -> Any:
+        """The value of an option, as a field of this type takes it."""
+        if kind.kind == "enum":
+            return _choice(name, value, _names(kind))
+        if kind.cname == "double":
+            return _number(name, value)
+        return _flag(name, value) if name in _FLAGS else _integer(name, value, 0)
 
     def _run(self, data: list[bytes], job: _Job, threads: int) -> list[Any]:
         """Texts sorted by length in batches; workers take them."""
@@ -493,7 +694,8 @@ class Model:
     def _translate(self, worker: _Worker, ready: list[Any], job: _Job, results: list[Any],
                    stop: threading.Event) -> None:
         n = len(ready)
-        sources, prefixes = _Batch([row for _, row, _ in ready]), _Batch([row for _, _, row in ready])
+        sources = _Batch("text", [row for _, row, _ in ready])
+        prefixes = _Batch("prefix", [row for _, _, row in ready])
         options = ffi.new("tfm_decode_options *", job.options[0])
         seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, _, _ in ready])
         options.seeds = seeds
@@ -502,7 +704,7 @@ class Model:
         length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
                      options.min_length + 1)
         try:
-            session = worker.fit(n, sources.width, length, job.beam, job.pair)
+            session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
             _check(lib.tfm_start(session, sources.c, options, worker.err), worker.err)
         except Error as error:
             if n == 1:
@@ -520,28 +722,29 @@ class Model:
 
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """The translation in pieces while it grows, as translate with greedy gives it; joined they
-        are it. Options are those of translate, without beam, n_best, batch and threads."""
-        if {"beam", "n_best", "batch", "threads", "prefix", "sample", "on_error", "greedy"} & options.keys():
-            raise TypeError("stream is greedy and of one text")
-        form = lib.TFM_FORM_ESCAPED if options.pop("tokens", False) else lib.TFM_FORM_TEXT
-        pair = options.pop("source_language", None), options.pop("target_language", None)
-        most = options.pop("max_source", 4096)
+        are it. Options are those of translate for one greedy translation."""
+        for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "sample", "on_error",
+                     "greedy"):
+            if name in options:
+                raise TypeError(f"{name} is no option of stream, which is greedy and of one text")
+        return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))
+
+    def _stream(self, text: bytes, job: _Job) -> Iterator[str]:
         worker = self._take()
-        ids, _, counts, faults = worker.read([text.encode()], form, pair,
-                                             min(most, self._config["max_positions"] or most))
+        ids, _, counts, faults = worker.read([text], job.form, job.pair, job.most)
         if faults[0].status:
             raise _failed(faults[0])
         if not counts[0]:
             return
-        source = _Batch([ids[0:counts[0]]])
-        session = worker.fit(1, source.width, options.get("max_length") or 2 * source.width + 16, 1,
-                             pair)
-        c = ffi.new("tfm_decode_options *", options)
-        _check(lib.tfm_start(session, source.c, c, worker.err), worker.err)
+        source = _Batch("text", [ids[0:counts[0]]])
+        options = job.options
+        length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
+        session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
+        _check(lib.tfm_start(session, source.c, options, worker.err), worker.err)
         running, shown = ffi.new("int32_t *", 1), ""
         while running[0]:
             _check(lib.th_steps(session, 1, running, worker.err), worker.err)
-            so_far = _results(session, 1, 1, form, worker.err)[0][0].text
+            so_far = _results(session, 1, 1, job.form, worker.err)[0][0].text
             if running[0]:  # the last token may end inside a character
                 so_far = so_far.rstrip("\ufffd")
             if so_far.startswith(shown) and so_far != shown:
@@ -556,23 +759,24 @@ class Model:
               target_language: str | None = None, tokens: bool = False) -> Any:
         """Log-probability of given translations: a float for strings, a list for lists. per_token:
         lists of each token's instead, the end token's last."""
-        one = isinstance(source, str)
-        sources = [source] if isinstance(source, str) else list(source)
-        targets = [target] if isinstance(target, str) else list(target)
+        one, sources = _one_or_more("source", source)
+        one_target, targets = _one_or_more("target", target)
+        if one != one_target:
+            raise TypeError("source and target are not both str, or both lists of str")
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources for {len(targets)} targets")
         results: list[Any] = [None] * len(sources)
-        form = lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT
-        pair = source_language, target_language
+        form, pair = _form(tokens), _pair(source_language, target_language)
+        per_token, batch = _flag("per_token", per_token), _integer("batch", batch, 1)
         most = self._config["max_positions"] or 2 ** 20
-        data = [_encoded(sources), _encoded(targets)]
+        data = sources, targets
         order = sorted(range(len(sources)), key=lambda i: -len(data[0][i]))
         worker = self._take()
         for at in range(0, len(order), batch):
             rows = order[at:at + batch]
             ids = [self._ids(worker, [side[i] for i in rows], form, pair, most, bool(k), rows)
                    for k, side in enumerate(data)]
-            src, tgt = _Batch(ids[0]), _Batch(ids[1])
+            src, tgt = _Batch("source", ids[0]), _Batch("target", ids[1])
             session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
             out = ffi.new("double[]", src.rows * (tgt.width + 1))
             _check(lib.tfm_score(session, src.c, tgt.c, out, worker.err), worker.err)
@@ -584,7 +788,7 @@ class Model:
         return results[0] if one else results
 
     def _ids(self, worker: _Worker, data: list[bytes], form: int, pair: Any, most: int, target: bool,
-             rows: Sequence[int]) -> list[list[int]]:
+             rows: Sequence[int | None]) -> list[list[int]]:
         ids, width, counts, faults = worker.read(data, form, pair, most, target)
         for k, i in enumerate(rows):
             if faults[k].status:
@@ -595,11 +799,10 @@ class Model:
                  target_language: str | None = None, tokens: bool = False) -> list[int]:
         """The ids that translate gives the model for a text; target: those of a translation,
         without start and end."""
-        worker = self._take()
-        form = lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT
+        data, pair, form = _text("text", text), _pair(source_language, target_language), _form(tokens)
+        target, worker = _flag("target", target), self._take()
         try:
-            return self._ids(worker, [text.encode()], form, (source_language, target_language),
-                             2 ** 20, target, [0])[0]
+            return self._ids(worker, [data], form, pair, 2 ** 20, target, [None])[0]
         finally:
             self._give(worker)
 
@@ -609,37 +812,48 @@ class Model:
         numbers without meaning. source: texts, or rows of ids. The array is the library's memory,
         not a copy."""
         import numpy as np
-        rows: Any = [source] if isinstance(source, str) else source
-        if len(rows) and isinstance(rows[0], str):
-            rows = [self.tokenize(one, source_language=source_language,
-                                  target_language=target_language) for one in rows]
-        worker, src = self._own(), _Batch(rows)
+        rows: Any = source
+        if isinstance(source, str) or len(rows := _list("source", source, "texts, or rows of ids")) and any(
+                isinstance(row, str) for row in rows):
+            pair = {"source_language": source_language, "target_language": target_language}
+            rows = [self.tokenize(_text(f"source[{i}]", one).decode("utf-8", "surrogatepass"), **pair)
+                    for i, one in enumerate([source] if isinstance(source, str) else rows)]
+        elif source_language is not None or target_language is not None:
+            raise ValueError("source_language and target_language need texts, not ids")
+        else:
+            rows = source
+        worker, src = self._own(), _Batch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
         _check(lib.tfm_encode(session, src.c, worker.err), worker.err)
         array = np.asarray(_Owner(lib.tfm_encoder_output(session), (session, worker, src)))
-        if not src.lengths:
-            return array, np.full(src.rows, src.width, np.int32)
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
                 out: np.ndarray | None = None) -> np.ndarray:
         """The teacher-forced pass, logits f32 [B, T, V]: what torch.nn.Transformer computes, with
         embeddings before it and the generator behind. source [B, S] and target [B, T]: ids, rows of
-        any length, padded with anything behind it. out: written there (C order) instead of into a
-        new array."""
+        any length, padded with anything behind it. out: written there, instead of into a new array:
+        float32, writable, in C order."""
         import numpy as np
-        worker, src, tgt = self._own(), _Batch(source), _Batch(target)
+        worker, src, tgt = self._own(), _Batch("source", source), _Batch("target", target)
+        causal = _flag("causal", causal)
         shape = (tgt.rows, tgt.width, self._config["tgt_vocab_size"])
-        if out is None:
-            out = np.empty(shape, np.float32)
-        if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise ValueError(f"out is not float32 {list(shape)} in C order")
+        if out is not None and not isinstance(out, np.ndarray):
+            _wrong("out", out, "numpy.ndarray")
+        try:
+            out = np.empty(shape, np.float32) if out is None else out
+        except (MemoryError, ValueError):  # numpy says the one or the other
+            raise Error(lib.TFM_E_MEMORY, f"no memory for logits {list(shape)}") from None
+        if out.shape != shape or out.dtype != np.float32:
+            raise ValueError(f"out is {out.dtype} {list(out.shape)}, expected float32 {list(shape)}")
+        if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
+            raise ValueError("out is " + (
+                "read-only" if not out.flags.writeable else "not in C order" if not out.flags.c_contiguous
+                else "not aligned") + ", expected a writable array in C order")
         session = worker.make(src.rows, src.width, tgt.width, 1)
         options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
-        logits = ffi.new("tfm_tensor *")
-        logits.data, logits.dtype, logits.rank = ffi.from_buffer("float[]", out), lib.TFM_F32, 3
-        for i, (length, stride) in enumerate(zip(shape, out.strides)):
-            logits.dims[i], logits.strides[i] = length, stride // 4
+        memory = ffi.from_buffer("float[]", out, require_writable=True)
+        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_F32, *shape))
         _check(lib.tfm_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
         return out
 
@@ -649,11 +863,6 @@ class Model:
             if self._model is None:
                 raise ValueError("the model is closed")
             return _Worker(self._model)
-
-
-def _encoded(texts: Sequence[str]) -> list[bytes]:
-    """UTF-8. A lone surrogate becomes bytes that the library refuses, and names."""
-    return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 def _results(session: Any, rows: int, ranks: int, form: int, err: Any) -> list[list[Hypothesis]]:

@@ -1,109 +1,138 @@
-"""What of the header the package calls, for cffi: the compiler checks each of these declarations."""
+"""The declarations for cffi. They are made from the header's own text when the package is built, so a
+status, an option or a field that is new in the header is in the package too.
 
+No compiler runs for this: the public part of transformer.h uses few directives, and `preprocessed`
+below knows them. It raises SyntaxError for any other line, with its number."""
+
+import re
 from pathlib import Path
 
 from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 ROOT = next(one for one in (HERE.parent, HERE.parents[2]) if (one / "transformer.h").exists())
+NAME = r"[A-Za-z_]\w*"
+# a string or character, a name, a number, a paste, or any other character that is no space
+TOKEN = re.compile(rf'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|{NAME}|\.?\d[\w.]*|##|\S')
+
+
+def preprocessed(text, macros):
+    """Returns C text without comments and directives, with its macros expanded. macros: those that are
+    defined before, names to (parameters or None, list of tokens); it grows."""
+    # a comment becomes a space; its line breaks stay, for the line numbers of messages
+    text = re.sub(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*',
+                  lambda found: found[0] if found[0][0] == '"' else " " + "\n" * found[0].count("\n"),
+                  text, flags=re.DOTALL)
+    text = re.sub(r"(?:[^\n]*\\\n)+[^\n]*", lambda found: found[0].replace("\\\n", " ")
+                  + "\n" * found[0].count("\\\n"), text)
+    output, waiting = [], []
+    live = []  # of each #if around a line: whether its lines count, and whether one of its branches did
+    for number, line in enumerate(text.split("\n"), 1):
+        if not (directive := re.fullmatch(rf"\s*#\s*({NAME})\s*(.*)", line)):
+            if all(now for now, _ in live):
+                waiting.extend(TOKEN.findall(line))
+            continue
+        output += expanded(waiting, macros)
+        waiting = []
+        word, rest = directive[1], directive[2].strip()
+        if word in ("if", "ifdef", "ifndef"):
+            now = all(now for now, _ in live) and (
+                is_true(rest, macros, number) if word == "if" else (rest in macros) == (word == "ifdef"))
+            live.append((now, now))
+        elif word in ("elif", "else") and live:
+            _, before = live.pop()
+            now = (not before and all(now for now, _ in live)
+                   and (word == "else" or is_true(rest, macros, number)))
+            live.append((now, before or now))
+        elif word == "endif" and live:
+            live.pop()
+        elif not all(now for now, _ in live) or word in ("include", "pragma"):
+            continue
+        elif word == "undef":
+            macros.pop(rest, None)
+        elif word == "define" and (made := re.fullmatch(rf"({NAME})(?:\(([^)]*)\))?(?:\s+(.*))?", rest)):
+            macros[made[1]] = (None if made[2] is None else [one.strip() for one in made[2].split(",")],
+                               TOKEN.findall(made[3] or ""))
+        else:
+            raise SyntaxError(f"transformer.h, public part, line {number}: cannot read {line.strip()!r}")
+    output += expanded(waiting, macros)
+    if live:
+        raise SyntaxError("transformer.h, public part: an #if has no #endif")
+    return " ".join(output)
+
+
+def is_true(condition, macros, number):
+    """Whether the condition of an #if holds, which may have defined(NAME), !, &&, || and parentheses."""
+    text = re.sub(rf"\bdefined\s*(?:\(\s*({NAME})\s*\)|({NAME}))",
+                  lambda found: str((found[1] or found[2]) in macros), condition)
+    for operator, word in (("&&", " and "), ("||", " or "), ("!", " not ")):
+        text = text.replace(operator, word)
+    if not re.fullmatch(r"(?:True|False|and|or|not|[\s()])+", text):
+        raise SyntaxError(f"transformer.h, public part, line {number}: cannot read #if {condition}")
+    return eval(text)
+
+
+def expanded(tokens, macros, within=frozenset()):
+    """Returns tokens with macros expanded, by C's rules. within: macros that are being expanded, which
+    do not expand again."""
+    output, i = [], 0
+    while i < len(tokens):
+        token, i = tokens[i], i + 1
+        parameters, body = macros.get(token, (None, None)) if token not in within else (None, None)
+        if body is None or (parameters is not None and tokens[i:i + 1] != ["("]):
+            output.append(token)
+            continue
+        values = {}
+        if parameters is not None:
+            arguments, depth, i = [[]], 1, i + 1
+            while depth:
+                depth += (tokens[i] == "(") - (tokens[i] == ")")
+                if tokens[i] == "," and depth == 1:
+                    arguments.append([])
+                elif depth:
+                    arguments[-1].append(tokens[i])
+                i += 1
+            values = dict(zip(parameters, arguments))
+        made, k = [], 0
+        while k < len(body):
+            word, k = body[k], k + 1
+            pasted = "##" in (body[k:k + 1] + body[k - 2:k - 1] if k > 1 else body[k:k + 1])
+            if word == "#" and body[k:k + 1] and body[k] in values:
+                made.append('"' + re.sub(r'([\\"])', r"\\\1", " ".join(values[body[k]])) + '"')
+                k += 1
+            elif word == "##":
+                right = values.get(body[k], [body[k]])
+                made[-1] += right[0]
+                made, k = made + right[1:], k + 1
+            else:
+                value = values.get(word, [word])
+                made += value if pasted or word not in values else expanded(value, macros, within)
+        output += expanded(made, macros, within | {token})
+    return output
+
+
+def public_part(header):
+    """Returns the text of transformer.h between its guard and the implementation."""
+    found = re.search(r"^#ifndef TRANSFORMER_H\n.*?^#endif /\* TRANSFORMER_H \*/$", header,
+                      re.DOTALL | re.MULTILINE)
+    return found[0]
+
+
+def header_declarations(header):
+    """Returns the declarations of the header's public part, as cffi reads them."""
+    return preprocessed(public_part(header), {"TFM_DEF": (None, [])})
+
+
+def native_declarations(text):
+    """Returns the declarations of what _native.h defines: its structs and its th_ functions."""
+    structs = re.findall(r"^typedef struct th_\w+ \{.*?^\} th_\w+;", text, re.DOTALL | re.MULTILINE)
+    functions = re.findall(r"^static ([^{;]*\bth_\w+\([^{;]*\)) \{", text, re.MULTILINE)
+    return preprocessed("\n".join(structs + [f"{one};" for one in functions]), {})
+
 
 ffi = FFI()
-ffi.cdef("""
-    typedef enum { TFM_OK, TFM_E_ARGUMENT, TFM_E_SHAPE, TFM_E_DTYPE, TFM_E_OVERFLOW, TFM_E_MEMORY,
-        TFM_E_ARENA, TFM_E_IO, TFM_E_FORMAT, TFM_E_CONFIG, TFM_E_TENSOR, TFM_E_TOKEN,
-        TFM_E_TOO_LONG, TFM_E_TOO_SMALL, TFM_E_UTF8, TFM_E_STATE, TFM_E_NO_TEXT, ... } tfm_status;
-    typedef struct { tfm_status status; char text[...]; } tfm_error;
-    typedef enum { TFM_F32, TFM_F16, TFM_BF16, ... } tfm_dtype;
-    typedef struct { void *data; tfm_dtype dtype; int rank; int64_t dims[...]; int64_t strides[...];
-        } tfm_tensor;
-    typedef enum { TFM_POSITIONS_SINUSOIDAL, TFM_POSITIONS_HALVES, TFM_POSITIONS_PER_INDEX,
-        TFM_POSITIONS_LEARNED, TFM_POSITIONS_NONE, ... } tfm_position_kind;
-    typedef enum { TFM_NORM_VARIANCE, TFM_NORM_DEVIATION, ... } tfm_norm_kind;
-    typedef enum { TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SWISH, TFM_GELU_SIGMOID, ... } tfm_activation;
-    typedef enum { TFM_POST_NORM, TFM_PRE_NORM, ... } tfm_norm_order;
-    typedef enum { TFM_TEXT_WORDS, TFM_TEXT_CHARACTERS, TFM_TEXT_PIECES, TFM_TEXT_SENTENCEPIECE,
-        TFM_TEXT_BYTE_BPE, ...
-        } tfm_text_kind;
-    typedef struct { const char *code; int32_t id; } tfm_language;
-    typedef enum { TFM_LANGUAGE_NONE, TFM_LANGUAGE_SOURCE, TFM_LANGUAGE_TARGET, ... } tfm_language_use;
-    typedef struct {
-        int32_t n_heads, n_encoder_layers, n_decoder_layers, d_model, d_ff, d_ff_decoder, d_key,
-            d_value, src_vocab_size, tgt_vocab_size;
-        tfm_norm_order norm;
-        tfm_norm_kind layer_norm;
-        double layer_norm_eps;
-        tfm_activation activation;
-        tfm_position_kind positions;
-        int32_t position_offset;
-        double position_base;
-        int32_t position_divisor_half, position_double, pad_position_zero;
-        double embedding_scale, attention_scale;
-        int32_t src_pad, tgt_pad, src_unk, tgt_unk, src_start, src_end, start, end, forced,
-            start_embedding_zero;
-        tfm_text_kind src_text, tgt_text;
-        int32_t has_text, max_positions, n_suppressed;
-        const int32_t *suppressed;
-        int32_t n_languages;
-        const tfm_language *languages;
-        tfm_language_use src_language;
-        int32_t tgt_language_forced;
-        ...; } tfm_config;
-    typedef ... tfm_model;
-    typedef ... tfm_session;
-    typedef enum { TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F32, TFM_WEIGHTS_F16, TFM_WEIGHTS_BF16,
-        TFM_WEIGHTS_I8, ... } tfm_weight_type;
-    typedef struct { tfm_weight_type weights; int in_place, map; ...; } tfm_model_options;
-    typedef struct { int32_t max_batch, max_source, max_target, max_beam, attention, threads; ...;
-        } tfm_session_options;
-    typedef struct { const int32_t *ids; const int32_t *lengths; int32_t rows, width; ...; } tfm_batch;
-    typedef struct { int not_causal; ...; } tfm_forward_options;
-    typedef enum { TFM_STOP_ENOUGH, ... } tfm_stop;
-    typedef struct {
-        int32_t max_length, min_length, beam, n_best;
-        double length_penalty, coverage_penalty, patience;
-        tfm_stop stop;
-        int32_t samples;
-        double temperature;
-        int32_t top_k;
-        double top_p;
-        const uint64_t *seeds;
-        const tfm_batch *prefix;
-        int32_t no_unknown, no_repeat_ngram;
-        double repetition_penalty;
-        ...; } tfm_decode_options;
-    typedef enum { TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH, TFM_STUCK, ... } tfm_finish;
-    typedef enum { TFM_FORM_TEXT, TFM_FORM_TOKENS, TFM_FORM_ESCAPED, ... } tfm_text_form;
-
-    const char *tfm_version(void);
-    const char *tfm_cpu_string(void);
-    tfm_status tfm_model_load(tfm_model **, const void *, size_t, const tfm_model_options *, tfm_error *);
-    tfm_status tfm_model_load_file(tfm_model **, const char *, const tfm_model_options *, tfm_error *);
-    void tfm_model_free(tfm_model *);
-    const tfm_config *tfm_model_config(const tfm_model *);
-    tfm_status tfm_session_create(tfm_session **, const tfm_model *, const tfm_session_options *,
-        tfm_error *);
-    void tfm_session_free(tfm_session *);
-    tfm_status tfm_languages_set(tfm_session *, const char *, const char *, tfm_error *);
-    tfm_status tfm_encode(tfm_session *, const tfm_batch *, tfm_error *);
-    tfm_tensor tfm_encoder_output(const tfm_session *);
-    tfm_status tfm_forward(tfm_session *, const tfm_batch *, const tfm_batch *,
-        const tfm_forward_options *, tfm_tensor *, tfm_error *);
-    void tfm_decode_defaults(const tfm_model *, tfm_decode_options *);
-    tfm_status tfm_start(tfm_session *, const tfm_batch *, const tfm_decode_options *, tfm_error *);
-    tfm_status tfm_score(tfm_session *, const tfm_batch *, const tfm_batch *, double *, tfm_error *);
-
-    typedef struct { int32_t row, length, finish; int64_t end; double score, log_probability;
-        } th_hypothesis;
-    int th_sentence(const char *, size_t, size_t *);
-    int th_space_after(const char *, size_t);
-    void th_sources(tfm_session *, const char *, const int64_t *, int32_t, int, int32_t *, int32_t,
-        int32_t *, tfm_error *);
-    void th_targets(const tfm_model *, const char *, const int64_t *, int32_t, int, int32_t *, int32_t,
-        int32_t *, tfm_error *);
-    tfm_status th_steps(tfm_session *, int32_t, int32_t *, tfm_error *);
-    tfm_status th_results(tfm_session *, int32_t, int, th_hypothesis *, int32_t, int32_t *, char *,
-        size_t, size_t *, tfm_error *);
-""")
+ffi.cdef(header_declarations((ROOT / "transformer.h").read_text(encoding="utf-8")))
+ffi.cdef(native_declarations((HERE / "_native.h").read_text(encoding="utf-8")))
 # One compilation, so structs cannot be another version's (tfm_sizes_check has nothing to find).
 ffi.set_source("transformer_h._transformer", """
     #define TRANSFORMER_IMPLEMENTATION

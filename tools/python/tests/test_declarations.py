@@ -1,0 +1,195 @@
+"""The declarations that the package is compiled with are the header's: all of them, as a compiler reads them."""
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import transformer_h
+from transformer_h import Model
+from transformer_h._transformer import ffi, lib
+
+ROOT = Path(__file__).resolve().parents[3]
+HEADER = (ROOT / "transformer.h").read_text(encoding="utf-8")
+PUBLIC = HEADER[HEADER.index("#ifndef TRANSFORMER_H\n"):HEADER.index("#endif /* TRANSFORMER_H */")] + "#endif\n"
+GERMAN = ROOT / "examples/models/de-en.safetensors"
+
+
+def model_file(path, without="none", **config):
+    """Writes the German model with other values in its config (None: without that key), and without the
+    tensors of this pattern."""
+    data = GERMAN.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    about = header.pop("__metadata__")
+    stated = {**json.loads(about["transformer.config"]), **config}
+    about["transformer.config"] = json.dumps({key: value for key, value in stated.items() if value is not None})
+    kept, at, parts = {"__metadata__": about}, 0, []
+    for name, one in header.items():
+        if not re.fullmatch(without, name):
+            parts.append(data[8 + size + one["data_offsets"][0]:8 + size + one["data_offsets"][1]])
+            kept[name] = {**one, "data_offsets": [at, at + len(parts[-1])]}
+            at += len(parts[-1])
+    text = json.dumps(kept, ensure_ascii=False).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+    return path
+
+
+def configs():
+    """The files of the repository that are models, with the configs in them."""
+    for path in sorted([*ROOT.glob("tests/data/**/*.safetensors"), *ROOT.glob("examples/models/*.safetensors")]):
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        if "transformer.config" in header.get("__metadata__", {}):
+            yield pytest.param(path, json.loads(header["__metadata__"]["transformer.config"]),
+                               id=str(path.relative_to(ROOT)))
+
+
+def test_there_are_models():
+    assert {"t5", "mt5", "whisper", "ssru", "de-en"} <= {one.values[0].stem for one in configs()}
+
+
+def plain(value):
+    if isinstance(value, (tuple, dict)):
+        return all(map(plain, value if isinstance(value, tuple) else [*value, *value.values()]))
+    return type(value) in (int, float, str)
+
+
+@pytest.mark.parametrize("path, stated", list(configs()))
+def test_every_config_is_read(path, stated):
+    with Model(path) as model:
+        config = model.config
+    names = {name for name, _ in ffi.typeof("tfm_config").fields}
+    counts = {f"n_{name}" for name in names} & names
+    assert set(config) == names - counts and counts >= {"n_suppressed", "n_languages", "n_alignment_heads"}
+    for name, value in config.items():
+        assert plain(value), (name, value)
+        # what the file says, and has the same form in the header
+        if name in stated and isinstance(stated[name], str) and name not in ("embedding_scale", "prefix_space"):
+            assert value in (stated[name], f"{stated[name]}_norm", stated[name].removeprefix("sinusoidal_")), name
+        if name in ("n_heads", "position_offset", "start", "end", "layer_norm_eps", "languages") and name in stated:
+            assert value == stated[name], name
+
+
+def test_a_model_of_bytes(tmp_path):
+    path = model_file(tmp_path / "model", "(src|tgt)_(sentencepiece|vocabulary).*", src_text="bytes",
+                      tgt_text="bytes", byte_offset=4)
+    with Model(path) as model:
+        assert (model.config["src_text"], model.config["byte_offset"]) == ("bytes", 4)
+        assert model.tokenize("Aé") == [one + 4 for one in "Aé".encode()] + [model.config["src_end"]]
+        assert model.tokenize("A\n", target=True) == [ord("A") + 4, ord("\n") + 4]
+        assert isinstance(model.translate("Aé", max_length=5), str)
+
+
+def test_alignment_heads(tmp_path):
+    with Model(model_file(tmp_path / "model", alignment_heads=[[0, 1], [1, 0]])) as model:
+        assert model.config["alignment_heads"] == ((0, 1), (1, 0)) and model.config["suppressed"] == (0, 1, 2)
+
+
+# ---- the header, as a compiler's preprocessor and a parser of C read it -----------------------------
+
+
+def compiled():
+    """The public part of the header, preprocessed by the C compiler."""
+    cc = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not cc:
+        pytest.skip("there is no C compiler")
+    text = re.sub(r"^#include .*", "", PUBLIC, flags=re.MULTILINE)
+    return subprocess.run([cc, "-E", "-P", "-x", "c", "-DTFM_DEF=", "-"], input=text, capture_output=True, text=True,
+                          check=True).stdout
+
+
+def test_the_preprocessor_is_the_compilers():
+    build = runpy.run_path(str(ROOT / "tools/python/transformer_h/_build.py"))
+    assert build["TOKEN"].findall(compiled()) == build["TOKEN"].findall(build["header_declarations"](HEADER))
+
+
+MACROS = r"""
+#define EMPTY
+#define CAT(a, b) a##b
+#define CAT3(a, b, c) a ## b ## c
+#define TEXT(x) #x
+#define TWICE(x) x x
+#define SELF SELF + 1
+#define CALL(f, x) f(x)
+#define TABLE(X) X(red, 1) X(green, (2, 3)) \
+    X(blue, "a, b")
+#define ROW(name, value) int CAT(name, _value) = TEXT(name) value;
+TABLE(ROW)
+#undef ROW
+#define ROW(name, value) name,
+enum { TABLE(ROW) CAT3(l, as, t) }; /* a comment
+over lines */ int after; // and one of a line
+int TWICE EMPTY (x), TWICE(CAT(y, 1)), SELF, CALL(TWICE, z), CALL(TEXT, "/* no comment */");
+char quoted[] = "a \" TWICE(x) // no comment", one = '\'', brace = '{'; float f = 1.5e3f, g = .5;
+#if defined(EMPTY) && !defined NONE && (defined(NONE) || defined(CAT))
+#ifdef NONE
+int no;
+#elif defined(SELF)
+int yes;
+#else
+int no;
+#endif
+#elif 1
+int no;
+#else
+#if NONSENSE(
+#endif
+int no;
+#endif
+#ifndef NONE
+int yes;
+#endif
+"""
+
+
+def test_macros():
+    build = runpy.run_path(str(ROOT / "tools/python/transformer_h/_build.py"))
+    cc = shutil.which("cc") or pytest.skip("there is no C compiler")
+    # a branch that is not taken is not read, here as there
+    expected = subprocess.run([cc, "-E", "-P", "-w", "-x", "c", "-"], input=MACROS, capture_output=True, text=True).stdout
+    found = build["preprocessed"](MACROS, {})
+    squeezed = [[word.replace(" ", "") for word in build["TOKEN"].findall(text)] for text in (found, expected)]
+    assert squeezed[0] == squeezed[1]
+    for bad in ("#if NAME > 1\n#endif", "#endif", "#if defined(A)", "#define", "#line 5", "#define A(x\n", "#else"):
+        with pytest.raises(SyntaxError):
+            build["preprocessed"](f"int a;\n{bad}\n", {})
+
+
+def test_every_enum_struct_and_function_is_declared():
+    pycparser = pytest.importorskip("pycparser")
+    tree = pycparser.CParser().parse(
+        "typedef int int32_t, int64_t, uint64_t, size_t;" + compiled(), "transformer.h")
+    n = {"enums": 0, "structs": 0, "functions": 0}
+    for node in tree.ext:
+        kind = getattr(node, "type", None)
+        inner = getattr(kind, "type", None)
+        if isinstance(kind, pycparser.c_ast.FuncDecl):
+            assert callable(getattr(lib, node.name)), node.name
+            n["functions"] += 1
+        elif isinstance(inner, pycparser.c_ast.Enum) and inner.values:
+            names = [one.name for one in inner.values.enumerators]
+            assert ffi.typeof(node.name).relements == dict(zip(names, range(len(names)))), node.name
+            assert [getattr(lib, one) for one in names] == list(range(len(names)))
+            n["enums"] += 1
+        elif isinstance(inner, pycparser.c_ast.Struct) and inner.decls:
+            assert [name for name, _ in ffi.typeof(node.name).fields] == [one.name for one in inner.decls], node.name
+            n["structs"] += 1
+    assert n["enums"] == len(re.findall(r"^typedef enum ", PUBLIC, re.MULTILINE)) > 10
+    assert n["structs"] == len(re.findall(r"^typedef struct \w+ \{", PUBLIC, re.MULTILINE)) > 20
+    assert n["functions"] > 70
+
+
+def test_options_are_the_headers():
+    """Each number of tfm_decode_options is an option, or is named as none."""
+    numbers = {name for name, field in ffi.typeof("tfm_decode_options").fields
+               if field.type.kind in ("primitive", "enum")}
+    assert transformer_h._NO_OPTIONS <= numbers and transformer_h._FLAGS <= numbers
+    own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
+           "max_source", "tokens", "on_error"}
+    assert set(transformer_h.Options.__annotations__) == numbers - transformer_h._NO_OPTIONS | own
