@@ -1,5 +1,6 @@
 # make           everything into build/         make BLAS=1   matrix products by OpenBLAS
 # make demo      translate some sentences       make test     all tests that need only cc and make
+# make test V=1  prints each check, not only those that fail or are skipped
 # make toy       train, export and run a three-sentence translator (Python)
 # make test-python   tests of tools/*.py without PyTorch
 # make lib       shared and static library      make install   PREFIX=/usr/local, DESTDIR; make uninstall
@@ -97,9 +98,11 @@ syntax: $(SOURCES:=.syntax)
 %.c.syntax: %.c build/model.inc
 	$(COMPILE) -Ibuild -Iexamples -fsyntax-only $<
 test-c: $(TESTS)
-	RUN="$(RUN)" sh tests/run.sh $(TESTS)
-test: $(PROGRAMS) $(TESTS)
-	CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) tests/test_*.sh
+	@V="$(V)" RUN="$(RUN)" sh tests/run.sh $(TESTS)
+how-long:
+	@echo "make test takes about 2 minutes on two cores: half of them to compile, half to test."
+test: how-long $(PROGRAMS) $(TESTS)
+	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) tests/test_*.sh
 
 # Python with what tools/requirements.txt lists, once
 build/venv/bin/python: tools/requirements.txt
@@ -250,6 +253,6 @@ test-install: stage
 clean:
 	rm -rf build
 
-.PHONY: all demo test syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
+.PHONY: all demo test how-long syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
 	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup web test-web-module \
 	web-tools test-web clean

@@ -1,7 +1,10 @@
 # check.sh: what the tests of programs share; they begin with ". tests/check.sh" and end with "counts NAME".
+# Each check that fails or is skipped is printed. V=1 prints the checks that pass too.
 passed=0 failed=0 skipped=0
 check() { # message, expected, got
-    if [ "$2" = "$3" ]; then passed=$((passed + 1)); echo "    ok   $1"
+    if [ "$2" = "$3" ]; then
+        passed=$((passed + 1))
+        case $V in "" | 0*) ;; *) echo "    ok   $1" ;; esac
     else failed=$((failed + 1)); printf '    FAIL %s\n      expected: %s\n      got:      %s\n' "$1" "$2" "$3"; fi
 }
 skip() { # how many checks, why

@@ -1,7 +1,7 @@
 # run.sh PROGRAM|SCRIPT.sh ...: runs the tests, two at a time, prints what each says in their order, and
-# adds up; ends with "N passed, N failed". RUN, if given, stands before each program: an emulator and
-# its options. Each test ends with a line "name: N passed, N failed[, N skipped]"; one that does not has
-# crashed.
+# adds up; ends with "N passed, N failed". A test says one line, and what failed or was skipped; with V=1
+# in the environment it says each check. RUN, if given, stands before each program: an emulator and its
+# options. Each test ends with a line "name: N passed, N failed[, N skipped]"; one that does not has crashed.
 passed=0 failed=0 skipped=0 number=0
 out=build/run.$$
 mkdir -p "$out"
@@ -27,7 +27,7 @@ for test in "$@"; do
     number=$((number + 1))
     until [ -e "$out/$number/status" ]; do sleep 1; done
     read -r status < "$out/$number/status"
-    echo "$test"
+    [ "$(wc -l < "$out/$number/output")" -le 1 ] || echo "$test"
     cat "$out/$number/output"
     counts=$(tr -d '\r' < "$out/$number/output" |
         sed -n '$s/^[a-z_]*: \([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$/\1 \2 \4/p')

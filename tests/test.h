@@ -1,9 +1,10 @@
 /* test.h: what the test programs share: checks that count, and golden files.
 
-   CHECK prints a line for each check that fails, and for those that pass with a message that names
-   them. The last line of a program is "name: N passed, N failed": passed counts checks with a name;
-   one without ("") is a step of the check behind it, and counts only when it fails. Programs that
-   go through a table of calls (test_modules, test_arguments) count its rows. */
+   CHECK prints each check that fails, below the name of its section. With V=1 in the environment it
+   prints the checks that pass too. test_skip prints each check that cannot be made here, and why.
+   The last line of a program is "name: N passed, N failed[, N skipped]". A check without a message
+   ("") is a step of the next check: it counts only when it fails. Programs that go through a table
+   of calls (test_modules, test_arguments) count its rows. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -21,9 +22,23 @@
 
 static int test_passed, test_failed, test_skipped;
 
-#define SECTION(name) printf("  %s\n", name)
+#define SECTION(name) test_begin(name)
 #define CHECK(condition, ...)                                                                      \
     test_check((condition) ? 1 : 0, #condition, __FILE__, __LINE__, __VA_ARGS__)
+
+static char test_section[200]; /* not printed yet */
+static int TEST_UNUSED test_loud(void) {
+    const char *v = getenv("V");
+    return v && *v && *v != '0';
+}
+static void TEST_UNUSED test_print_section(void) {
+    if (*test_section) printf("  %s\n", test_section);
+    *test_section = 0;
+}
+static void TEST_UNUSED test_begin(const char *name) {
+    snprintf(test_section, sizeof test_section, "%s", name);
+    if (test_loud()) test_print_section();
+}
 
 static void TEST_UNUSED test_check(int ok, const char *condition, const char *file, int line,
                                    const char *format, ...) {
@@ -31,12 +46,20 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
     if (ok && !*format) return;
     if (ok) test_passed++;
     else test_failed++;
+    if (ok && !test_loud()) return;
+    test_print_section();
     printf("    %s ", ok ? "ok  " : "FAIL");
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
     if (ok) printf("\n");
     else printf("   [%s:%d: %s]\n", file, line, condition);
+}
+
+/* Counts a check that cannot be made here, and says which and why. */
+static void TEST_UNUSED test_skip(const char *what) {
+    test_skipped++;
+    printf("    skipped: %s\n", what);
 }
 
 static int TEST_UNUSED test_done(const char *program) {

@@ -72,7 +72,7 @@ static void many_sentences(long sentences) {
     if (before)
         CHECK(after <= before, "%ld pages of memory after a tenth of them, %ld at the end", before,
               after);
-    else test_skipped++;
+    else test_skip("memory of a session: this system does not tell, or a sanitizer runs");
     tfm_session_free(s);
     tfm_model_free(model);
     CHECK(counter.live == 0 && model_counter.live == 0, "all of it is given back");

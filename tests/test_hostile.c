@@ -407,8 +407,7 @@ static void sizes(void) {
         map = mmap(NULL, size + (size_t)data, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map == MAP_FAILED) {
-            printf("    skipped: no 5 GiB of addresses\n");
-            test_skipped++;
+            test_skip("a file of 5 GiB: no addresses for it");
         } else {
             memcpy(map, bytes, size);
             memcpy((char *)map + size + data - 4, ten, 4);
@@ -427,8 +426,7 @@ static void sizes(void) {
         free(bytes);
     }
 #else
-    printf("    skipped: no file of 5 GiB here\n");
-    test_skipped++;
+    test_skip("a file of 5 GiB: this system maps none");
 #endif
 }
 
@@ -575,7 +573,7 @@ static int numbers(void) {
     random_numbers();
     for (i = 0; i < 6 && !comma; i++)
         comma = setlocale(LC_ALL, locales[i]) && localeconv()->decimal_point[0] == ',';
-    printf("    the decimal point is a %s\n", comma ? "comma" : "point");
+    if (test_loud()) printf("    the decimal point is a %s\n", comma ? "comma" : "point");
     for (i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
         value = -1;
         CHECK(number_of(rows[i].text, &value) && memcmp(&value, &rows[i].value, sizeof value) == 0,
@@ -1823,10 +1821,7 @@ static void changed(void) {
 /* "test_hostile numbers" is one row alone: test_locale.sh makes it a locale with a comma. */
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "numbers") == 0) {
-        if (!numbers()) {
-            printf("    skipped: no locale with a decimal comma\n");
-            test_skipped++;
-        }
+        if (!numbers()) test_skip("numbers: no locale with a decimal comma");
         free(big);
         return test_done("test_locale");
     }

@@ -141,8 +141,7 @@ static void huge_pages(void) {
     if (file) fclose(file);
     SECTION("a model's weights lie in huge pages where its memory is malloc's");
     if (!tells_huge()) {
-        printf("  skipped, this system has none, or does not tell\n");
-        test_skipped++;
+        test_skip("huge pages: this system has none, or does not tell");
         return;
     }
     for (own = 0; own < 2; own++)
@@ -327,8 +326,7 @@ static void replaced(void) {
 int main(void) {
     where_they_lie();
 #if !defined(TRANSFORMER_MMAP) || defined(TRANSFORMER_NO_STDIO)
-    printf("  skipped, this system or this build maps no files\n");
-    test_skipped++;
+    test_skip("mapped files: this system or this build maps none");
 #else
 #ifdef TFM__SYSTEM_CALLS
     huge_pages();

@@ -1383,7 +1383,7 @@ int main(void) {
     stuck();
     defaults();
     arguments();
-    printf("  keys and values in F16, and an encoder's attention in BF16:\n");
+    SECTION("keys and values in F16, and an encoder's attention in BF16:");
     cache = TFM_F16, encoder_attention = TFM_BF16;
     narrow();
     same_bits();
@@ -1392,7 +1392,8 @@ int main(void) {
     attention();
     driving();
     for (t5 = 2; t5; t5--) {
-        printf("  relative positions of %s, and gates:\n", t5 == 2 ? "each layer" : "all layers");
+        SECTION(t5 == 2 ? "relative positions of each layer, and gates:"
+                        : "relative positions of all layers, and gates:");
         cache = t5 == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;
         narrow();
         same_bits();
@@ -1400,7 +1401,9 @@ int main(void) {
         scoring();
     }
     for (ssru = 3; ssru; ssru--) {
-        printf("  decoder layers that are SSRUs: %s\n", ssru == 3 ? "all" : ssru == 2 ? "2" : "1");
+        SECTION(ssru == 3   ? "decoder layers that are SSRUs: all"
+                : ssru == 2 ? "decoder layers that are SSRUs: 2"
+                            : "decoder layers that are SSRUs: 1");
         cache = ssru == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;
         narrow();
         same_bits();

@@ -174,7 +174,7 @@ static void sentencepiece(void) {
     memset(large, 'c', sizeof large - 1);
     for (bpe = 0; bpe < 2; bpe++) {
         snprintf(out, sizeof out, "%s:", bpe ? "BPE" : "unigram");
-        printf("  %s\n", out);
+        SECTION(out);
         begin_file(), put_trainer(3, (uint64_t)bpe + 1);
         m = spm_model(put_powers(1, bpe ? 1.0f : -1.0f), "");
         fill("a"), cuts("powers of a", m, 0, 600), cuts("as a target", m, 1, 600);

@@ -95,7 +95,7 @@ env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"
     timeout -s KILL 60 env --default-signal=${signal% *} sh -c 'echo $$ > '$dir'/pid; exec '"$translate $toy"' --min-length 60 --max-length 61 --threads 3 --batch 4' \
         < $dir/in > $dir/out 2> $dir/err &
     until [ "$(lines $dir/out)" -gt 3 ] || ! kill -0 $! 2> /dev/null; do sleep 0.1; done
-    kill -${signal% *} "$(cat $dir/pid)"; wait $!
+    kill -${signal% *} "$(cat $dir/pid)"; wait $! 2> /dev/null
     check "SIG${signal% *}, three workers: its exit status" "${signal#* }" $?
     check "  not all lines, and the first of them, whole" "yes " "$([ "$(lines $dir/out)" -lt 3000 ] && echo yes) $(head -n "$(lines $dir/out)" $dir/expected | cmp - $dir/out 2>&1)"
     : > $dir/out
@@ -105,7 +105,7 @@ env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"
     head -n 33 $dir/same >&3
     arrived 33 > /dev/null
     kill -${signal% *} "$(cat $dir/pid)"
-    wait $job
+    wait $job 2> /dev/null
     check "  while it waits for input: the same" "${signal#* } 33" "$? $(lines $dir/out)"
     exec 3>&-
 done

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { WASI } from "node:wasi";
 
-const wasi = new WASI({ version: "preview1", args: process.argv.slice(2), preopens: { ".": "." }, returnOnExit: true });
+const wasi = new WASI({ version: "preview1", args: process.argv.slice(2), env: { V: process.env.V ?? "" }, preopens: { ".": "." }, returnOnExit: true });
 globalThis.wasi = wasi; // or Node 20 collects it while the program runs
 // Called directly, WASI's functions take a short cut in which the garbage collector of Node 20 may crash.
 const imports = {};
