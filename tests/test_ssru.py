@@ -3,8 +3,6 @@
 drawn anew each time: python tests/test_ssru.py, after make build/forward build/decode. Where
 something differs, the message has what SEED=... draws again."""
 
-import os
-import random
 import subprocess
 import tempfile
 import unittest
@@ -14,10 +12,10 @@ import numpy as np
 
 import file_model
 import make_ssru
+from seeds import SEED
 
 ROOT = Path(__file__).resolve().parent.parent
 FORWARD, DECODE = ROOT / "build" / "forward", ROOT / "build" / "decode"
-SEED = int(os.environ.get("SEED", random.randrange(10 ** 6)))
 # width, feed-forward, heads, vocabulary, encoder and decoder layers, those with self-attention
 SIZES = [(16, 24, 2, 32, 2, 2, ()), (36, 50, 3, 70, 1, 3, (1,)), (64, 128, 8, 300, 2, 2, ()),
          (22, 31, 1, 40, 1, 4, (0, 3))]

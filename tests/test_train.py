@@ -27,6 +27,7 @@ import sentencepiece  # noqa: E402
 import torch  # noqa: E402
 import train as trainer  # noqa: E402
 from safetensors import safe_open  # noqa: E402
+from seeds import SEED  # noqa: E402
 
 WORDS = "one two three four five six seven eight nine".split()
 SIZE = ("--d-model 32 --heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 200 "
@@ -191,7 +192,7 @@ class TrainTest(unittest.TestCase):
                    "--src-size", "60", "--sample-pieces", "0.5", "--short-first", "--workers", "2",
                    "--save-minutes", "0", "--dtype", "int8")
         self.train("unkilled.safetensors", *options)
-        draw, resume = random.Random(), []
+        draw, resume = random.Random(SEED), []
         checkpoint = self.dir / "killed.safetensors.work/checkpoint.pt"
         for _ in range(3):
             seen, saves = checkpoint.stat().st_mtime_ns if resume else 0, draw.randint(1, 12)

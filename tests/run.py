@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Runs unittest modules of this folder: python tests/run.py MODULE ...
+
+Prints what failed, the name of each skipped test with its reason, and "N passed, N failed[, N skipped]". V=1 in the
+environment prints each test. The exit status is 1 if a test failed, and if none passed: a run of skipped tests shows
+nothing."""
+
+import os
+import sys
+import unittest
+import warnings
+from pathlib import Path
+
+
+class Result(unittest.TextTestResult):
+    """Counts tests that passed. unittest counts tests that ran, and leaves out those of a skipped class."""
+
+    passed = 0
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def main(modules: list[str]) -> int:
+    os.chdir(Path(__file__).resolve().parent)
+    sys.path.insert(0, os.getcwd())
+    warnings.simplefilter("ignore")
+    suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
+    loud = os.environ.get("V", "0")[:1] not in ("", "0")
+    result = unittest.TextTestRunner(resultclass=Result, verbosity=2 if loud else 0).run(suite)
+    for test, why in result.skipped:
+        print(f"    skipped: {test}: {why}")
+    bad = [getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors]  # of a subtest
+    failed = len(set(bad)) + len(result.unexpectedSuccesses)
+    failed = max(failed, int(not result.passed))
+    if not result.passed:
+        print("FAIL no test passed")
+    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
+    print(f"{result.passed} passed, {failed} failed{skipped}", flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
