@@ -85,6 +85,11 @@ class HostileCase(unittest.TestCase):
 
 
 # ------------------------------------------------------------------------------------ safetensors
+def put(name, value):
+    return lambda folder: (folder / name).write_bytes(
+        value if isinstance(value, bytes) else json.dumps(value).encode())
+
+
 def header(value, data=b"", length=None):
     """A .safetensors of that header, JSON or bytes."""
     text = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -125,6 +130,11 @@ def sparse(folder):
     return path
 
 
+def many_tensors(name, n=100000):
+    text = json.dumps({name.format(i): entry(offsets=(4 * i, 4 * i + 4))["a"] for i in range(n)}).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(4 * n)
+
+
 SAFETENSORS = [
     ("empty", lambda f: (f / "x.safetensors").touch() or f / "x.safetensors", "a header of"),
     ("header longer than the file", header(b"{}", length=2 ** 63), "a header of"),
@@ -159,6 +169,10 @@ SAFETENSORS = [
                                    b"1234"), "h is 9"),
     ("escape in a name", header({"\x1b[2J\n": {"dtype": "F4"}}), "\\x1b"),
     ("layer 99999999999", many_layers, "99999999999"),
+    ("100,000 tensors of no layer", lambda f: put("x.safetensors", many_tensors("a{}"))(f) and
+     f / "x.safetensors", "tensors that have no place in a model file (100000)"),
+    ("100,000 layers", lambda f: put("x.safetensors", many_tensors(
+        "encoder.layers.{}.self_attn.q_proj.weight"))(f) and f / "x.safetensors", "no place"),
     ("a device", link_to_device, "not a regular file"),
     ("one terabyte of nothing", sparse, "a header of"),
 ]
@@ -171,11 +185,6 @@ def hf(change, family="m2m_100", rows=40):
         hf_write(folder, family, rows)
         change(folder)
     return make
-
-
-def put(name, value):
-    return lambda folder: (folder / name).write_bytes(
-        value if isinstance(value, bytes) else json.dumps(value).encode())
 
 
 def config(**changes):
@@ -244,6 +253,13 @@ HUGGING_FACE = [
                                    "blenderbot-small"), "tgt_embedding_norm.weight is [5]"),
     ("languages that are a number", hf(put("tokenizer_config.json", {"language_codes": 5}), "plbart"),
      "language_codes is 5"),
+    ("a start outside, and 400,000 bad words", hf(lambda f: (
+        config(decoder_start_token_id=99)(f),
+        put("generation_config.json", {"bad_words_ids": [[i % 40, 1] for i in range(400000)]})(f))),
+     "start 99 is outside"),
+    ("90,000 keys and heads of text", hf(config(
+        encoder_attention_heads="2", **{f"t{i}": i for i in range(90000)})),
+     "encoder_attention_heads is '2'"),
     ("config is a link outside", hf(linked_config), "config.json is a symbolic link"),
     ("generation_config is a list", hf(put("generation_config.json", [])),
      "generation_config.json: not an object"),
@@ -476,6 +492,13 @@ MARIAN = [
     ("options that laugh a billion times", marian(options=laughs()), "anchors and aliases"),
     ("options of a million levels", marian(options="a: " + "[" * 1000000), "YAML"),
     ("options of 100,000 list items", marian(options="- " * 100000), "YAML"),
+    ("options of 400,000 list items", marian(options="a: [" + "1," * 400000 + "1]"), "characters of YAML"),
+    ("options of 90,000 keys", marian(options="".join(f"k{i}: 1\n" for i in range(90000))),
+     "characters of YAML"),
+    ("a number in base 60 of 400 kB", marian(options="a: " + "1:" * 200000 + "1"), "characters of YAML"),
+    ("a number in base 60", marian(options="a: " + "1:" * 130000 + "1"), "YAML with a number of 260001 characters"),
+    ("a float in base 60", marian(options="a: " + "1:" * 130000 + "1.5"), "YAML with a number of 260003"),
+    ("a list of one that is itself", marian(options="a: &a [*a]"), "anchors and aliases"),
     ("options that run code", marian(options="!!python/object/apply:os.mkdir ['evil']"), "not YAML"),
     ("options with a date that is none", marian(options="a: 2001-99-99"), "not YAML"),
     ("an integer of 10^5 digits", marian(options=OPTIONS.replace(": 3\n", ": " + "9" * 100000 + "\n")),

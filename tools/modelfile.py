@@ -14,7 +14,7 @@ import mmap
 import re
 import struct
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -277,8 +277,13 @@ SHAPES = {
 }
 
 
+ANY_NAME = re.compile("|".join(SHAPES))
+
+
 def shape_of(name: str) -> str | None:
-    return next((shape for rule, shape in SHAPES.items() if re.fullmatch(rule, name)), None)
+    if not ANY_NAME.fullmatch(name):  # one match: a checkpoint may have 100,000 other names
+        return None
+    return next(shape for rule, shape in SHAPES.items() if re.fullmatch(rule, name))
 
 
 def is_position_table(name: str) -> bool:
@@ -545,8 +550,8 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
             ids = config.get(key, [])
             if key == "suppressed":
                 decoding = config.get("decoding", {})
-                ids = ids + sum(decoding.get("forbidden_sequences", []),
-                                decoding.get("forbidden", []))
+                ids = [*ids, *decoding.get("forbidden", []),
+                       *chain.from_iterable(decoding.get("forbidden_sequences", []))]
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
                     model.problems.append(f"{key} {one} is outside the vocabulary: "

@@ -332,18 +332,33 @@ def parse_npy(data: bytes, what: str) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------ YAML
+LARGEST_YAML = 1 << 18  # characters; what a model states is some kilobytes
+LONGEST_NUMBER = 100  # characters; YAML's 1:1:1 ... takes time by the square of its length
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
 def parse_yaml(text: str, what: str) -> dict[str, Any]:
     """A mapping; without aliases, which could make little text much."""
     try:
         import yaml
     except ImportError:
         raise ConvertError("Marian's options are YAML: pip install pyyaml") from None
-    if len(text) > MEGABYTE or sum(map(text.count, "[{")) > 1000:
+
+    class Options(yaml.SafeLoader):  # type: ignore[misc]
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent) or self.peek_event().anchor is not None:
+                raise ConvertError(f"{what}: YAML with anchors and aliases, which no options need")
+            return super().compose_node(parent, index)
+
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            if node.tag in NUMBERS and len(node.value) > LONGEST_NUMBER:
+                raise ConvertError(f"{what}: YAML with a number of {len(node.value)} characters")
+            return super().construct_object(node, deep)
+
+    if len(text) > LARGEST_YAML or sum(map(text.count, "[{")) > 1000:
         raise ConvertError(f"{what}: {len(text)} characters of YAML, more than options are")
     try:
-        if any(isinstance(one, (yaml.AliasToken, yaml.AnchorToken)) for one in yaml.scan(text)):
-            raise ConvertError(f"{what}: YAML with anchors and aliases, which no options need")
-        value = yaml.safe_load(text)
+        value = yaml.load(text, Options)
     except yaml.YAMLError as error:
         raise ConvertError(f"{what}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
