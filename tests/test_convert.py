@@ -23,6 +23,7 @@ import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 # A thread each: on a busy machine, engines whose threads wait for each other take minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -204,11 +205,11 @@ class Writing(ConvertTest):
     def test_a_signal_while_it_writes(self):
         code = ("import sys, time; sys.path.insert(0, sys.argv[1])\n"
                 "import convert, modelfile\n"
-                "def slowly(path, head, data):\n"
+                "def slowly(path, head, data, **more):\n"
                 "    def parts():\n"
                 "        for one in data:\n"
                 "            print('writes', flush=True); yield one; time.sleep(60)\n"
-                "    write(path, head, parts())\n"
+                "    write(path, head, parts(), **more)\n"
                 "write, modelfile.write_file = modelfile.write_file, slowly\n"
                 "sys.exit(convert.main(sys.argv[2:]))\n")
         source = self.save(stacks())
@@ -219,7 +220,7 @@ class Writing(ConvertTest):
                                      stderr=subprocess.PIPE, text=True,
                                      # a shell's & ignores SIGINT, nohup SIGHUP
                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
-            self.assertEqual(child.stdout.readline(), "writes\n")
+            self.assertIn("writes\n", iter(child.stdout.readline, ""))
             self.assertEqual(len(list(self.folder.glob("out*.part*"))), 1)
             child.send_signal(number)
             _, told = child.communicate(timeout=30)
@@ -246,6 +247,49 @@ class Writing(ConvertTest):
             self.assertIn(f"{self.folder / 'quantize'} is missing", self.refuse(source, "--packed=int8"))
         finally:
             convert.QUANTIZE = there
+
+    def test_check(self):
+        """A model that gives other numbers than its engine is not written, in no precision; --force
+        writes it. Where there is no engine or no build/forward, it is written and the reason printed."""
+        if not FORWARD.exists() or not QUANTIZE.exists():
+            self.skipTest(f"no {FORWARD} or {QUANTIZE}: make them first")
+        source, self.check = ct2_source(self.folder), True
+        there, wrong = self.names(), "--set=norm=post"
+        for form in ((), ("--dtype=f32",), ("--dtype=f16",), ("--dtype=bf16",), ("--packed=int8",),
+                     ("--dtype=f16", "--packed=int8")):
+            with self.subTest(form):
+                done = self.run_convert(source, *form)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                difference = float(re.search(r"differ by at most (\S+)", done.stdout)[1])
+                self.assertLess(difference, 2e-5)
+                self.out.write_bytes(b"precious")
+                done = self.run_convert(source, *form, wrong)
+                self.assertEqual((done.returncode, self.out.read_bytes()), (1, b"precious"))
+                self.assertIn("the check failed", done.stderr)
+                self.assertIn("more than rounding makes", done.stderr)
+                self.out.unlink()
+                self.assertEqual(self.names(), there)
+                done = self.run_convert(source, *form, wrong, "--force")
+                self.assertEqual(done.returncode, 0)
+                self.assertIn("warning: the check failed", done.stderr)
+                self.assertEqual(self.load_header(self.out)["norm"], "post")
+                self.out.unlink()
+        with mock.patch.dict(sys.modules, {"ctranslate2": None}):
+            done = self.run_convert(source, wrong)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("check: not made: the package ctranslate2 is not installed", done.stdout)
+
+    def test_a_file_that_does_not_load_is_not_written(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        source, self.check = ct2_source(self.folder), True
+        with mock.patch.object(convert, "missing_tensors", lambda *_: []), mock.patch.object(
+                convert.Model, "put", lambda model, new, old, tensor, put=convert.Model.put:
+                None if new == "decoder.layers.2.linear2.weight" else put(model, new, old, tensor)):
+            self.assertIn("decoder.layers.2.linear2.weight", self.refuse(source))
+
+    def load_header(self, path):
+        return json.loads(read_safetensors(path)[1]["transformer.config"])
 
     def test_numpy_and_yaml_are_enough(self):
         """Whatever is no pickle is converted without other packages."""

@@ -4,7 +4,7 @@
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
                [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
                [--prefix P] [--dtype f32|f16|bf16] [--packed f32|f16|bf16|int8] [--core]
-               [--revision R] [--no-check]
+               [--revision R] [--no-check | --force]
 
 Do this, once, where the model was trained:
 
@@ -56,8 +56,13 @@ A directory's tokenizer goes into the file: SentencePiece models as they are, a 
 pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
 (BART, MVP, LED, Blenderbot, CodeT5), whose variants are refused; else tokens with spaces between. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
 source= and revision= say them. What the family does not compute as transformer.h does is refused by
-name. Where the engine of the checkpoint is installed and build/forward is there, some random
-sentences go through both and the largest difference is printed; --no-check leaves that out.
+name.
+
+Where the engine of the checkpoint (transformers or ctranslate2) is installed and build/forward is
+there, some random sentences go through both before OUT is written. If the largest difference is more
+than rounding makes, nothing is written and the exit status is 1; --force writes OUT nevertheless and
+prints a warning. --no-check leaves the comparison out. With --dtype and --packed, the numbers are
+compared before they are rounded to the lower precision.
 
 A checkpoint of PyTorch has no names to rely on. What is found by itself in it, behind any prefix
 ("module.", "model.transformer." ...):
@@ -146,7 +151,7 @@ from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpo
                        to_type, write_model, write_safetensors)
 from tokenizer_files import FORM_ERRORS
 from untrusted import MEGABYTE, brief, read_safetensors, visible
-from writer import check_target
+from writer import check_target, stoppable
 
 # A model file of more than this many bytes for each of the checkpoint's repeats its tensors.
 LARGEST_GROWTH = 20
@@ -346,33 +351,42 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
     settle_bytes(model, wanted)
-    model.tensors = {name: to_type(t, name, wanted) for name, t in model.tensors.items()}
+    exact = {name: to_type(tensor, name, None) for name, tensor in model.tensors.items()}
+    model.tensors = {name: to_type(tensor, name, wanted) for name, tensor in exact.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
     if checkpoint.shortlist and not core:
         config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
     check_growth(model, checkpoint.files or options.input)
-    size = write_file(options, model, config)
-    report(options, model, config, sizes, size)
+    report(model, config, sizes)
+    compared = None if options.no_check else checkpoint.compare
+    write_checked(options, model, config, exact, lambda path: compare(compared, path, options))
+    print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)
-    if checkpoint.compare and not options.no_check:
-        compare(checkpoint.compare, options)
 
 
 QUANTIZE = Path(__file__).resolve().parent.parent / "build" / "quantize"
 
 
-def write_file(options: argparse.Namespace, model: Model, config: Config) -> int:
-    """OUT, or what build/quantize packs of it: the layout of packed files has one definition."""
-    if not options.packed:
-        return write_model(options.output, model.tensors, config, model.about)
-    with tempfile.TemporaryDirectory() as folder:
+def write_checked(options: argparse.Namespace, model: Model, config: Config, exact: Tensors,
+                  check: Callable[[Path], None]) -> None:
+    """Writes OUT after the check. A file of lower precision is checked before its rounding, with the
+    exact tensors: the limit of the check allows nothing but the rounding of sums. What build/quantize
+    packs comes from a file, too: the layout of packed files has one definition."""
+    out, lower = options.output, options.dtype in ("f16", "bf16")
+    if not options.packed and not lower:
+        write_model(out, model.tensors, config, model.about, check)
+        return
+    with stoppable(), tempfile.TemporaryDirectory(prefix=f"{out.name}.part", dir=out.parent) as folder:
         plain = Path(folder) / "plain.safetensors"
-        write_model(plain, model.tensors, config, model.about)
-        done = subprocess.run([QUANTIZE, plain, options.output, options.packed, "--packed"],
+        write_model(plain, {**model.tensors, **exact}, config, model.about, check)
+        if lower:
+            write_model(plain if options.packed else out, model.tensors, config, model.about)
+        if not options.packed:
+            return
+        done = subprocess.run([QUANTIZE, plain, out, options.packed, "--packed"],
                               capture_output=True, text=True)
     if done.returncode:
         raise ConvertError(f"--packed: {visible(done.stderr.strip())}")
-    return options.output.stat().st_size
 
 
 def check_growth(model: Model, path: Path) -> None:
@@ -455,9 +469,15 @@ def add_shortlist(model: Model, sizes: Config, path: Path,
     return {"shortlist_first": min(first, sizes["tgt_vocab_size"])}
 
 
-def compare(with_engine: Callable[[Forward], tuple[str, float]],
+LARGEST_DIFFERENCE = 1e-3  # of logits and log-probabilities; rounding makes some 1e-5 of it
+
+
+def compare(with_engine: Callable[[Forward], tuple[str, float]] | None, path: Path,
             options: argparse.Namespace) -> None:
-    """The file through build/forward, the checkpoint through its own engine."""
+    """Runs the model file at path by build/forward and the checkpoint by its own engine. Raises a
+    ConvertError where their numbers differ, or prints it as a warning under --force."""
+    if not with_engine:
+        return
     program = Path(__file__).resolve().parent.parent / "build" / "forward"
 
     def forward(src: np.ndarray, lengths: np.ndarray, tgt: np.ndarray) -> Tensors:
@@ -467,28 +487,33 @@ def compare(with_engine: Callable[[Forward], tuple[str, float]],
             ids, result = Path(folder) / "ids", Path(folder) / "result"
             inputs = {"src": src, "src_lengths": lengths, "tgt": tgt}
             write_safetensors(ids, {name: one.astype("<i4") for name, one in inputs.items()})
-            done = subprocess.run([program, options.output, ids, result], capture_output=True,
-                                  text=True)
+            done = subprocess.run([program, path, ids, result], capture_output=True, text=True)
             if done.returncode:
-                raise NoComparison(done.stderr.strip())
+                raise ConvertError(f"{program} refuses the file: {done.stderr.strip()}")
             return read_safetensors(result)[0]
 
     try:
         text, worst = with_engine(forward)
+        print(f"check: {text}")
+        if worst <= LARGEST_DIFFERENCE:
+            return
+        wrong = (f"{text}: more than rounding makes ({LARGEST_DIFFERENCE:g}). Something in the file is "
+                 f"not what the checkpoint says, a --set perhaps")
+    except ConvertError as error:
+        wrong = str(error)
     except NoComparison as reason:
         print(f"check: not made: {reason}")
         return
     except Exception as error:  # an engine refuses by whatever it raises
         print(f"check: not made: {visible(brief(error))}")
         return
-    print(f"check: {text}")
-    if not worst < 1e-3 and options.dtype in (None, "f32") and options.packed in (None, "f32"):
-        print("convert.py: warning: that is more than rounding makes: something in the file is not "
-              "what the checkpoint says, a --set perhaps", file=sys.stderr)
+    if not options.force:
+        raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
+                           f"writes it nevertheless")
+    print(f"convert.py: warning: the check failed: {visible(wrong)}", file=sys.stderr)
 
 
-def report(options: argparse.Namespace, model: Model, config: Config, sizes: Config,
-           size: int) -> None:
+def report(model: Model, config: Config, sizes: Config) -> None:
     rows = [(model.origin[new], new, str(list(tensor.shape)), TYPE_NAMES[tensor.dtype])
             for new, tensor in model.tensors.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -501,7 +526,6 @@ def report(options: argparse.Namespace, model: Model, config: Config, sizes: Con
     print("config: " + visible(json.dumps(config, ensure_ascii=False), MEGABYTE))
     for key, value in model.about.items():
         print(visible(f"{key}: {value}"))
-    print(f"{options.output}: {len(model.tensors)} tensors, {size} bytes")
 
 
 def warn(model: Model, stated: Config, core: bool) -> None:
@@ -530,6 +554,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--revision", metavar="R")
     parser.add_argument("--core", action="store_true")
     parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--force", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -712,11 +712,13 @@ def vocabulary_text(tokens: list[str], source: str, model: Model) -> bytes:
 # ---------------------------------------------------------------------------------------- writing
 TYPE_NAMES = {F32: "F32", U32: "U32", F16: "F16", BF16: "BF16", I8: "I8", U8: "U8"}
 TYPE_OPTIONS = {"f32": F32, "f16": F16, "bf16": BF16}
+Check = Callable[[Path], None]
 
 
 def write_model(path: Path, tensors: Tensors, config: Config,
-                about: dict[str, str] | None = None) -> int:
-    """Writes a safetensors file, whole or not at all; returns its size in bytes.
+                about: dict[str, str] | None = None, check: Check | None = None) -> int:
+    """Writes a safetensors file, whole or not at all; returns its size in bytes. The check sees the
+    whole file before it takes its name, and prevents that by an exception.
 
     Wide types come first and tensors of odd length last among their type, so that every tensor is
     aligned without holes; the header is padded so that the data starts at a multiple of 64.
@@ -728,7 +730,7 @@ def write_model(path: Path, tensors: Tensors, config: Config,
     text = json.dumps(config, ensure_ascii=False)
     metadata = {"transformer.config": text, **(about or {})}
     return write_safetensors(path, {name: tensors[name] for name in sorted(tensors, key=place)},
-                             metadata)
+                             metadata, check)
 
 
 def let_go(tensor: np.ndarray) -> None:
@@ -740,7 +742,8 @@ def let_go(tensor: np.ndarray) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
-def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None) -> int:
+def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None,
+                      check: Check | None = None) -> int:
     """The tensors in their order; the data starts at a multiple of 64."""
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     names = {kind: name for name, kind in TYPES.items()}
@@ -758,7 +761,7 @@ def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | N
             let_go(tensor)
 
     try:
-        write_file(path, [struct.pack("<Q", len(head)) + head], parts())
+        write_file(path, [struct.pack("<Q", len(head)) + head], parts(), check=check)
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from None
     return 8 + len(head) + end

@@ -8,7 +8,7 @@ import signal
 import stat
 import threading
 from pathlib import Path
-from typing import Any, BinaryIO, Iterable, Iterator, Union
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Union
 
 Data = Union[bytes, memoryview]
 NAMES = 100  # of files of our own that are tried
@@ -66,9 +66,11 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def write_file(path: Path | str, *parts: Iterable[Data]) -> None:
+def write_file(path: Path | str, *parts: Iterable[Data],
+               check: Callable[[Path], None] | None = None) -> None:
     """Writes the data into a file of its own beside path, which takes path's place when all of it
-    has arrived. On a failure, Ctrl-C, SIGTERM and SIGHUP it is removed. Raises OSError."""
+    has arrived and the check, which gets that file, has returned. The file is removed on a failure,
+    an exception of the check, Ctrl-C, SIGTERM and SIGHUP. Raises OSError."""
     mode = check_target(path)
     with stoppable():
         file, part = create(path, mode)
@@ -77,6 +79,8 @@ def write_file(path: Path | str, *parts: Iterable[Data]) -> None:
                 for data in parts:
                     for one in data:
                         file.write(one)
+            if check:
+                check(Path(part))
             os.replace(part, path)
         except BaseException:
             with contextlib.suppress(OSError):
