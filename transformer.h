@@ -1181,7 +1181,8 @@ typedef struct tfm_session_options {
                                        max_source bytes a hypothesis */
     int32_t threads;                /* that share the work, the caller's counted; 0 means 1, at most
                                        64. The others sleep while there is none */
-    const tfm_parallel *parallel;   /* runs the parts instead, in so many threads; copied */
+    const tfm_parallel *parallel;   /* runs the parts instead, in so many threads, which must be
+                                       given (not 0); copied */
     int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none. A batch
                                        whose lexical ones are more together takes longer */
     tfm_dtype cache;                /* keys and values that a decoder keeps: TFM_F32, or TFM_F16 for
@@ -1997,6 +1998,7 @@ TFM_DEF tfm_arena tfm_arena_measuring(void) {
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err) {
     int64_t bytes, used;
+    if (!arena || !pointer) return tfm__fail(err, TFM_E_ARGUMENT, "arena or pointer is NULL");
     if (!tfm__mul(count, (int64_t)size, &bytes) || !tfm__add(bytes, TFM__ALIGN - 1, &bytes))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
@@ -2032,18 +2034,19 @@ static tfm_status tfm__scratch_end(tfm_arena *scratch, const tfm_arena *all, tfm
     return TFM_OK;
 }
 
-/* rows * columns elements for *pointer, which may be any object pointer: it is set by memcpy, since
-   a T ** is no void **. NULL while measuring. */
+/* Takes rows * columns elements for *pointer, which may be any object pointer: it is set by memcpy,
+   since a T ** is no void **. NULL while measuring and on failure. */
 static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, size_t size,
                             void *pointer, tfm_error *err) {
     int64_t count;
     void *memory = NULL;
-    if (!tfm__mul(rows, columns, &count))
-        return tfm__fail(err, TFM_E_OVERFLOW, "%i x %i elements of %i bytes overflow", rows,
-                         columns, (int64_t)size);
-    TFM__TRY(tfm_arena_take(arena, count, size, &memory, err));
+    tfm_status status = tfm__mul(rows, columns, &count)
+                            ? tfm_arena_take(arena, count, size, &memory, err)
+                            : tfm__fail(err, TFM_E_OVERFLOW,
+                                        "%i x %i elements of %i bytes overflow", rows, columns,
+                                        (int64_t)size);
     memcpy(pointer, &memory, sizeof memory);
-    return TFM_OK;
+    return status;
 }
 #define TFM__TAKE(arena, rows, columns, pointer, err)                                              \
     tfm__take(arena, rows, columns, sizeof **(pointer), pointer, err)
@@ -5974,12 +5977,13 @@ static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *b
 
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err) {
-    const tfm__entry *e = tfm__entry_at(file, i);
+    const tfm__entry *e;
     const unsigned char *bytes;
     int64_t n;
+    if (!file || !out) return tfm__fail(err, TFM_E_ARGUMENT, "file or out is NULL");
+    e = tfm__entry_at(file, i);
     if (!e)
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
-    if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
     bytes = file->data + e->begin;
     n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
     if (want == TFM_F32 && tfm__is_float(e->dtype)) {
@@ -7636,6 +7640,10 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
         return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to 64%s", o.threads,
                          o.parallel ? ", or parallel has no run" : "");
+    if (o.parallel && !o.threads)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "parallel is given and threads is 0: set threads to how many threads "
+                         "parallel has");
     if (o.parallel) s->team.parallel = *o.parallel;
 #ifndef TFM__THREADS
     else s->team.n = 1; /* this build has none of its own */
@@ -7835,6 +7843,14 @@ static tfm_status tfm__check_source(const tfm_session *s, const tfm_batch *src, 
     return tfm__check_shape(src->embeddings, "src.embeddings", TFM_F32, &expected, err);
 }
 
+/* Checks how many rows a batch has. Calls do it before anything that goes through the rows. */
+static tfm_status tfm__check_rows(const tfm_session *s, const char *name, const tfm_batch *batch,
+                                  tfm_error *err) {
+    if (batch->rows >= 1 && batch->rows <= s->max_batch) return TFM_OK;
+    return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                     "%s has %d rows, the session takes 1 to %d", name, batch->rows, s->max_batch);
+}
+
 /* A batch of at most max_length ids a row, or where rows are truncated of any length. */
 static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
                                    int32_t truncate, const tfm_batch *batch, tfm_error *err) {
@@ -7845,10 +7861,7 @@ static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, 
     int given = batch && is_source && (batch->embeddings || batch->memory);
     if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
-    if (batch->rows < 1 || batch->rows > s->max_batch)
-        return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %d rows, the session takes 1 to %d", name, batch->rows,
-                         s->max_batch);
+    TFM__TRY(tfm__check_rows(s, name, batch, err));
     if (batch->width < 1 || (batch->width > max_length && !truncate))
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
@@ -8997,6 +9010,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
+    TFM__TRY(tfm__check_rows(s, "src", src, err));
     TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
@@ -9087,7 +9101,7 @@ static void tfm__store_attention(tfm_session *s, int64_t stride) {
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_step: tfm_start comes first");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
     if (s->n_running) {
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
@@ -9150,12 +9164,12 @@ static int32_t tfm__shown(const tfm_session *s, const tfm__hypothesis *h) {
 }
 
 /* A hypothesis that tfm_result_count counts. */
-static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank, const char *call,
+static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank,
                                        tfm__hypothesis *h, tfm_error *err) {
     int32_t n = tfm_result_count(s, row), g;
     memset(h, 0, sizeof *h);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "%s: tfm_start comes first", call);
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
     if (row < 0 || row >= s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
     if (rank < 0 || rank >= n)
@@ -9172,7 +9186,7 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_get", &h, err));
+    TFM__TRY(tfm__find_hypothesis(session, row, rank, &h, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__trace_tokens(session, &h, ids);
     result->length = tfm__shown(session, &h);
@@ -9190,7 +9204,7 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__find_hypothesis(session, row, rank, "tfm_result_log_probabilities", &h, err));
+    TFM__TRY(tfm__find_hypothesis(session, row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
         out[t] = session->sums[(int64_t)t * session->max_rows + h.row];
         out[t + 1] -= out[t];
@@ -9200,11 +9214,10 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
 }
 
 /* The hypothesis, and its ancestry in s->history. */
-static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, const char *call,
-                                      tfm__hypothesis *h, tfm_error *err) {
-    TFM__TRY(tfm__find_hypothesis(s, row, rank, call, h, err));
-    if (!s->attention)
-        return tfm__fail(err, TFM_E_STATE, "%s: the session was made without attention", call);
+static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
+                                      tfm_error *err) {
+    TFM__TRY(tfm__find_hypothesis(s, row, rank, h, err));
+    if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
     tfm__trace_rows(s, h, s->history);
     return TFM_OK;
 }
@@ -9215,7 +9228,7 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_attention", &h, err));
+    TFM__TRY(tfm__find_attention(session, row, rank, &h, err));
     expected = tfm_tensor_2d(NULL, TFM_F32, tfm__shown(session, &h), session->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
@@ -9230,7 +9243,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__find_attention(session, row, rank, "tfm_result_alignment", &h, err));
+    TFM__TRY(tfm__find_attention(session, row, rank, &h, err));
     c = &session->model->config;
     for (t = 0; t < tfm__shown(session, &h); t++) {
         const float *weights = tfm__attention_row(session, t, session->history[t]);
@@ -9269,7 +9282,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_
     tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
-    if (tfm__find_hypothesis(s, row, rank, "tfm_result_logits", &h, NULL) != TFM_OK) return NULL;
+    if (tfm__find_hypothesis(s, row, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->position - 1; /* the last step */
     if (t < 0 || h.length < t || s->slots[row] < 0) return NULL;
     from = h.length == t ? h.row : *tfm__back_pointer(s, t, h.row);
@@ -9282,7 +9295,7 @@ TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *er
     tfm__sentence *sentence;
     int32_t g, k;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_row_stop: tfm_start comes first");
+    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
     if (row < 0 || row >= s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
     sentence = &s->sentences[row];
@@ -9336,6 +9349,7 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
                          c->end < 0 ? "end" : "start");
+    TFM__TRY(tfm__check_rows(s, "src", src, err));
     TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
     if (offset < 0 || offset > tgt->width)
         return tfm__fail(err, TFM_E_ARGUMENT, "offset is %d, tgt has %d tokens a row", offset,
@@ -11433,8 +11447,7 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
 
 TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
                                      tfm_error *err) {
-    if (!model || !code || !id)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_language_find: a pointer is NULL");
+    if (!model || !code || !id) return tfm__fail(err, TFM_E_ARGUMENT, "model, code or id is NULL");
     return tfm__find_language(&model->config, code, strlen(code), id, err);
 }
 
@@ -11489,7 +11502,7 @@ static tfm_status tfm__no_language(tfm_error *err) {
 static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
     int64_t fault;
     if (!text->data && text->size)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: a pointer is NULL", what);
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.data is NULL, and its size is not 0", what);
     if (text->size > INT32_MAX)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
     fault = tfm__utf8_fault(text->data, text->size);
@@ -11742,7 +11755,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     size_t offset;
     int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_tokenize: a pointer is NULL");
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
     c = &m->config;
     is_source = side == &m->source;
     if (!tfm__has_text(side))
@@ -11832,8 +11845,7 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
                                         int32_t capacity, int32_t *count, int32_t *left_out,
                                         tfm_error *err) {
     tfm__ids out = tfm__make_ids(ids, capacity, count);
-    if (!session || !source)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_session_tokenize: a pointer is NULL");
+    if (!session || !source) return tfm__fail(err, TFM_E_ARGUMENT, "session or text is NULL");
     out.spans = spans, out.left_out = left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
@@ -12119,7 +12131,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
                                   tfm_error *err) {
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_detokenize: a pointer is NULL");
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
     if (!tfm__has_text(&model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     for (i = 0; i < count; i++)
@@ -12162,8 +12174,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
                                    size_t capacity, size_t *size, tfm_error *err) {
     tfm_result result;
     tfm__unknowns unknowns;
-    if (!size || (!text && capacity))
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_result_text: a pointer is NULL");
+    if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
     if (!tfm__has_text(&session->model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
@@ -12237,8 +12248,7 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                                        size_t capacity, tfm_error *err) {
     size_t needed = tfm_translation_size(session), at = 0;
     int32_t i;
-    if (!session || !buffer)
-        return tfm__fail(err, TFM_E_ARGUMENT, "tfm_translation_get: a pointer is NULL");
+    if (!session || !buffer) return tfm__fail(err, TFM_E_ARGUMENT, "session or buffer is NULL");
     if (!needed) return tfm__fail(err, TFM_E_STATE, "the session has no translations");
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
@@ -12264,7 +12274,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     memset(&batch, 0, sizeof batch);
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "tfm_translate_batch: a pointer is NULL, or n negative");
+                         "session, texts, out or buffer is NULL, or n is negative");
     if (n > s->max_batch)
         return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time",
                          (int64_t)n, (int64_t)s->max_batch);
@@ -12282,7 +12292,8 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err) {
     tfm_text in, translated;
-    if (!text) return tfm__fail(err, TFM_E_ARGUMENT, "text is NULL");
+    if (!session || !text || !out)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
     in = tfm__text(text, strlen(text));
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
@@ -12294,12 +12305,19 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 }
 
 static tfm_status tfm__load_text(tfm__loader *l) {
-    (void)tfm__claim(l, "src_vocabulary");
-    (void)tfm__claim(l, "tgt_vocabulary");
-    (void)tfm__claim(l, "src_sentencepiece");
-    (void)tfm__claim(l, "tgt_sentencepiece");
-    (void)tfm__claim(l, "src_merges"), (void)tfm__claim(l, "tgt_merges");
-    (void)tfm__claim(l, "src_added"), (void)tfm__claim(l, "tgt_added");
+    static const char *const names[] = {"vocabulary",
+                                        "vocabulary_sorted",
+                                        "sentencepiece",
+                                        "sentencepiece_sorted",
+                                        "sentencepiece_trie",
+                                        "merges",
+                                        "added"};
+    char name[TFM__NAME];
+    size_t i;
+    for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        tfm__format(name, sizeof name, "%s_%s", i % 2 ? "tgt" : "src", names[i / 2]);
+        (void)tfm__claim(l, name);
+    }
     return TFM_OK;
 }
 
@@ -14052,9 +14070,17 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 
        0.5.0  (unreleased)  Config key clean_up: texts without the spaces before punctuation that
                             transformers' clean_up_tokenization_spaces drops.
-       0.5.0 (unreleased)   A file with an F16 or BF16 encoder.relative_positions.weight no longer
+                            A file with an F16 or BF16 encoder.relative_positions.weight no longer
                             makes the loader write to a stack frame that has ended. Layers share
                             the floats that the loader makes of such a table.
+                            A build with TRANSFORMER_NO_TEXT loads packed models that have text.
+                            tfm_start and tfm_score refuse too many rows before they look at one.
+                            A session with parallel and without threads is refused; it ran in one
+                            thread before.
+                            Messages no longer begin with the name of a function, which was at
+                            times not the one that the program had called. tfm_arena_take and
+                            tfm_safetensors_read refuse NULL.
+                            gcc -O3 -fPIC -Wall gives no warning.
                             Python: the package declares all of the header, so T5 and byte models
                             load; it refuses read-only arrays to write into, wrong types, NULs and
                             options without their partner, by name.

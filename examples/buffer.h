@@ -21,7 +21,7 @@ typedef struct buffer {
 } buffer;
 
 /* Room for more bytes and a terminator: 0 where there is no memory for them. */
-static int buffer_reserve(buffer *b, size_t more) {
+static inline int buffer_reserve(buffer *b, size_t more) {
     size_t room = b->size + more + 1 > b->room ? 2 * b->room + more + 128 : b->room;
     char *grown = room > b->room ? (char *)realloc(b->data, room) : b->data;
     if (grown) b->data = grown, b->room = room;
@@ -29,19 +29,19 @@ static int buffer_reserve(buffer *b, size_t more) {
     return grown != NULL;
 }
 
-static void buffer_append(buffer *b, const char *text, size_t size) {
+static inline void buffer_append(buffer *b, const char *text, size_t size) {
     if (!buffer_reserve(b, size)) return;
     if (size) memcpy(b->data + b->size, text, size);
     b->data[b->size += size] = 0;
 }
 
 /* As printf; at most 399 bytes. */
-static void buffer_vformat(buffer *b, const char *format, va_list arguments) {
+static inline void buffer_vformat(buffer *b, const char *format, va_list arguments) {
     char text[400]; /* a double of any size with four decimals */
     int size = vsnprintf(text, sizeof text, format, arguments);
     buffer_append(b, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
 }
-static void buffer_format(buffer *b, const char *format, ...) {
+static inline void buffer_format(buffer *b, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     buffer_vformat(b, format, arguments);
@@ -49,7 +49,7 @@ static void buffer_format(buffer *b, const char *format, ...) {
 }
 
 /* A line of output is one line: what breaks lines becomes a space, and so does TAB in a field. */
-static size_t buffer_flatten(char *text, size_t size, int fields) {
+static inline size_t buffer_flatten(char *text, size_t size, int fields) {
     static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
                                          "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};
     size_t at = 0, to = 0, n = 0, i, most = fields ? 8 : 7;
@@ -64,13 +64,13 @@ static size_t buffer_flatten(char *text, size_t size, int fields) {
     return to;
 }
 
-static void buffer_free(buffer *b) {
+static inline void buffer_free(buffer *b) {
     free(b->data);
     memset(b, 0, sizeof *b);
 }
 
 /* Empties it, and gives memory back beyond most bytes. */
-static void buffer_clear(buffer *b, size_t most) {
+static inline void buffer_clear(buffer *b, size_t most) {
     if (b->room > most) buffer_free(b);
     b->size = 0;
     b->broken = 0;

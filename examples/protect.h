@@ -199,7 +199,7 @@ static size_t protect_code(const char *text, size_t size) {
 }
 
 /* What a program fills in: {name}, {{name}}, ${name}, %s, %1$d, %(name)s. */
-static size_t protect_placeholder(const char *text, size_t size) {
+static inline size_t protect_placeholder(const char *text, size_t size) {
     size_t dollar = size > 1 && *text == '$' && text[1] == '{', n, i;
     if (*text == '%' && size > 3 && text[1] == '(') {
         for (n = 2;
@@ -328,7 +328,7 @@ static void protect_lower_all(protect_text *p) {
 
 /* Takes the spans out of a text, which stays where it is; 0: nothing is left to translate. Where
    clean is broken, there was no memory. */
-static int protect_take(protect_text *p, const char *text, size_t size) {
+static inline int protect_take(protect_text *p, const char *text, size_t size) {
     size_t i, k, n, span, from = 0;
     uint32_t c = 0;
     int left = 0;
@@ -391,8 +391,8 @@ static size_t protect_place(const protect_text *p, size_t at, const char *text, 
 
 /* Appends the translation, text [size], with the spans back in their order, and in capitals where
    the text was. */
-static void protect_put(protect_text *p, const char *text, size_t size, size_t n,
-                        const size_t *ends, const size_t *sources, buffer *out) {
+static inline void protect_put(protect_text *p, const char *text, size_t size, size_t n,
+                               const size_t *ends, const size_t *sources, buffer *out) {
     size_t i, k, from = 0, to, begin = out->size;
     uint32_t c;
     for (i = 0; i < p->n; i++) {

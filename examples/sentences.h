@@ -334,8 +334,8 @@ static int sentence_ends_at(const char *text, size_t size, const sentence_stop *
 }
 
 /* The sentence at or after *at, which moves behind it; 0: no more. */
-static int next_sentence(const char *text, size_t size, size_t *at, const char **sentence,
-                         size_t *length) {
+static inline int next_sentence(const char *text, size_t size, size_t *at, const char **sentence,
+                                size_t *length) {
     int newlines, in_quotes = 0;
     size_t begin = sentence_skip_space(text, size, *at, &newlines), i = begin, end = begin, n;
     sentence_stop s;
@@ -380,7 +380,7 @@ static int next_sentence(const char *text, size_t size, size_t *at, const char *
 
 /* Whether a space belongs between a text of that end and a sentence after it: what was written last
    in a script that has spaces or has none decides. */
-static int sentence_space_after(const char *text, size_t size) {
+static inline int sentence_space_after(const char *text, size_t size) {
     uint32_t c;
     while (size > 0) {
         size_t begin = size - 1, n;

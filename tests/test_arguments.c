@@ -44,6 +44,7 @@ static int thread_end(pthread_t thread, void **result) {
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
+#include <time.h>
 
 #define SPACE "\xe2\x96\x81"
 #define WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\nb\nc\nd\ne\n"
@@ -124,6 +125,39 @@ static void layouts(void) {
     }
 }
 
+static void serial(void *user, tfm_task task, void *context, int32_t parts) {
+    int32_t part;
+    (void)user;
+    for (part = 0; part < parts; part++) task(context, part);
+}
+
+/* Calls that must refuse a number of rows before they go through the rows. The arrays have two: with
+   the address sanitizer, and by the time that it takes, a third is seen. */
+static void too_many_rows(const tfm_model *m) {
+    tfm_session *s = session_of(m, 2, 0);
+    tfm_batch src = tiny_batch(three, NULL, INT32_MAX, 1), none = tiny_batch(three, NULL, 0, 0);
+    int32_t first[2] = {-1, -1}, rows;
+    double scores[4];
+    float logits[4];
+    tfm_tensor out;
+    tfm_decode_options o;
+    int i;
+    clock_t began = clock();
+    for (i = 0; i < 2; i++) {
+        src.rows = rows = i ? 3 : INT32_MAX;
+        none.rows = rows;
+        out = tfm_tensor_3d(logits, TFM_F32, rows, 0, 11);
+        CHECK_FAILS(tfm_encode(s, &src, &err), TFM_E_TOO_LONG, "rows, the session takes 1 to 2");
+        CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        memset(&o, 0, sizeof o), o.first = first, o.prefix = &none;
+        CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        CHECK_FAILS(tfm_score(s, &src, &none, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
+        CHECK_FAILS(tfm_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG, "takes 1 to 2");
+    }
+    CHECK((double)(clock() - began) / CLOCKS_PER_SEC < 1, "no call goes through 2147483647 rows");
+    tfm_session_free(s);
+}
+
 static void sessions(void) {
     static const int32_t sizes[][5] = {
         {-1, 0, 0, 0, 0}, {0, -1, 0, 0, 0}, {0, 0, -1, 0, 0},        {0, 0, 0, -1, 0},
@@ -148,8 +182,10 @@ static void sessions(void) {
         ARGUMENT(tfm_session_create(&s, m, &o, &err));
     }
     memset(&o, 0, sizeof o), memset(&parallel, 0, sizeof parallel);
-    o.parallel = &parallel;
-    ARGUMENT(tfm_session_create(&s, m, &o, &err));
+    o.parallel = &parallel, o.threads = 2;
+    CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "parallel has no run");
+    parallel.run = serial, o.threads = 0; /* the session cannot know how many threads run has */
+    CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
     half.release = test_release, o.allocator = &half;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
@@ -220,7 +256,9 @@ static void sessions(void) {
     ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
     ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
     CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "without a place for the message");
-    tfm_session_free(s), tfm_model_free(m);
+    tfm_session_free(s);
+    too_many_rows(m);
+    tfm_model_free(m);
 }
 
 /* Workers that cannot be started: those that were are stopped, and there is no session. */

@@ -90,6 +90,13 @@ check "  has its order and its trie" 2 "$(header $dir/packed | grep -o '"src_sen
 check "  translates with the same scores" "" "$(for i in plain packed; do head -n 3 examples/demo-de.txt | build/translate $dir/$i --scores > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
 check "  and mapped" "" "$(head -n 3 examples/demo-de.txt | build/translate $dir/packed --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
 check "  as a plain one, mapped" "" "$(head -n 3 examples/demo-de.txt | build/translate $dir/plain --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
+# tests/decode.c in a build without text: of the ids it gives the same as of the plain file
+${CC:-cc} -O1 -I. -DTRANSFORMER_IMPLEMENTATION -DTRANSFORMER_NO_TEXT tests/decode.c -o $dir/decode -lm -pthread
+for of in $zh $german tests/data/models/toy.safetensors; do
+    check "without text, packed $(basename $of)" "0 0 0" \
+        "$(status $quantize $of $dir/plain int8) $(status $quantize $of $dir/packed int8 --packed) $(status $dir/decode $dir/packed < /dev/null)"
+    check "  decodes as the plain file" "$(echo src=3,4,2 | $dir/decode $dir/plain)" "$(echo src=3,4,2 | $dir/decode $dir/packed)"
+done
 check "packed twice" "1 quantize: $dir/packed: is packed: take the file that it was made of" "$(status $quantize $dir/packed $dir/again f32) $(cat $dir/err)"
 check "packed, and no model" "1 1" "$(status $quantize $dir/in $dir/again f32 --packed) $(grep -c "^quantize: $dir/in: metadata has no 'transformer.config'" $dir/err)"
 

@@ -975,7 +975,7 @@ static void attention(void) {
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
     must(tfm_decode(without, &src, NULL, &err));
     CHECK_FAILS(tfm_result_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
-                "tfm_result_alignment: the session was made without attention");
+                "the session was made without attention");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
 }
 

@@ -229,12 +229,12 @@ static void session_tokens(void) {
                 TFM_E_UTF8, "text is not UTF-8 at byte 1");
     CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
     CHECK_FAILS(tfm_session_tokenize(s, &none, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_ARGUMENT, "a pointer is NULL");
+                TFM_E_ARGUMENT, "text.data is NULL");
     CHECK_FAILS(
         tfm_session_tokenize(NULL, &source, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_ARGUMENT, "a pointer is NULL");
+        TFM_E_ARGUMENT, "session or text is NULL");
     CHECK_FAILS(tfm_session_tokenize(s, NULL, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_ARGUMENT, "a pointer is NULL");
+                TFM_E_ARGUMENT, "session or text is NULL");
     source.size = 1;
     CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
                   TFM_OK &&
