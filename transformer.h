@@ -14084,7 +14084,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             Python: the package declares all of the header, so T5 and byte models
                             load; it refuses read-only arrays to write into, wrong types, NULs and
                             options without their partner, by name.
-                           tools/bench_peers.py --plot writes an SVG and needs no matplotlib.
+                            tools/bench_peers.py --plot writes an SVG and needs no matplotlib.
+                            tools/near.py, augment.py and scores.py run without PyTorch.
        0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what
                             comes out is valid UTF-8; a model's text tables are built after the last
                             check of its file; too small an arena names what the whole call needs;

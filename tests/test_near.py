@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import near  # noqa: E402
+from pairs import read_pairs, write_pairs  # noqa: E402
 from seeds import SEED  # noqa: E402
-from train import read_pairs  # noqa: E402
 
 
 def distance(a: str, b: str) -> int:
@@ -50,7 +50,7 @@ class NearTest(unittest.TestCase):
         """No near-copy crosses either cut, and each is the same again."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "all.tsv"
-            near.write(file, self.pairs)
+            write_pairs(file, self.pairs)
             for what in ("hold", "cut"):
                 outs = [Path(folder) / f"{what}{i}" for i in (1, 2)]
                 for out in outs:

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import sentencepiece  # noqa: E402
 import torch  # noqa: E402
 import train as trainer  # noqa: E402
+from pairs import read_pairs  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from seeds import SEED  # noqa: E402
 
@@ -236,14 +237,14 @@ class TrainTest(unittest.TestCase):
 
     def test_texts(self) -> None:
         """A .tsv, the same packed, and two files are the same pairs; texts that do not match aren't."""
-        path, both = self.dir / "train.tsv", trainer.read_pairs(str(self.dir / "train.tsv"))
+        path, both = self.dir / "train.tsv", read_pairs(str(self.dir / "train.tsv"))
         (self.dir / "p.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
         for side in (0, 1):
             (self.dir / f"side{side}").write_text("".join(p[side] + "\n" for p in both))
-        self.assertEqual(trainer.read_pairs(str(self.dir / "p.tsv.xz")), both)
-        self.assertEqual(trainer.read_pairs(*(str(self.dir / f"side{i}") for i in (0, 1))), both)
+        self.assertEqual(read_pairs(str(self.dir / "p.tsv.xz")), both)
+        self.assertEqual(read_pairs(*(str(self.dir / f"side{i}") for i in (0, 1))), both)
         with self.assertRaisesRegex(ValueError, "has 600 lines, .* has 40"):
-            trainer.read_pairs(str(path), str(self.dir / "dev.tsv"))
+            read_pairs(str(path), str(self.dir / "dev.tsv"))
 
     def test_pieces_of_bytes(self) -> None:
         """--coverage below 1: what is no piece is bytes; a rule of --normalization's file is kept."""

@@ -30,15 +30,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Callable, Iterable
 
-from near import near, near_pairs, write
-from train import Pair, read_lines, read_pairs
+from near import near, near_pairs
+from pairs import NAME, NUMBER, Pair, read_lines, read_pairs, write_pairs
 
 LOOP = re.compile(r"(.{1,12}?)\1{3}")
-# Chinese and Japanese put no space around another script's words and numbers.
-UNSPACED = "\u3040-\u30ff\u3400-\u9fff"
-WHOLE = rf"(?<![^\W{UNSPACED}])%s(?![^\W{UNSPACED}])"
-NAME = re.compile(WHOLE % rf"[^\W\d_{UNSPACED}]{{3,}}")
-NUMBER = re.compile(WHOLE % r"\d+")
 
 
 def read_targets(path: str) -> list[str]:
@@ -205,7 +200,7 @@ def mix(args: argparse.Namespace) -> None:
     joined = join(out, round(args.join * len(out)), (args.between_sources, args.between_targets), rng)
     out += joined
     rng.shuffle(out)
-    write(Path(args.out), out)
+    write_pairs(Path(args.out), out)
     print(f"{len(out)} pairs, {len(joined)} of them joined, {len(varied)} varied")
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from train import Pair, read_pairs
+from pairs import Pair, read_pairs, write_pairs
 
 
 def near(queries: list[str], texts: list[str], least: float) -> Iterator[tuple[int, int]]:
@@ -75,10 +75,6 @@ def clusters(pairs: list[Pair], least: float) -> list[list[int]]:
     return list(out.values())
 
 
-def write(path: Path, pairs: list[Pair]) -> None:
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,7 +96,7 @@ def main() -> None:
         print(f"of {len(dev)} dev pairs {len(copies[0])} have a source, {len(copies[1])} a target "
               f"and {len(either)} either that {len(train)} training pairs have a near-copy of")
         if out:
-            write(Path(out), [pair for i, pair in enumerate(dev) if i not in either])
+            write_pairs(Path(out), [pair for i, pair in enumerate(dev) if i not in either])
         return
     pairs = [pair for part in parts for pair in part]
     if args.what == "hold":
@@ -122,8 +118,8 @@ def main() -> None:
     rest = [pair for i, pair in enumerate(pairs) if i not in dropped]
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / "dev.tsv", dev)
-    write(folder / "train.tsv", rest)
+    write_pairs(folder / "dev.tsv", dev)
+    write_pairs(folder / "train.tsv", rest)
     print(f"{len(dev)} dev and {len(rest)} training pairs; {len(dropped) - len(dev)} dropped")
 
 

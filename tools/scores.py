@@ -25,8 +25,7 @@ from typing import Iterator
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from augment import NAME, NUMBER
-from train import Pair, read_pairs
+from pairs import NAME, NUMBER, Pair, read_pairs
 
 NEGATIONS = {
     "en": re.compile(r"\b(not|no|never|nothing|nobody|none|neither|nor|cannot|nowhere|without)\b"

@@ -62,7 +62,6 @@ import contextlib
 import copy
 import io
 import json
-import lzma
 import math
 import multiprocessing
 import os
@@ -87,10 +86,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import marian_bin
+from pairs import Pair, read_lines, read_pairs
 from writer import check_target, write_file
-
-Pair = tuple[str, str]
-
 
 # ------------------------------------------------------------------------ vocabularies and data
 SPACE = "\u2581"  # stands for whitespace inside a token, as in sentencepiece
@@ -167,27 +164,6 @@ class Vocabulary:
 
     def text(self) -> str:
         return "".join(line + "\n" for line in self.lines)
-
-
-def read_lines(path: str) -> list[str]:
-    data = Path(path).read_bytes()
-    if path.endswith(".xz"):
-        data = lzma.decompress(data)
-    return data.decode("utf-8").replace("\r\n", "\n").removesuffix("\n").split("\n")
-
-
-def read_pairs(path: str, targets: str | None = None) -> list[Pair]:
-    """Source TAB target, or sources in one file and as many targets in another."""
-    lines, pairs = read_lines(path), []
-    others = read_lines(targets) if targets else lines
-    if len(others) != len(lines):
-        raise ValueError(f"{path} has {len(lines)} lines, {targets} has {len(others)}")
-    for number, (line, other) in enumerate(zip(lines, others), 1):
-        fields = (line, other) if targets else line.split("\t")
-        if len(fields) < 2 or not fields[0].strip() or not fields[1].strip():
-            raise ValueError(f"{path}:{number}: expected source TAB target")
-        pairs.append((fields[0], fields[1]))
-    return pairs
 
 
 # Spellings of Taiwan and Hong Kong that OpenCC changes in some words only; here they always fold.
