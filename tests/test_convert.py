@@ -39,6 +39,7 @@ from file_model import Model, log_softmax  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import convert  # noqa: E402
+import pickled  # noqa: E402
 from modelfile import BF16, to_bf16, write_safetensors  # noqa: E402
 from tokenizer_files import write_pieces  # noqa: E402
 from untrusted import read_safetensors  # noqa: E402
@@ -292,7 +293,7 @@ class Writing(ConvertTest):
         return json.loads(read_safetensors(path)[1]["transformer.config"])
 
     def test_numpy_and_yaml_are_enough(self):
-        """Whatever is no pickle is converted without other packages."""
+        """Everything is converted without other packages, pickles too."""
         code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
                 "class Refuse:\n"
                 "    def find_spec(self, name, path=None, target=None):\n"
@@ -305,12 +306,21 @@ class Writing(ConvertTest):
         hf_write(self.folder / "hf", "m2m_100", 40)
         case = MarianCase()
         case.folder, case.out = self.folder, self.out
-        for source in (self.save(stacks()), ct2_source(self.folder), self.folder / "hf",
+        shutil.copytree(self.folder / "hf", self.folder / "bin")
+        weights = self.folder / "bin" / "model.safetensors"
+        pickled.save(weights.with_name("pytorch_model.bin"), read_safetensors(weights)[0], pickled.write_legacy)
+        weights.unlink()
+        for source in (self.save(stacks()), pickled.save(self.folder / "in.pt", stacks()),
+                       ct2_source(self.folder), self.folder / "hf", self.folder / "bin",
                        case.directory(case.arrays())[0]):
             core = self.OPTIONS if source.suffix else ()
             done = subprocess.run([sys.executable, "-c", code, str(ROOT / "tools"), str(source),
                                    str(self.out), "--no-check", *core], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
+            written = read_safetensors(self.out)[0]
+            previous = written if source.suffix == ".safetensors" or source.name == "hf" else previous
+            if source.name in ("in.pt", "bin"):
+                self.assertTrue(all(np.array_equal(written[name], previous[name]) for name in previous))
 
     def test_pytorch_is_not_imported(self):
         code = ("import sys; sys.path.insert(0, sys.argv[1]); import convert\n"

@@ -3,8 +3,7 @@
 
 A row is a name, what makes the input in an empty folder, and what the message has to say. Each is
 converted in a process of its own with little memory and time: it ends with status 1 and one
-printable line, nothing is written, and no code of the input runs. Pickles, which need PyTorch, are
-in test_convert_torch.py.
+printable line, nothing is written, and no code of the input runs.
 """
 
 import gzip
@@ -25,9 +24,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import convert  # noqa: E402
+import pickled  # noqa: E402
+from pickled import call, encode, name, Raw, storage, tensor  # noqa: E402
 from marian_student import Student  # noqa: E402
+import pickles  # noqa: E402
 from modelfile import write_safetensors  # noqa: E402
-from untrusted import read_safetensors  # noqa: E402
+from untrusted import ConvertError, read_safetensors  # noqa: E402
 from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # noqa: E402
 
 LISTING = "tensors that "  # begins the lists of names that --map and --drop take
@@ -648,7 +650,168 @@ STUDENTS = [
 ]
 
 
+# --------------------------------------------------------------------------------- PyTorch's pickles
+def pt(value, *arguments, write=pickled.write_zip, change=None, **more):
+    """x.pt of that object, or of the bytes of a pickle."""
+    def make(folder):
+        path = write(folder / "x.pt", value, *arguments, **more)
+        if change:
+            path.write_bytes(change(path.read_bytes()))
+        return path
+    return make
+
+
+def legacy(value=None, **more):
+    return pt({"a": tensor()} if value is None else value, write=pickled.write_legacy, **more)
+
+
+def one(*arguments, **more):
+    return pt({"a": tensor(*arguments)}, **more)
+
+
+def hf_pickle(value):
+    def make(folder):
+        hf_write(folder, "m2m_100", 40)
+        (folder / "model.safetensors").unlink()
+        pickled.write_zip(folder / "pytorch_model.bin", value)
+    return make
+
+
+def same_place(data):
+    """Both storages have one entry of the archive."""
+    at, name_at = data.rindex(b"PK\1\2"), data.index(b"archive/data/0")
+    return data[:at + 42] + struct.pack("<I", name_at - 30) + data[at + 46:]
+
+
+def flagged(data):
+    at = data.rindex(b"PK\1\2")
+    return data[:at + 8] + b"\1" + data[at + 9:]
+
+
+MKDIR = name("posix", "mkdir")
+COLLIDING = {k * (2 ** 61 - 1): None for k in range(1, 60000)}  # integers of one hash
+PICKLES = [
+    ("a call of mkdir", pt({"a": call(MKDIR, "evil")}), "'posix.mkdir'", "run code", "state_dict()"),
+    ("a call of mkdir in a legacy file", legacy({"a": call(MKDIR, "evil")}), "'posix.mkdir'"),
+    ("a bare pickle", lambda f: (f / "x.pt").write_bytes(pickled.pickled({"a": call(MKDIR, "evil")})) and
+     f / "x.pt", "'posix.mkdir'"),
+    ("a call of mkdir in pytorch_model.bin", hf_pickle({"a": call(MKDIR, "evil")}), "'posix.mkdir'"),
+    ("names from the stack", pt({"a": Raw(encode("os") + encode("mkdir") + b"\x93")}), "'os.mkdir'"),
+    ("names that are no texts", pt({"a": Raw(b"NN\x93")}), "holds ''"),
+    ("an instance by its old instruction", pt({"a": Raw(b"(ios\nmkdir\n")}), "no instruction"),
+    ("an extension's code", pt({"a": Raw(b"\x82\1")}), "no instruction"),
+    ("a name with an escape", pt({"a": name("\x1b[2J", "x" * 5000)}), "\\x1b"),
+    ("a name without end", pt(b"\x80\x02c" + b"x" * 5000), "beside its tensors"),
+    ("a whole module", pt(Raw(name("__main__", "Model") + b")\x81}b")), "'__main__.Model'", "state_dict()"),
+    ("a sparse tensor", pt({"a": call(name("torch._utils", "_rebuild_sparse_tensor"))}), "sparse_tensor"),
+    ("a call of a type", pt({"a": call(name("torch", "FloatStorage"), "x")}), "a call of"),
+    ("a call of a text", pt({"a": call(encode("x"))}), "a call of 'x'"),
+    ("a call without arguments", pt({"a": call(name("torch._utils", "_rebuild_tensor_v2"))}), "the arguments ()"),
+    ("a call of 100 arguments", pt({"a": call(name("torch", "Size"), *range(100))}), "100 arguments"),
+    ("a state for a tensor", pt({"a": Raw(tensor() + b"}b")}), "a state of something"),
+    ("an offset beyond the storage", one(None, 4, (1,)), "reaches beyond the 4 elements"),
+    ("an offset of -1", one(None, -1), "offset is [-1]"),
+    ("strides of 2^61", one(None, 0, (2, 2), (2 ** 61, 2 ** 61)), "reaches beyond"),
+    ("strides of 2^200", one(None, 0, (2, 2), (2 ** 200, 1)), "strides is"),
+    ("strides of -1", one(None, 3, (4,), (-1,)), "strides is (-1,)"),
+    ("a shape of 2^40 that shares memory", one(None, 0, (2 ** 40,), (0,)), "share memory"),
+    ("a shape that wraps", one(None, 0, (2 ** 32, 2 ** 32), (0, 0)), "share memory"),
+    ("a shape of nothing times 2^61", one(None, 0, (0, 2 ** 61, 2 ** 61), (1, 1, 1)), "a call with the arguments"),
+    ("a shape of true", one(None, 0, (True,)), "shape is (True,)"),
+    ("a shape of 1,000 dimensions", one(None, 0, (1,) * 1000, (1,) * 1000), "shape is"),
+    ("a shape without strides", one(None, 0, (4,), ()), "with strides ()"),
+    ("negated numbers", one(None, 0, (4,), (1,), {"neg": True}), "neg"),
+    ("a tensor of a tensor", one(tensor(None, 0, (2, 2), (2, 1))), "which is no storage"),
+    ("a storage of -1 elements", one(storage(size=-1)), "a storage that is"),
+    ("a storage of 2^62 elements", one(storage(size=2 ** 62)), "16 bytes, not 4611686018427387904"),
+    ("a storage of text", one(storage(kind="Text")), "torch.TextStorage"),
+    ("a storage that is elsewhere", one(storage("../../x")), "no entry 'archive/data/../../x'"),
+    ("a storage that is not there", one(storage("1")), "no entry 'archive/data/1'"),
+    ("a storage shorter than it says", one(storage(size=5)), "16 bytes, not 5 elements"),
+    ("a storage of two types", pt({"a": tensor(), "b": tensor(storage(size=2, kind="Double"), 0, (2,))}),
+     "as 2 of float64"),
+    ("a storage that is a view", one(storage("0", 4, "Float", ("1", 0, 4))), "a storage that is"),
+    ("nothing to store", pt({"a": Raw(b"NQ")}), "a storage that is None"),
+    ("an empty stack", pt(b"\x80\x02."), "without what it works on"),
+    ("an end without a beginning", pt(b"\x80\x02u."), "an end without"),
+    ("an object that was not kept", pt(b"\x80\x02j\xff\xff\xff\xff."), "without what it works on"),
+    ("the largest place to keep", pt(b"\x80\x02]r\xff\xff\xff\xff."), "holds a list"),
+    ("a text of 4 GB", pt(b"\x80\x02X\xff\xff\xff\xff"), "ends within a pickle"),
+    ("a text of 2^63 bytes", pt(b"\x80\x02\x8d" + b"\xff" * 8), "ends within a pickle"),
+    ("a text that is not UTF-8", pt(b"\x80\x02X\1\0\0\0\xff."), "not UTF-8"),
+    ("an odd number of entries", pt(b"\x80\x02}(Nu."), "a dictionary's entries"),
+    ("items of a text", pt(b"\x80\x02X\0\0\0\0(Ne."), "a list's items"),
+    ("lists of a million levels", pt(b"\x80\x02" + b"]" * 1000000 + b"a" * 999999 + b"."), "holds a list"),
+    ("tuples of a million levels as a key", pt(b"\x80\x02})" + b"\x85" * 1000000 + b"Ns."), "the key ((((((("),
+    ("a million marks", pt(b"\x80\x02" + b"(" * 1000000), "ends within a pickle"),
+    ("60,000 keys of one hash", pt(COLLIDING), "the key 2305843009213693951"),
+    ("a key of a float", pt(b"\x80\x02}G" + b"\0" * 8 + b"Ns."), "the key 0.0"),
+    ("one list, copied again and again", pt(b"\x80\x02" + encode([(i, None) for i in range(99999)]) + b"q\0" +
+                                             (name("collections", "OrderedDict") + b"h\0\x85R0") * 9999 + b"."),
+     "again and again"),
+    ("a dictionary of numbers", pt({"a": call(name("collections", "OrderedDict"), [1])}), "than pairs"),
+    ("a pickle of 17 MB", pt(b"\x80\x02" + b"N0" * (17 << 19) + b"."), "more than 16777216 bytes"),
+    ("a dictionary that holds itself", pt(b"\x80\x02}q\0" + encode("model") + b"h\0s."), "no tensors"),
+    ("a tensor whose name is a number", pt({5: tensor()}), "name is 5"),
+    ("an option that laughs a billion times", pt({"model": {}, "generator": {}, "vocab": {}, "opt": Raw(
+        name("argparse", "Namespace") + b")\x81}" + encode("encoder_type") + encode(["ha"] * 10) + b"".join(
+            b"q\x000](" + b"h\0" * 10 + b"e" for _ in range(12)) + b"sb")}), "encoder_type is [["),
+    ("OpenNMT-py whose opt is a list", pt({"model": {}, "generator": {}, "vocab": [], "opt": []}), "no weights"),
+    ("a zip bomb", pt({"a": tensor(storage(size=1 << 26), 0, (1 << 26,))}, {"0": bytes(1 << 28)},
+                      method=zipfile.ZIP_DEFLATED), "whose entries are"),
+    ("a truncated zip", one(change=lambda data: data[:-30]), "not a checkpoint"),
+    ("a zip of two pickles", one(more=[("b/data.pkl", b"")]), "2 entries NAME/data.pkl"),
+    ("a zip without a pickle", lambda f: (f / "x.pt", zipfile.ZipFile(f / "x.pt", "w").writestr("a", "b"))[0],
+     "0 entries NAME/data.pkl"),
+    ("an entry twice", one(more=[("archive/data/0", bytes(16))]), "which is there twice"),
+    ("two storages in one place", one(more=[("archive/data/1", bytes(16))], change=same_place), "overlaps"),
+    ("a storage beyond the file", one(change=lambda data: data.replace(
+        struct.pack("<II", 16, 16), struct.pack("<II", 1 << 20, 1 << 20))), "ends outside"),
+    ("an encrypted entry", one(change=flagged), "encrypted"),
+    ("a TorchScript program", one(more=[("archive/constants.pkl", b"")]), "TorchScript"),
+    ("a big-endian zip", one(more=[("archive/byteorder", b"big")]), "big-endian"),
+    ("a legacy file, big-endian", legacy(little=False), "big-endian"),
+    ("a legacy file, of another magic number", legacy(magic=5), "magic number"),
+    ("a legacy file without its storages", legacy(keys=(), storages=()), "storages of tensors are missing"),
+    ("a legacy file with a storage twice", legacy(keys=("0", "0")), "twice"),
+    ("a legacy file with a storage of nobody", legacy(keys=("1",)), "which no tensor has"),
+    ("a legacy file with another size", legacy(storages=[(5, bytes(20))]), "of 5 elements, not 4"),
+    ("a truncated legacy file", legacy(change=lambda data: data[:-1]), "of 4 elements, not 4, at byte"),
+    ("a legacy file of 2^50 elements", legacy({"a": tensor(storage(size=2 ** 50))}), "1125899906842624 elements"),
+    ("an empty file", lambda f: (f / "x.pt").touch() or f / "x.pt", "not a checkpoint"),
+    ("a text", lambda f: (f / "x.pt").write_text("a text\n") and f / "x.pt", "not a checkpoint"),
+    ("100,000 tensors of no layer", pt({f"a{i}": tensor() for i in range(100000)}), "no place"),
+]
+
+
 class Hostile(HostileCase):
+    def test_pickles(self):
+        self.check_all(PICKLES)
+
+    def test_broken_pickles(self):
+        """Any bytes of a checkpoint may be others: the reader ends with arrays or a message."""
+        random = np.random.default_rng(5)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "x.pt"
+            for write in (pickled.write_zip, pickled.write_legacy):
+                arrays = {f"a{i}": random.normal(size=(3, i)).astype("f4") for i in range(4)}
+                whole = pickled.save(path, arrays, write).read_bytes()
+                found = pickles.load(path)
+                self.assertTrue(all(np.array_equal(found[key], arrays[key]) for key in arrays))
+                read = 0
+                for _ in range(1000):
+                    data = bytearray(whole)
+                    for at in random.integers(0, len(data), random.integers(1, 4)):
+                        data[at] = random.integers(256)
+                    path.write_bytes(data)
+                    try:
+                        found = pickles.load(path)
+                        read += sum(float(np.nansum(one.astype("f4"))) is not None for one in (
+                            found.values() if isinstance(found, dict) else ()) if isinstance(one, np.ndarray))
+                    except ConvertError as error:
+                        self.assertIn("x.pt", str(error))
+                self.assertGreater(read, 100)
+
     def test_argos(self):
         self.check_all(ARGOS)
 

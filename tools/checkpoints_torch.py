@@ -1,11 +1,9 @@
 """checkpoints_torch.py: what torch.save wrote, and safetensors files, with the names of
-nn.Transformer and its relatives. Only pickles need PyTorch."""
+nn.Transformer and its relatives. pickles.py reads the first of them, without PyTorch."""
 
 from __future__ import annotations
 
-import argparse
 import re
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ from typing import Any
 import numpy as np
 
 import checkpoints_opennmt
-from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, BF16, CONFIG_KEYS, Checkpoint,
+import pickles
+from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, Checkpoint,
                        Config, ConvertError, Model, Tensors, describe, name_positions, shape_of)
-from untrusted import brief, check_zip, open_file, parse_json, read_safetensors
+from untrusted import brief, parse_json, read_safetensors
 
 
 # --------------------------------------------------------------------------- reading a checkpoint
@@ -37,7 +36,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if path.suffix == ".safetensors":
         tensors, config = read_weights(path)
     else:
-        found = load_pickle(path)
+        found = pickles.load(path)
         if checkpoints_opennmt.is_opennmt(found):
             return checkpoints_opennmt.checkpoint_of(found, path)
         tensors, config = state_of(found, path), {}
@@ -111,31 +110,8 @@ def case_config(case: dict[str, Any]) -> Config:
     return config
 
 
-def load_pickle(path: Path) -> Any:
-    """What torch.save wrote, of plain objects only; a Namespace is one."""
-    with open_file(path) as file:
-        if zipfile.is_zipfile(file):
-            check_zip(path, "a checkpoint")
-    try:
-        import torch
-    except ImportError:
-        raise ConvertError(f"{path}: a checkpoint of PyTorch is read by the package torch, which "
-                           f"is not installed (safetensors files need none)") from None
-    try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise ConvertError(f"{path}: a checkpoint that memory does not hold") from None
-    except Exception as error:  # whatever a broken or a hostile pickle makes the unpickler raise
-        said = re.search(r"Unsupported \w+: .*?(?= was not|$)", str(error)[:2000], re.MULTILINE)
-        raise ConvertError(
-            f"{path} is no checkpoint, or it holds Python objects beside its tensors, and reading "
-            f"those could run code; torch.save(model.state_dict(), FILE) writes what is wanted "
-            f"({said[0] if said else type(error).__name__})") from None
-
-
 def read_pickle(path: Path) -> Tensors:
-    return state_of(load_pickle(path), path)
+    return state_of(pickles.load(path), path)
 
 
 def state_of(found: Any, path: Path) -> Tensors:
@@ -156,29 +132,10 @@ def state_of(found: Any, path: Path) -> Tensors:
 
 
 def tensors_of(found: dict[Any, Any], path: Path) -> Tensors:
-    """The dictionary's tensors as arrays. Elements that share memory (an expanded view) would make
-    a small file large."""
-    import torch
-    tensors: Tensors = {}
-    for name, value in found.items():
-        if not isinstance(value, torch.Tensor):
-            continue
+    tensors = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    for name in tensors:
         if not isinstance(name, str):
             raise ConvertError(f"{path}: a tensor whose name is {brief(name)}, no text")
-        value = value.detach()
-        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-            raise ConvertError(f"{path}: {name}: not a plain tensor ({value.layout}, "
-                               f"{value.device.type}, {value.dtype})")
-        if value.nbytes > value.untyped_storage().nbytes():
-            raise ConvertError(f"{path}: {name} {list(value.shape)}: its elements share memory")
-        if value.dtype == torch.bfloat16:
-            array = value.contiguous().view(torch.int16).numpy().view("<u2").view(BF16)
-        else:
-            try:
-                array = value.resolve_conj().resolve_neg().numpy()
-            except (TypeError, RuntimeError):
-                raise ConvertError(f"{path}: {name}: elements of type {value.dtype}") from None
-        tensors[name] = array
     return tensors
 
 

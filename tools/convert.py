@@ -48,9 +48,10 @@ An IN that is no path but looks like a name of Hugging Face's hub is fetched by 
 huggingface_hub, as its environment says (cache, HF_HUB_OFFLINE, HF_TOKEN); --revision R for
 another than the newest.
 
-A checkpoint may come from anybody: pickles are read with weights_only=True, so that one that would
-run code is refused, and a file that is not what it should be ends in a message and no OUT. Only a
-checkpoint.pt and pytorch_model.bin need PyTorch; all others need NumPy alone.
+A checkpoint may come from anybody. No code of a pickle is run: the tensors are read from it, and a
+pickle that holds other objects, such as a whole module, is refused with the name of their class. A
+file that is not what it should be ends in a message and no OUT. NumPy is enough, with PyYAML for
+Marian's files.
 
 A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
 pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
