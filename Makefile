@@ -89,8 +89,8 @@ build:
 	mkdir -p $@
 
 demo: build/translate
-	build/translate $(MODEL) < examples/demo.txt | paste examples/demo.txt -
-	build/translate $(GERMAN) < examples/demo-de.txt | paste examples/demo-de.txt -
+	@build/translate $(MODEL) < examples/demo.txt > build/demo-zh.out && paste examples/demo.txt build/demo-zh.out
+	@build/translate $(GERMAN) < examples/demo-de.txt > build/demo-de.out && paste examples/demo-de.txt build/demo-de.out
 	sed -n 9p examples/demo.txt | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 test-built: $(TESTS)

@@ -21,6 +21,7 @@ check "a product" "0 1" "$(status build/bench --only product-128x512x2048 --repe
 check "load, its file of the type" "0 1" "$(status build/bench --only load --repeat 1 --vocabulary 100 --weights int8) $(grep -c '^load  *1 .* reading alone [0-9.]* ms; file 4[0-9].[0-9] MB; peak [0-9.]* MB before, [0-9.]* loaded, [0-9.]* after greedy-1$' $dir/out)"
 check "JSON" 0 "$(status build/bench $small --json --parts)"
 cp $dir/out $dir/one
+check "  has ids and operations of one workload" "1 1" "$(grep -c '"ids": .*\]' $dir/one) $(grep -c '"operations": [0-9]*, "operations_counted": [0-9]*,' $dir/one)"
 check "  counts the operations that the formula says" "" "$(sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' $dir/one | awk '$1 != $2')"
 check "two threads" 0 "$(status build/bench $small --json --threads 2)"
 check "  same tokens" "$(grep -o '"ids": .*\]' $dir/one)" "$(grep -o '"ids": .*\]' $dir/out)"

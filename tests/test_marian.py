@@ -11,7 +11,9 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 import sentencepiece
@@ -21,6 +23,7 @@ from test_convert import FORWARD, ROOT, TRANSLATE, ConvertTest
 from untrusted import read_safetensors
 from modelfile import write_safetensors
 import marian_bin
+import time_students
 
 try:
     import fxtranslate
@@ -313,6 +316,15 @@ class Answers(MarianTest):
                   f"are equal, of the {clear} with a clear best token {same}")
             self.assertGreater(clear, 20)
             self.assertEqual(same, clear)
+
+
+class Times(unittest.TestCase):
+    def test_a_program_that_fails_is_not_timed(self):
+        """tests/time_students.py printed 9 million words a second where translate found no model."""
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "lines.txt").write_text("a\n" * 3)
+            with self.assertRaisesRegex(SystemExit, "not timed"):
+                time_students.measure(Path(folder))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 """A student of random weights, as large as Firefox's tiny (width 256, feed-forward 1536, 6 + 2 layers),
 in fxtranslate and in build/translate, on one core:
 
-    python tests/time_students.py VOCABULARY.spm FOLDER     writes the model, once
+    python tests/time_students.py VOCABULARY.spm FOLDER     writes the model, and converts it, once
     python tests/time_students.py FOLDER                    times both, alternating
+
+The second needs make build/translate. It stops where a program fails or gives other than a text a line.
 
 Lines of 31 pieces and the end token, which is 32 words here; such weights end nothing, so both go on to
 fxtranslate's limit of 68 tokens, and build/translate once more to 32. fxtranslate takes a line at a time,
@@ -21,6 +23,10 @@ import numpy as np
 from marian_student import Student
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import convert  # noqa: E402
+
+TRANSLATE = ROOT / "build" / "translate"
 LENGTH, MOST, LINES = 32, 2 * 32 + 4, 96
 MODEL, SHORTLIST = "model.xxyy.intgemm.alphas.bin", "lex.xxyy.s2t.bin"
 
@@ -47,15 +53,11 @@ def write(vocabulary, folder):
     (folder / SHORTLIST).write_bytes(student.shortlist(50, 100, 8)[0])
     (folder / "vocab.xxyy.spm").write_bytes(pieces)
     (folder / "lines.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    if convert.main([str(folder), str(folder / "model.safetensors")]):
+        sys.exit(f"{folder}: not converted")
 
 
 def measure(folder):
-    import fxtranslate
-    import sentencepiece
-    files = [(folder / name).read_bytes() for name in (MODEL, "vocab.xxyy.spm", "vocab.xxyy.spm")]
-    sp = sentencepiece.SentencePieceProcessor(model_proto=files[1])
-    engines = [fxtranslate.Translator(*files),
-               fxtranslate.Translator(*files, (folder / SHORTLIST).read_bytes())]
     lines = (folder / "lines.txt").read_text(encoding="utf-8").splitlines()[:LINES]
 
     def spent():
@@ -63,18 +65,28 @@ def measure(folder):
 
     def ours(text, *options):
         begun = spent()
-        out = subprocess.run([ROOT / "build/translate", folder / "model.safetensors", "--batch", "32",
-                              *options], input=text, capture_output=True, text=True).stdout
-        return spent() - begun, out.splitlines()
+        done = subprocess.run([TRANSLATE, folder / "model.safetensors", "--batch", "32", *options],
+                              input=text, stdout=subprocess.PIPE, text=True)
+        seconds, texts = spent() - begun, done.stdout.split("\n")[:-1]
+        if done.returncode or len(texts) != text.count("\n"):
+            sys.exit(f"{TRANSLATE}: status {done.returncode}, {len(texts)} texts of {text.count(chr(10))} lines: not timed")
+        return seconds, texts
 
     def say(name, seconds, length):
         print(f"{name:27} {LENGTH} in, {length} out: {LENGTH * len(lines) / seconds:6.0f} words/s in, "
               f"{length * len(lines) / seconds:6.0f} out, {seconds:.2f} s", flush=True)
 
+    ours("".join(line + "\n" for line in lines))  # stops here if it does not run
+    import fxtranslate
+    files = [(folder / name).read_bytes() for name in (MODEL, "vocab.xxyy.spm", "vocab.xxyy.spm")]
+    engines = [fxtranslate.Translator(*files),
+               fxtranslate.Translator(*files, (folder / SHORTLIST).read_bytes())]
     for turn in range(2):
         for engine, options in zip(engines, ((), ("--shortlist",))):
             begun = time.process_time()
             theirs = [engine.translate(line) for line in lines]
+            if not all(theirs):
+                sys.exit(f"fxtranslate gave no text for {theirs.count('')} of {len(lines)} lines: not timed")
             say(f"fxtranslate, {engine.backend()} {''.join(options)}", time.process_time() - begun, MOST)
             for most in (LENGTH, MOST):
                 limit = *options, "--max-length", str(most)
@@ -84,9 +96,11 @@ def measure(folder):
 
 
 if __name__ == "__main__":
-    paths = [Path(one) for one in sys.argv[1:] if not one.startswith("--")]
+    paths = [Path(one) for one in sys.argv[1:]]
+    if len(paths) not in (1, 2) or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     if len(paths) == 2:
         paths[1].mkdir(exist_ok=True)
         write(*paths)
     else:
-        measure(paths[0])
+        measure(*paths)

@@ -7,7 +7,8 @@ cp transformer.h "$stage/include/"
 cp build/translate "$stage/bin/transformer-translate"
 cp -P build/libtransformer.* "$stage/lib/"
 # $RUN: an emulator, where build/translate is another machine's
-$RUN build/translate --help | awk -v name=transformer-translate -v version="$version" -f "$here/man.awk" \
+help=$($RUN build/translate --help)
+printf '%s\n' "$help" | awk -v name=transformer-translate -v version="$version" -f "$here/man.awk" \
     > "$stage/share/man/man1/transformer-translate.1"
 cp "$here/transformer-translate.bash" "$stage/share/bash-completion/completions/transformer-translate"
 cp LICENSE "$stage/share/licenses/transformer/"
