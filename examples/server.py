@@ -22,7 +22,9 @@ translated at the time. Alternative n is made of each sentence's n-th best.
 
 Workers translate what waits together, in batches of like length, across requests; a large request
 takes turns with the others. Status 400: not a text, or too long; 403: keys; 408, 413: slow and
-large bodies; 429: one client's rate; 503: a full queue, or a timeout; 429 and 503 say Retry-After.
+large bodies; 429: one client's rate; 431: a head of more than 64 kB; 503: a full queue, or a
+timeout; 429 and 503 say Retry-After. Messages go to standard error: at most 60 a minute, each of
+at most 4000 characters, without control characters.
 SIGTERM and Ctrl-C end the server when what it accepted is answered. For the open Internet put a
 proxy with TLS before it.
 """
@@ -32,30 +34,38 @@ import asyncio
 import contextlib
 import hmac
 import json
+import logging
 import os
 import re
 import signal
+import sys
 import threading
 import time
-import traceback
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from itertools import accumulate
 from urllib.parse import parse_qs
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
-from starlette.routing import Route
-from transformer_h import Error, Model, Status, __version__, join_sentences, split_sentences
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.middleware.cors import CORSMiddleware
+    from starlette.requests import ClientDisconnect
+    from starlette.responses import Response
+    from starlette.routing import Route
+    from transformer_h import Error, Model, Status, __version__, join_sentences, split_sentences
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError as e:
+    raise SystemExit(f"server.py: Python has no {e.name}; in the repository's folder run: "
+                     "pip install ./tools/python -r tools/requirements-server.txt") from None
 
 WINDOW = 8  # batches' sentences that are sorted by length together
-HEAD = 65536  # bytes of a request line and its headers
+HEAD = 65536  # bytes of a request line and its headers, at most
+HEAD_END = re.compile(rb"\n\r?\n")
+SLICE = 4096  # bytes of a body that the parser gets at a time
+LOG_LENGTH, LOG_RATE = 4000, 60  # characters of a message, messages a minute
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
     "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
@@ -236,7 +246,7 @@ class Queue:
             try:
                 results = self.translate(live) if live else []
             except Exception:  # no text's fault: the thread goes on
-                traceback.print_exc()
+                logging.exception("a batch failed")
                 results = [Refused(500, "the server failed")] * len(live)
             seconds = time.perf_counter() - began
             with self.changed:
@@ -299,7 +309,7 @@ class Server:
                  "/health": {"status": "ok"}}
 
         async def fact(request):
-            return answer(facts[request.url.path])
+            return answer(facts[request.scope["path"]])
 
         handlers = (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
                     ("/metrics", "GET", self.report), *((path, "GET", fact) for path in facts))
@@ -332,7 +342,8 @@ class Server:
             finally:
                 self.metrics.active -= 1
             spent = time.perf_counter() - began
-            self.metrics.request(request.url.path, response.status_code, spent)
+            # not request.url, which is made of the client's Host header
+            self.metrics.request(request.scope["path"], response.status_code, spent)
             return response
         return run
 
@@ -547,23 +558,59 @@ class Metrics:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's, which waits for the head of a request without end, and takes one of any size."""
+    """uvicorn's protocol waits for the head of a request without end, and takes a head of any size."""
 
-    patience, alarm, received = 10.0, None, 0
+    patience, alarm = 10.0, None
+    # received: bytes of this head, or bytes since the last ones of a body; piece: those that are being
+    # parsed, where the next head may begin among them; tail: the last bytes of a head that goes on
+    in_head, received, piece, tail = True, 0, 0, b""
 
     def connection_made(self, transport):
         super().connection_made(transport)
         self.alarm = self.loop.call_later(self.patience, transport.close)
 
     def data_received(self, data):
-        super().data_received(data)
-        self.received += len(data)
+        at = 0
+        while at < len(data) and not self.transport.is_closing():
+            end = min(at + SLICE, len(data))
+            if self.in_head:  # up to its end, which may lie over two pieces of data
+                found = HEAD_END.search(self.tail + data[at:at + 2])
+                behind = found.end() - len(self.tail) if found else 0
+                found = HEAD_END.search(data, at)
+                end = at + behind if behind > 0 else found.end() if found else len(data)
+            self.received, self.piece = self.received + end - at, 0 if self.in_head else end - at
+            self.tail = b""
+            if self.received > HEAD:
+                self.refuse()
+                break
+            super().data_received(data[at:end])
+            at = end
+        if self.in_head and self.received:
+            self.tail = data[-2:]
         if self.cycle is not None and not self.cycle.response_complete:  # a head has come
             self.calm()
-        elif self.received > HEAD:
-            self.transport.close()
-        elif self.alarm is None:
+        elif self.alarm is None and not self.transport.is_closing():
             self.alarm = self.loop.call_later(self.patience, self.transport.close)
+
+    def on_headers_complete(self):
+        super().on_headers_complete()
+        self.in_head, self.received = False, 0
+
+    def on_body(self, body):
+        super().on_body(body)
+        self.received = 0  # what is counted of a body is what is none of it: sizes of chunks, trailers
+
+    def on_message_complete(self):
+        super().on_message_complete()
+        self.in_head, self.received = True, self.piece
+
+    def refuse(self):
+        if self.cycle is None or self.cycle.response_complete:  # else an answer is on its way
+            body = b'{"error":"the head of the request is larger than %d bytes"}' % HEAD
+            self.transport.write(
+                b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        self.transport.close()
 
     def connection_lost(self, exc):
         self.calm()
@@ -572,7 +619,36 @@ class Protocol(HttpToolsProtocol):
     def calm(self):
         if self.alarm is not None:
             self.alarm.cancel()
-        self.alarm, self.received = None, 0
+        self.alarm = None
+
+
+class Log(logging.Handler):
+    """Messages on standard error, whatever clients do: not too long, not too many a minute, and what
+    cannot be printed is escaped. A line that begins without spaces begins a message."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+        self.minute = self.n = 0
+
+    def emit(self, record):
+        minute = int(time.monotonic() / 60)
+        if minute != self.minute:
+            self.minute, self.n = minute, 0
+        self.n += 1
+        if self.n <= LOG_RATE:
+            self.say(self.format(record))
+        elif self.n == LOG_RATE + 1:
+            self.say("more messages of this minute are left out")
+
+    @staticmethod
+    def say(text):
+        if len(text) > LOG_LENGTH:  # of a traceback the end counts most
+            half = LOG_LENGTH // 2
+            text = f"{text[:half]}\n... {len(text) - 2 * half} characters ...\n{text[-half:]}"
+        lines = ("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it
+            print("\n  ".join(lines), file=sys.stderr, flush=True)
 
 
 def arguments():
@@ -615,12 +691,14 @@ def arguments():
 
 def main():
     options = arguments()
+    logging.basicConfig(handlers=[Log()])
+    logging.captureWarnings(True)
     app = Server(options).app()
     Protocol.patience = options.read_timeout
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again at its end
         signal.signal(each, lambda *_: None)
     uvicorn.run(app, host=options.host, port=options.port, http=Protocol, ws="none",
-                log_level="warning", access_log=False, server_header=False,
+                log_config=None, log_level="warning", access_log=False, server_header=False,
                 limit_concurrency=options.connections,
                 timeout_graceful_shutdown=int(options.timeout + options.read_timeout) + 1)
 

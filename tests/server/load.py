@@ -28,14 +28,14 @@ TRANSLATE = ROOT / "build/translate"
 
 
 @contextlib.contextmanager
-def server(*options, models=(f"de:en={GERMAN}",), port=None):
-    """A server, on a free port: its process and port."""
+def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None):
+    """A server, on a free port: its process and port. log: the file that it writes its messages into."""
     if port is None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
     run = subprocess.Popen([sys.executable, ROOT / "examples/server.py", *models, "--port", str(port),
-                            *map(str, options)])
+                            *map(str, options)], stderr=log)
     try:
         while True:
             assert run.poll() is None, "the server does not start"

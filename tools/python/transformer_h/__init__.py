@@ -308,6 +308,8 @@ class _Worker:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.config = lib.tfm_model_config(model)
+        self.most_source = self.config.max_source_positions or 2 ** 30
+        self.most_target = self.config.max_target_positions or 2 ** 30
         self.err = ffi.new("tfm_error *")
         self.reader = self.session = None
         self.reader_source = 0
@@ -334,6 +336,7 @@ class _Worker:
     def read(self, texts: list[bytes], form: int, pair: Any, most: int, target: bool = False) -> Any:
         """ids [n, width], counts, faults of the texts."""
         data, n, at = b"".join(texts), len(texts), 0
+        most = min(most, self.most_target if target else self.most_source)
         ends = _new("int64_t[]", n)
         for i, text in enumerate(texts):
             at += len(text)
@@ -362,10 +365,9 @@ class _Worker:
         exact = beam, attention, shortlist
         if not self.session or self.limits[3:] != exact or any(
                 has < want for has, want in zip(self.limits, (rows, source, target))):
-            most = self.config.max_positions or 2 ** 30
             self.session = None
-            width = min(_round(source, 64), most)
-            self.limits = (_round(rows, 1), width, min(max(target, 2 * width + 16), most), *exact)
+            width = min(_round(source, 64), self.most_source)
+            self.limits = (_round(rows, 1), width, min(max(target, 2 * width + 16), self.most_target), *exact)
             self.session = self.make(*self.limits)
         self.languages(self.session, pair)
         return self.session
@@ -607,7 +609,7 @@ class Model:
                 raise ValueError(f"{name} needs {needed}")
         return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
                     many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
-                    min(most, self._config["max_positions"] or most), batch, prefixes,
+                    most, batch, prefixes,
                     (int(options.coverage_penalty > 0),
                      self._config["tgt_vocab_size"] if options.lexical_shortlist else 0))
 
@@ -768,7 +770,7 @@ class Model:
         results: list[Any] = [None] * len(sources)
         form, pair = _form(tokens), _pair(source_language, target_language)
         per_token, batch = _flag("per_token", per_token), _integer("batch", batch, 1)
-        most = self._config["max_positions"] or 2 ** 20
+        most = 2 ** 20
         data = sources, targets
         order = sorted(range(len(sources)), key=lambda i: -len(data[0][i]))
         worker = self._take()
