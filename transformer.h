@@ -14081,6 +14081,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             times not the one that the program had called. tfm_arena_take and
                             tfm_safetensors_read refuse NULL.
                             gcc -O3 -fPIC -Wall gives no warning.
+                            server.py refuses heads over 64 kB (431) and bounds its messages.
                             Python: the package declares all of the header, so T5 and byte models
                             load; it refuses read-only arrays to write into, wrong types, NULs and
                             options without their partner, by name.
