@@ -1,24 +1,24 @@
 /* transformer.h - v0.4.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
-   Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and what came
-   of them) inside any C or C++ program: translation, transliteration, any text or id sequence into
-   another. One file, no dependency but libc and libm.
+   Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and their
+   descendants) inside any C or C++ program: translation, transliteration, any text or id sequence
+   into another. It is one file and needs only libc and libm.
 
-   It is not a trainer (tools/train.py uses PyTorch), a chat model, or a downloader, and it runs on
-   the CPU. It translates sentences; examples/sentences.h cuts longer texts into them.
+   It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates
+   sentences; examples/sentences.h splits longer texts into sentences.
 
-   Do this:
+   Write
 
        #define TRANSFORMER_IMPLEMENTATION
 
-   before you include this file in *one* C or C++ file to create the implementation. Elsewhere just
-   include it.
+   before you include this file in *one* C or C++ file. That file then contains the implementation.
+   All other files just include the header.
 
-   Untrusted model files and texts: every size, offset, shape, name and id is checked before it is
-   used; bad input ends in a status and a message, never in a crash. The library never exits,
-   aborts, asserts, prints, or reads the environment or the locale (>>security).
+   Model files and texts may be untrusted: every size, offset, shape, name and id is checked before
+   it is used, and bad input ends in a status and a message, never in a crash. The library never
+   exits, aborts, asserts, prints, or reads the environment or the locale (>>security).
 
-   Translate (examples/hello.c is this as a program of 15 lines):
+   To translate (examples/hello.c is this as a program):
 
        tfm_error err;
        tfm_model *model = NULL;
@@ -36,7 +36,7 @@
 
    CONTENTS (search for the tag)
 
-       >>manual        14 chapters: text, search, the model file, threads, security, glossary ...
+       >>manual        14 chapters, each about one thing that you may want to do
        >>options       macros that you may define before including this file
        declarations
        >>api-status    1. version, status, errors
@@ -78,92 +78,62 @@
 
 /* >>manual ----------------------------------------------------------------------------------------
 
-   1. Four levels                     8. What a session costs
-   2. Text                            9. Modules on tensors of your own
-   3. Decoding by steps              10. Numbers and determinism
-   4. Search                         11. Speed
-   5. The model file                 12. Security
-   6. Models and memory              13. When something is wrong
-   7. Threads                        14. Glossary
+   1. Translate a text              8. Fit into little memory
+   2. Know what can go wrong        9. Use one module on your own tensors
+   3. Choose how to search         10. Rely on the numbers
+   4. Decode step by step          11. Run fast
+   5. Choose a language            12. Read files and texts that you do not trust
+   6. The model file               13. Find out why an output is wrong
+   7. Use several threads          14. Glossary
 
 
-   1. FOUR LEVELS
-   --------------
-   Each can be used without the ones above it.
+   1. TRANSLATE A TEXT
+   -------------------
+   Load a model once, create a session, and call tfm_translate for each sentence. The example at the
+   top of this file does it. The header has four levels, and you can use each of them without the
+   levels above it:
 
-       modules   tfm_multi_head_attention, tfm_encoder ...: functions over your tensors and a small
-                 struct of weights; scratch memory comes from your arena.
-       model     tfm_model: immutable weights and config; share it between threads.
-       session   tfm_session: one mutable decode with its KV cache; one thread at a time.
-       text      tfm_translate: a line in, a line out.
+       text      tfm_translate: a sentence in, a sentence out.
+       session   tfm_session: one decode at a time, with its KV cache. One thread uses it at a time.
+       model     tfm_model: immutable weights and config. Any number of threads may share it.
+       modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
-   Errors. Every call that can fail returns a tfm_status and fills the tfm_error that you pass (or
-   NULL) with a message that names the tensor, field or number. When it fails, outputs are
-   untouched.
+   Translation models are trained on single sentences. examples/sentences.h splits a
+   longer text into sentences.
 
-   Memory. Loading allocates through your tfm_allocator (default: malloc and free). A session is one
-   allocation, whose size tfm_session_bytes tells beforehand; after that nothing allocates.
+   To translate several sentences at a time, create the session with max_batch and call
+   tfm_translate_batch. By default one bad text fails the whole call. If you set options.faults,
+   each text gets its own status instead. If your buffer was too small, tfm_translation_size says
+   how many bytes you need, and tfm_translation_get writes the translations again without a second
+   decode.
 
-   Limits. Sizes and ids are int32_t where people choose them, int64_t where they are multiplied.
-   A sentence longer than the session's limits is TFM_E_TOO_LONG with both numbers; nothing is cut
-   silently. Decoding ends at the end token or at max_length, and the result says which.
+   The model file says how a text becomes tokens. Six kinds of tokenizer exist: words between
+   spaces, single characters, the bytes of UTF-8, target pieces that are joined as they are,
+   SentencePiece (unigram and BPE), and the byte-level BPE of GPT-2. The ids and texts are equal to
+   those of the package sentencepiece 0.2.3 and of the package tokenizers 0.23. Byte-level BPE
+   treats whitespace as text, so only the empty text is blank for it.
 
-
-   2. TEXT
-   -------
-   A model that translates sentences wants one sentence at a time: examples/sentences.h splits
-   longer texts.
-
-   The model file says how text becomes tokens: words between whitespace, characters, the bytes of
-   UTF-8 (of targets, what is no UTF-8 is left out), GPT-2's byte-level BPE, whose ids and texts are
-   those of the package tokenizers 0.23 (letters and numbers as of Unicode 16.0; whitespace is text
-   there, so that only the empty text is blank), or SentencePiece (unigram and BPE, with its rules of
-   normalization, its bytes for unknown characters and its user-defined pieces). For SentencePiece,
-   ids and texts are those of the package of that name, 0.2.3, one by one. Its work needs memory as
-   long as the text: tfm_tokenize takes it from your arena, a session has it for texts of 64 bytes a
-   token of max_source, counted after normalization; what is longer is TFM_E_TOO_LONG. The time grows
-   as the text, at worst times the longest piece or added token, and by BPE as n log n.
-   tfm_session_tokenize gives the ids that tfm_translate would use and the bytes of the text that
-   each comes from.
-
-   Batches. tfm_translate_batch fails where one text is at fault, unless options.faults has room for
-   a status of each. A buffer that is too small costs no second translation: tfm_translation_size
-   says what is needed, and tfm_translation_get writes again.
-
-   Languages. A model of several has a token for each; its file lists them by code.
-   tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) is for all texts to come. M2M100 and
-   NLLB want src_language "source" and tgt_language "forced" in the config, Marian src_language
-   "target": there ">>fra<< Good morning." chooses for one text.
+   tfm_session_tokenize returns the ids that tfm_translate would use, and for each id the bytes of
+   the text that it comes from.
 
 
-   3. DECODING BY STEPS
-   --------------------
-   The caller drives, so streaming, progress, time limits and cancelling need no callback:
+   2. KNOW WHAT CAN GO WRONG
+   -------------------------
+   Every function that can fail returns a tfm_status. It also fills the tfm_error that you pass
+   (NULL is allowed) with a message that names the tensor, field or number. When a function fails,
+   its outputs are unchanged.
 
-       tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
-       int32_t running = 1;
-       if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
-       while (running && !the_user_has_had_enough)
-           if (tfm_step(session, &running, &err) != TFM_OK) ...
-       for (row = 0; row < rows; row++)
-           tfm_result_get(session, row, 0, &result, &err);     ids, length, score, why it ended
+   A sentence that is longer than the session's limits is TFM_E_TOO_LONG, and the message has both
+   numbers. Nothing is cut unless you set options.truncate. A translation ends at an end token or at
+   max_length, and tfm_result.finish says which of the two happened.
 
-   tfm_decode is all of that in one call. While a row runs, its results are the hypotheses so far:
-   what a program shows while it translates.
-
-   Sources that are not ids. src.embeddings is a tensor [rows, width, D_in] that the encoder reads
-   instead, src.memory one [rows, width, D_memory] that the decoder attends to instead of an
-   encoder's output (examples/vectors.c): of sound, of images, whatever the program computes. Both
-   are as many positions as lengths says; ids beside them say which are pads, and are needed by
-   lexical_shortlist and no_source_ngram. Embeddings are what transformers calls inputs_embeds: they
-   go through src_projection where the model has one, positions and the embedding norm follow as
-   ever, embedding_scale does not apply.
+   Ids and sizes that people choose are int32_t. Sizes that are multiplied are int64_t.
 
 
-   4. SEARCH
-   ---------
-   Every choice stands in tfm_decode_options; all zero is greedy. A beam of four, the two best of
-   each sentence, in a session with room for them:
+   3. CHOOSE HOW TO SEARCH
+   -----------------------
+   Fill in a tfm_decode_options. All zero is greedy decoding. This asks for the two best of four
+   beams:
 
        tfm_session_options limits = {0};       tfm_decode_options options = {0};
        limits.max_batch = 16;                  options.beam = 4;
@@ -173,249 +143,247 @@
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
            tfm_result_get(session, row, rank, &result, &err);
 
-   A model file may say how its maker decodes (config: decoding): tfm_decode_defaults fills options
-   with that, for sessions of that max_beam and max_target. Nothing else reads it.
+   Many model files say how their makers decode. tfm_decode_defaults fills the options with these
+   values.
 
-   Beam 1 is greedy, to the bit: its first end token ends it, whatever stop, patience and penalties
-   say. At each step the best 2 * beam continuations are looked at; those among the best beam that
-   end are results, and the best beam that do not end go on. That and the default end of the search
-   (tfm_stop) are CTranslate2's, and so are the scores: the sum of log-probabilities, the end
-   token's too, divided by length^length_penalty. Hugging Face's three rules are TFM_STOP_LIKELY
-   (early_stopping=False, its default), _FULL (True) and _SURE ("never"). Ties go to the hypothesis
-   that was ahead, then to the lower id.
+   Beam search. In each step the search looks at the best 2 * beam continuations. Continuations that
+   end, if they are among the best beam, become results. The best beam continuations that do not end
+   go on to the next step. A score is the sum of the log-probabilities, with that of the end token,
+   divided by length^length_penalty. If two hypotheses have the same score, the one that was ahead
+   stays ahead; after that the lower id wins. With beam 1 the search is greedy: it stops at the
+   first end token, and stop, patience and penalties have no effect. The default stopping rule
+   (tfm_stop) is that of CTranslate2; the others are those of Hugging Face.
 
-   A token that an option forbids keeps its share of the probability: what is forbidden does not
-   make the rest more likely, and the score of a hypothesis is what tfm_score says of it. (Hugging
-   Face's beam search does the same; CTranslate2 shares it out.)
+   Forbidden tokens. A token that an option forbids keeps its share of the probability. So the score
+   of a hypothesis is what tfm_score returns for it. Hugging Face's beam search does the same, but
+   CTranslate2 distributes that share over the other tokens.
 
-   Where it is known which tokens a sentence may need, a shortlist of these saves most of the output
-   projection and of the search (max_shortlist of the session; of each decode shortlist, which all
-   rows share, or lexical_shortlist, which takes each sentence's own from the model's lexicon). Each
-   probability is then one among them: scores are a little higher than tfm_score's, and a token that
-   is not listed cannot come.
+   Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
+   work of the output projection. You give one list for all rows (options.shortlist), or the model's
+   lexicon makes one for each sentence (options.lexical_shortlist). Probabilities are then computed
+   among the listed tokens only. So scores are a little higher than those of tfm_score, and a token
+   that is not listed cannot be emitted.
 
-   Samples are drawn by a counter: the random number behind a token depends on the seed, the sample
-   and the position, and on nothing else. Give each sentence a seed of its own, or equal sentences
-   get equal samples. Kernel sets round differently, so a sample of one seed may differ between
-   machines (10. Numbers and determinism).
+   Sampling. The random number behind a token depends on the seed, on the number of the sample and
+   on the position, and on nothing else. Give each sentence its own seed. Equal sentences with equal
+   seeds get equal samples.
 
-   An interactive translator gives what the user accepted as prefix and asks for alternatives; one
-   that wants the machine to follow a draft loosely sets prefix_bias.
+   Interactive translation. Give what the user accepted as options.prefix, and ask for
+   options.alternatives. To favour a draft without forcing it, set options.prefix_bias.
 
-   Attention is kept by sessions that were made for it, the model's alignment_heads' or any other;
-   from it come alignments, the coverage penalty, and source words for unknown tokens
-   (tfm_result_text).
+   Attention. A session with attention = 1 keeps the cross-attention of each target token. It keeps
+   the mean over the model's alignment_heads, or the layer and head that you choose. Alignments, the
+   coverage penalty and the replacement of unknown words (tfm_result_text) need it.
 
-   What other engines call it (their defaults), and what is refused. Tokens are the same as theirs,
-   but for what stands behind a semicolon:
-
-       option, 0 means          CTranslate2                        transformers         refused
-       beam, 1                  beam_size (2)                      num_beams            > max_beam
-       n_best, 1                num_hypotheses                     num_return_sequences > beam *
-                                                                                        patience
-       length_penalty, 0        same (1)                           same (1)             beyond 100
-       coverage_penalty, 0      same                                                    no attention
-       patience, 1              same                                                    < 0
-       stop, _ENOUGH            always that                        early_stopping (_LIKELY)
-       max_length, 2 S + 16     max_decoding_length (256)          max_new_tokens, or   > max_target
-                                                                   max_length - 1
-       min_length, 0            min_decoding_length (1)            min_new_tokens       > max_length
-       repetition_penalty, 1    same                               same; see repetition < 0
-       no_repeat_ngram, 0       no_repeat_ngram_size               same; see repetition < 0
-       no_unknown, 0            disable_unk                        bad_words_ids
-       forbidden ..., none      suppress_sequences; others gain    bad_words_ids        no such id
-       ends, the model's        end_token                          eos_token_id         no such id
-       force_end, 0                                                forced_eos_token_id
-       keep_end, 0              return_end_token                   always
-       first, the model's       in target_prefix                   forced_bos_token_id  no such id
-       prefix, none             target_prefix; right behind it     decoder_input_ids    no such id
-                                only the best may end
-       prefix_bias, 0           prefix_bias_beta                                        > 1
-       alternatives, 0          return_alternatives, num_hypotheses                     > max_beam
-       min_alternative_prob, 0  min_alternative_expansion_prob; the end left out; may leave none
-       samples, 0; top_k, all   num_hypotheses, sampling_topk (1)  do_sample, top_k (50) > max_beam
-       truncate, 0: an error    max_input_length (1024)            the tokenizer's      < 0
-       tfm_row_stop             callback, without beams            StoppingCriteria     no such row
-       tfm_result_logits        return_logits_vocab                output_logits
-       tfm_result_log_probabilities                      compute_transition_scores
-       tfm_score_from           score_batch, offset                                     > width
+   tools/README.md has a table of these options beside those of CTranslate2 and Hugging Face.
 
 
-   5. THE MODEL FILE
+   4. DECODE STEP BY STEP
+   ----------------------
+   Call tfm_start once and tfm_step until no row runs. Your program drives the loop, so streaming,
+   progress, time limits and cancelling need no callback:
+
+       tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
+       int32_t running = 1;
+       if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
+       while (running && !the_user_has_had_enough)
+           if (tfm_step(session, &running, &err) != TFM_OK) ...
+       for (row = 0; row < rows; row++)
+           tfm_result_get(session, row, 0, &result, &err);     ids, length, score, finish
+
+   tfm_decode does all of this in one call. While a row still runs, its results are the hypotheses
+   so far. A program can show them while it translates.
+
+   Sources that are not ids. If your program computes the encoder's input, pass it as src.embeddings
+   [rows, width, D_in]. If it computes the encoder's output, pass it as src.memory [rows, width,
+   D_memory]. examples/vectors.c shows both. src.lengths says how many positions of each row count.
+   Ids beside them mark the pads; lexical_shortlist and no_source_ngram need these ids. Embeddings
+   are what transformers calls inputs_embeds: the model adds src_projection, positions and the
+   embedding norm, but it does not multiply by embedding_scale.
+
+
+   5. CHOOSE A LANGUAGE
+   --------------------
+   A model with several languages has a token for each, and its file lists the tokens by language
+   code. Call tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) before you translate. It
+   holds for all later texts of this session.
+
+   M2M100 and NLLB begin the source with its own language and the target with the target's language
+   (config: src_language "source", tgt_language "forced"). Marian begins the source with the
+   target's language (src_language "target"). With such a model a single text can choose for itself:
+   ">>fra<< Good morning."
+
+
+   6. THE MODEL FILE
    -----------------
-   One safetensors file with PyTorch's parameter names ([out, in], row-major). tools/convert.py
-   writes it from checkpoints.
+   tools/convert.py writes model files from the checkpoints of other programs. You need this chapter
+   only if you write a model file yourself.
 
-       src_embedding.weight [V, D]         tgt_embedding.weight [V, D]    absent: shared with src
-       src_projection.weight [D, D_in] .bias   of sources that are embeddings; absent: D_in is D
-       src_positions.weight [n, D]         tgt_positions.weight           only for learned positions
-       src_embedding_norm.weight .bias     tgt_embedding_norm.*           absent: none
+   A model is one safetensors file. Parameters have the names that PyTorch gives them, and shapes
+   are [out, in], row-major:
+
+       src_embedding.weight [V, D]         tgt_embedding.weight    absent: shared with src
+       src_projection.weight [D, D_in] .bias   for sources that are embeddings; absent: D_in is D
+       src_positions.weight [n, D]         tgt_positions.weight    only for learned positions
+       src_embedding_norm.weight .bias     tgt_embedding_norm.*    absent: no such norm
        encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
            or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
-       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias        absent: none, if H*W = D
+       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias   absent: none, if H*W = D
        encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
-       encoder.layers.N.linear1_gate.weight [F, D] .bias   linear2(activation(linear1_gate(x)) *
-                                           linear1(x)); absent: linear2(activation(linear1(x)))
-       encoder.layers.N.norm1.weight .bias, norm2                       absent: a norm without them
-       encoder.relative_positions.weight [buckets, H]   added to the scores of all its layers' self-
-                                           attention by the distance of key and query; or of one:
-           encoder.layers.N.self_attn.relative_positions.weight         absent: none
-       decoder.layers.N. the same, multihead_attn.* for the memory, norm3; without an encoder its
-                                           k_proj is [H*K, D_memory], its v_proj [H*W, D_memory]
-       decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   SSRU, no self_attn
-       encoder.norm.*, decoder.norm.*                                   absent: no final norm
-       generator.weight [V, D]                                          absent: the tgt_embedding
-       generator.bias [V]                                               absent: none
-       src_vocabulary, tgt_vocabulary      U8: UTF-8 lines, line i is token i; after TABs other
-                                           spellings that read as the same id; absent tgt: shared
-       src_sentencepiece, tgt_sentencepiece   U8: a SentencePiece model file (.spm, .model) as it
-                                           is; absent tgt: shared
-       src_merges, tgt_merges [n, 3]       U32, of byte_bpe: two tokens and the one that they become,
-                                           by rank; absent tgt: all shared
-       src_added, tgt_added [n, 2]         U32, of byte_bpe: tokens that a text may have as they are
-                                           spelled, and a sum: 1 whitespace before goes along, 2
-                                           behind, 4 it gives no text
-       shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: a lexicon. Source token t
+       encoder.layers.N.linear1_gate.weight [F, D] .bias   present: linear2(activation(
+                                           linear1_gate(x)) * linear1(x));
+                                           absent: linear2(activation(linear1(x)))
+       encoder.layers.N.norm1.weight .bias, norm2          absent: the norm has no weights
+       encoder.relative_positions.weight [buckets, H]      added to the self-attention scores of all
+                                           layers by the distance of key and query. One layer alone:
+           encoder.layers.N.self_attn.relative_positions.weight        absent: none
+       decoder.layers.N. the same names; multihead_attn.* is the cross-attention, norm3 follows
+                                           the feed-forward. Without an encoder, its k_proj is
+                                           [H*K, D_memory] and its v_proj [H*W, D_memory]
+       decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   an SSRU, no self_attn
+       encoder.norm.*, decoder.norm.*      absent: no final norm
+       generator.weight [V, D]             absent: the target embedding
+       generator.bias [V]                  absent: none
+       src_vocabulary, tgt_vocabulary      U8. UTF-8 text: line i is token i. Further spellings that
+                                           read as the same id follow after TABs. Absent tgt: shared
+       src_sentencepiece, tgt_sentencepiece   U8. A SentencePiece model file, unchanged. Absent tgt:
+                                           shared
+       src_merges, tgt_merges [n, 3]       U32, for byte_bpe. Two tokens and the token that they
+                                           become, in order of rank. Absent tgt: all shared
+       src_added, tgt_added [n, 2]         U32, for byte_bpe. The id of a token that is found in the
+                                           text as it is spelled, and bit flags: 1 strips whitespace
+                                           on the left, 2 on the right, 4 produces no text
+       shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: the lexicon. Source token t
                                            may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
 
-   A file without src_embedding, whose sources are embeddings or memories, has a tgt_embedding; of
-   learned positions it may have the target's alone, and what comes as embeddings has its own. So
-   may be a file without any encoder.*: its sources are memories.
+   Any other tensor is an error. A file whose sources are embeddings or memories has no
+   src_embedding but has a tgt_embedding. A file whose sources are memories need not have an
+   encoder.
 
-   Vectors are F32, F16 or BF16. So are matrices, or they are int8: an I8 tensor with its scales
-   beside it as NAME_scale [out], F32 (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale).
-   Quantization is symmetric with one scale per output channel: w = q * scale[row]. A bias or norm
-   weight that is absent is none; any other tensor is an error. The metadata keys license, source
-   and revision may hold any text. The key transformer.config holds JSON; n_heads is required, the
-   rest has defaults (first) or comes from the shapes, and what is stated as well must agree.
-   Numbers have at most 19 digits.
+   Vectors are F32, F16 or BF16. Matrices are F32, F16, BF16 or I8. An I8 matrix NAME has a tensor
+   NAME_scale [out], F32, beside it (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale),
+   and the weight is w = q * scale[row].
 
-       n_heads  d_model d_ff d_key d_value n_encoder_layers n_decoder_layers src_vocab_size
-       tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
+   The metadata key transformer.config holds JSON. Only n_heads is required. Sizes come from the
+   shapes; if you state one, it must agree. The first value in this table is the default. A number
+   has at most 19 digits.
+
+       n_heads  d_model d_ff d_ff_decoder d_key d_value n_encoder_layers n_decoder_layers
+       src_vocab_size tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
        norm                "post" | "pre"
        layer_norm          "variance" | "deviation" (unbiased, eps outside) | "rms" (no mean)
        layer_norm_eps      1e-5 | 1e-6 for "deviation" and "rms"
        activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
        positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
                            "none"
-       position_offset     0;  position_base 10000;  position_divisor "d" | "d/2-1"
-       position_precision  "float" | "double": in which the angles are computed
+       position_offset     0
+       position_base       10000
+       position_divisor    "d" | "d/2-1"
+       position_precision  "float" | "double": the type in which the angles are computed
        pad_position        "plain" | "zero": what is added to the embedding of a pad
        embedding_scale     1 | a number | "sqrt_d"
        attention_scale     1/sqrt(K) | a number
-       relative_max_distance   128: beyond, the last bucket. How many there are, the shape says, and
-                           relative_buckets may
+       relative_max_distance   128: longer distances share the last bucket
+       relative_buckets    the number of buckets, as the shape has it
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
-       alignment_heads     [] of the decoder's cross-attention, [[layer, head], ...] from 0: what is
-                           kept is their mean; none: that of all heads of the last layer
+       alignment_heads     [] [[layer, head], ...] of the cross-attention, from 0. The session keeps
+                           the mean of their attention. Empty: all heads of the last layer
        languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
-       src_language        "none" | "source" | "target": whose token stands before the source
-       tgt_language        "none" | "forced": whether the target begins with its own
+       src_language        "none" | "source" | "target": whose token begins the source
+       tgt_language        "none" | "forced": whether its language's token begins the target
        src_text            "words" | "characters" | "sentencepiece" | "bytes" | "byte_bpe"
-       tgt_text            "words" | "characters" | "pieces" | "sentencepiece" | "bytes" | "byte_bpe"
-       byte_offset         0: with "bytes", the id of byte 0
-       prefix_space        "none" | "add": before a text of byte_bpe, and behind an added token
-       clean_up            "none" | "spaces": a target's text has no space before . ? ! , n't 'm 's
-                           've 're and none around a lone ' (transformers'
-                           clean_up_tokenization_spaces). The text of a hypothesis that runs ends
-                           before a space that the next token may take away
-       packed              none | 1: the layout of matrices, see below;  d_ff_decoder  d_ff
-       decoding            {} what tfm_decode_defaults gives, under the names of tfm_decode_options:
-                           beam length_penalty patience max_length min_length no_repeat_ngram
-                           no_source_ngram repetition_penalty no_unknown force_end, numbers;
-                           "stop": "enough" | "sure" | "full" | "likely"; "repetition": "target" |
-                           "hugging_face"; "forbidden": [ids]; "forbidden_sequences": [[ids], ...].
-                           0.4.0 reads it, 0.3.0 refuses the file
-       shortlist_first     0: of a lexicon, so many first ids are candidates of every sentence
+       tgt_text            the same, and "pieces"
+       clean_up            "none" | "spaces": the target's text has no space before . ? ! , n't 'm
+                           's 've 're and none around a lone ' (clean_up_tokenization_spaces of
+                           transformers). While a hypothesis runs, its text ends before a space
+                           that the next token may remove
+       byte_offset         0: for "bytes", the id of byte 0
+       prefix_space        "none" | "add": a space before a text of byte_bpe and after an added
+                           token
+       packed              none | 1: the layout of the matrices, see below
+       decoding            {} what tfm_decode_defaults returns, under the names of
+                           tfm_decode_options: the numbers beam length_penalty patience max_length
+                           min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
+                           force_end; "stop": "enough" | "sure" | "full" | "likely"; "repetition":
+                           "target" | "hugging_face"; "forbidden": [ids]; "forbidden_sequences":
+                           [[ids], ...]
+       shortlist_first     0: this many first ids of the lexicon are candidates of every sentence
 
-   With SentencePiece and no vocabulary, a piece's place in its file is its id, and the embedding
-   has at least as many rows. With a vocabulary, pieces become the ids that it has for their
-   spelling, or src_unk; a target token that is no piece is written as it stands, U+2581 as a space.
-   Control pieces, start, end, tgt_pad, forced and tokens of languages give no text.
+   The metadata keys license, source and revision may hold any text.
 
-   Packed files. tools/quantize --packed writes the matrices that are multiplied with as the
-   micro-kernels read them, so that a mapped file (map, in tfm_model_options) is used where it lies:
-   nothing is rearranged, loading touches no page of weights, and processes share them. It is a
-   safetensors file like any other. Its config has "packed": 1, the version of this layout, and
-   d_model, d_ff, d_ff_decoder, d_input, d_memory (where they are others), d_key, d_value and both
-   vocab_sizes, since panels are padded. A matrix [rows, columns] may then be
+   SentencePiece ids. Without a vocabulary, the position of a piece in its file is its id. With a
+   vocabulary, a piece gets the id that the vocabulary has for its spelling, or src_unk. Control
+   pieces, start, end, tgt_pad, forced and language tokens produce no text.
+
+   Packed files. build/quantize --packed writes the matrices in the order in which the
+   micro-kernels read them. A packed file that is mapped (map in tfm_model_options) is used in
+   place: loading does not read the weights, and processes share them. Its config has "packed": 1
+   and all sizes that padding hides: d_model, d_ff, d_ff_decoder, d_input, d_memory, d_key, d_value
+   and both vocabulary sizes. A matrix [rows, columns] becomes
 
        NAME         [ceil(rows/16), ceil(columns/k), 16, k]  F32, F16: k = 1; BF16: 2; I8: 4
-                    element [p, g, r, j] is row 16 p + r, column g k + j; behind the last, 0
-       NAME_scale   [16 ceil(rows/16) + 64]  F32, of I8: one a row; behind the last, 0
-       NAME_sums    [ceil(columns/2048), 16 ceil(rows/16) + 64]  I32, of I8: 128 times the sum of q
-                    over each 2048 columns of a row; behind the last, 0
+                    element [p, g, r, j] is row 16 p + r, column g k + j; padding is 0
+       NAME_scale   [16 ceil(rows/16) + 64]  F32, for I8: one scale a row; padding is 0
+       NAME_sums    [ceil(columns/2048), 16 ceil(rows/16) + 64]  I32, for I8: 128 times the sum of q
+                    over each block of 2048 columns of a row; padding is 0
 
-   all of which are multiples of 64 bytes, but F16 with an odd number of panels times columns; such
-   tensors come first and lie at multiples of 64, so no tensor needs a hole. Query, key and value
-   are apart; embeddings that are looked up and not multiplied with stay [V, D]. Floats with another
-   k (a power of two up to 64), and all where the kernels have no such type or the machine is
-   big-endian, are rearranged at load as rows are; so are other types (tfm_model_options.weights).
-   Beside its texts the file may have what loading makes of them:
+   Query, key and value are separate. Embeddings that are only looked up stay [V, D]. If the kernels
+   of a machine need another order, or the machine is big-endian, loading rearranges the matrices.
+   The file may also hold what loading derives from its texts:
 
-       NAME_sorted  [n]         I32, of a vocabulary's spellings, or the pieces of SentencePiece:
-                                their places in the file, in the order of their bytes
-       NAME_trie    [units, 2]  U32, of SentencePiece: all pieces in a double array (>>sentencepiece)
+       NAME_sorted  [n]         I32. The spellings of a vocabulary, or the pieces of SentencePiece,
+                                in the order of their bytes
+       NAME_trie    [units, 2]  U32, for SentencePiece. All pieces in a double array
+                                (>>sentencepiece)
 
-   Checked: every shape, against the config; that an order is one, and that a trie is that of these
-   pieces and of nothing else, which is quicker than building it. Not checked: padding, scales and
-   sums. A wrong number there or in a weight makes wrong numbers, and nothing else.
+   Loading checks every shape against the config, that NAME_sorted is a permutation in sorted order,
+   and that NAME_trie holds exactly these pieces. It does not check padding, scales and sums. A
+   wrong number there gives wrong output, and does no other harm.
 
 
-   6. MODELS AND MEMORY
-   --------------------
-   tfm_model_load borrows your buffer, so keep it until the model is freed: vectors, embeddings and
-   vocabularies are used where they lie. Matrices are packed once for the micro-kernels, which is a
-   copy; in_place leaves F32 matrices in the buffer too, at the price of slower batches.
-   tfm_model_load_file packs them within the memory that it read the file into, so a loaded model
-   takes no more than its file, and scales for int8. Another type than the file's
-   (tfm_model_options.weights) is a copy beside it; tools/quantize stores it instead. Big-endian
-   machines copy all floats.
+   7. USE SEVERAL THREADS
+   ----------------------
+   For throughput, create one session for each of your threads over one model, and give each session
+   batches of sentences of similar length. examples/threads.c shows it. There is no global state.
 
-   A model inside your program. Turn the file into an array (xxd -i, C23's #embed, a linker's
-   -b binary), align it to 4 bytes or more, and give it to tfm_model_load, in_place where memory is
-   short. TRANSFORMER_NO_STDIO leaves the file functions out.
+   For the latency of a single sentence, set threads in the session's options. The session then
+   starts its own threads (POSIX or Windows), which sleep between calls. Or pass parallel, your
+   program's own parallel-for, and set threads to the number of threads that it uses. Results have
+   the same bits for any number of threads.
 
-   Two copies in one program, in different versions or behind different libraries: define
-   TRANSFORMER_STATIC in each, and no symbol is shared.
+   After fork, the child process may use the model and all sessions without threads of their own.
 
 
-   7. THREADS
-   ----------
-   There is no global state. Any number of sessions on one model may run at the same time, each
-   called by one thread: for throughput, a session for each of your threads, with batches of lines
-   of like length (examples/threads.c; translate --threads). A session works in that thread alone
-   unless its options say threads, which it then starts and ends itself (POSIX or Windows), or
-   parallel, your own parallel-for: for the latency of one sentence.
-   Its threads sleep between calls; work that is done before one of them comes is not cut for it, so
-   that a sentence now and then takes no longer than with one thread. Results are the same bits for
-   any number. A process that is forked may go on with the model and with sessions that have no
-   threads of their own; those stay behind.
+   8. FIT INTO LITTLE MEMORY
+   -------------------------
+   Call tfm_session_bytes before you create a session: it returns the exact size of the session's
+   only allocation. Most of it is the KV cache, which grows with max_batch * (max_source + max_beam
+   * max_target). Lower max_target first: many programs set it too high. cache = TFM_F16 halves the
+   cache. After a session is created, nothing allocates.
+
+   tfm_model_load_file reads the file into one buffer and rearranges the matrices within it. So a
+   loaded model takes the memory of its file. If tfm_model_options.weights asks for another type,
+   the copy comes on top; build/quantize writes a file of that type instead. A packed file
+   that is mapped takes only the pages that are used.
+
+   tfm_model_load borrows your buffer, so keep the buffer until the model is freed. Vectors,
+   embeddings and vocabularies are used in place, and matrices are copied. in_place = 1 leaves F32
+   matrices in the buffer too, but makes batches slower.
+
+   To put a model into your program, turn the file into an array (xxd -i, the #embed of C23, or the
+   linker's -b binary), align it to 4 bytes or more, and pass it to tfm_model_load.
+   examples/embedded.c shows it. TRANSFORMER_NO_STDIO leaves the file functions out.
+
+   If two libraries in one program contain different versions of this header, define
+   TRANSFORMER_STATIC in each of them. Then they share no symbol.
 
 
-   8. WHAT A SESSION COSTS
-   -----------------------
-   Per sentence of the batch, 4 bytes times decoder layers times H*(K + W) times (max_source +
-   max_beam * max_target) for the KV cache (2 bytes where cache is TFM_F16, which also makes batches
-   decode faster: reading keys and values is much of their time; a layer that is an SSRU has 4 * D a
-   hypothesis instead of max_target of these), 4 * max_source * D_memory for the memory; per
-   hypothesis (max_batch * max_beam of them) 4 * V for logits, 16 * max_target for its tokens and
-   back-pointers, and with attention 4 * max_source * max_target; once, scratch for 512 positions or
-   the longest sentence, of which int8 weights want 2,112 bytes more a position for every 2,048
-   columns of the widest input of a product; and 29 * V for candidates; and for each thread 4 *
-   max_source * (K + W + 40) of an encoder's head. Relative positions take 8 * H * max_source for
-   each table of the encoder, 8 * H * max_target for each of the decoder. max_target is what people
-   overestimate: the default is the length at which decoding stops anyway. max_shortlist costs a row
-   of the output projection for each id, and V; if the model has a lexicon, also 4 bytes an id for
-   each sentence, and 4 * V. Text costs 16 bytes for each token of max_source, and the room in which
-   SentencePiece and byte-level BPE work.
-
-
-   9. MODULES ON TENSORS OF YOUR OWN
-   ---------------------------------
-   Attention alone (examples/modules.c goes on from here):
+   9. USE ONE MODULE ON YOUR OWN TENSORS
+   -------------------------------------
+   A tensor is a view of your memory with strides. This computes multi-head attention
+   (examples/modules.c is the whole program):
 
        tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
        tfm_attention_weights w = {0};
@@ -425,194 +393,168 @@
        w.out.weight = out_proj_weight;
        tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
 
-   tfm_attention_unpack sets the query, key and value projections and leaves every other field as it
-   was, so set those before or after.
+   Modules allocate nothing. They take scratch memory from a tfm_arena of yours. To learn how much
+   memory a call needs, make the same call with an arena from tfm_arena_measuring. It checks the
+   arguments, computes nothing, and leaves the size in arena.peak.
 
-   Modules allocate nothing: they take scratch from a tfm_arena. To learn how much, run the same
-   call once with an arena made by tfm_arena_measuring: it checks the arguments, computes nothing,
-   and leaves the need in arena.peak.
+   If your data are in PyTorch's [L, B, D] layout, pass tfm_tensor_swap(tensor, 0, 1). That makes no
+   copy.
 
-   A tensor is a view with strides: data in PyTorch's [L, B, D] layout go in and come out as
-   tfm_tensor_swap(tensor, 0, 1), without a copy.
+   Masks are boolean, and true means "may not be attended to", as in torch.nn.MultiheadAttention. A
+   query whose keys are all masked gets zero weights and a zero context, never NaN.
 
-   Masks are boolean, true = may not be attended to (torch.nn.MultiheadAttention). A query whose
-   keys are all masked attends to nothing: zero weights, zero context, never NaN.
-
-   The teacher-forced pass: tfm_forward takes source and target ids and gives logits [B, T, V], the
-   encoder's output, and every layer's attention weights on request: what torch.nn.Transformer
-   computes in eval mode, for scoring and for comparing with PyTorch (tools/forward.c).
+   tfm_forward is the teacher-forced pass of a whole model: it takes source and target ids and
+   returns logits [B, T, V], and on request every layer's attention weights. It computes what
+   torch.nn.Transformer computes in eval mode.
 
 
-   10. NUMBERS AND DETERMINISM
-   ---------------------------
-   f32 throughout. Within 1e-5 of PyTorch per module, 1e-4 on logits of a whole stack (tests/data
-   holds PyTorch's numbers). F16 and BF16 weights are widened as they are read, so they cost their
-   own rounding and nothing else. But where there is AMX, or AVX512-BF16 on an AMD (11. Speed),
-   products with BF16 weights round activations to bf16 too, and add up in f32: then the logits of
-   13 of the models in tests/data and examples/models are 0.015 to 0.1 off those of f32 on random
-   ids (0.01 to 0.07 by widening, int8 0.04 to 0.14), of six others, whose int8 is 0.4 to 1.9 off,
-   0.09 to 0.7 (by widening 0.1 to 0.7). It is one arithmetic for few rows and many; denormals count
-   as 0. BLEU of the shipped models on their dev sets, greedy and with beam 4, goes from 48.92 and
-   50.40 to 48.93 and 50.45 (de-en), from 36.90 and 38.31 to 36.89 and 38.28 (zh-en) with
-   AVX512-BF16; with AMX, emulated, of the de-en before this one from 47.36 and 48.93 to 47.39 and
-   49.03. With int8 weights activations are quantized dynamically, with one scale per token, and
-   the int32 sums are exact: BLEU of the shipped models changes by 0.4 at most.
+   10. RELY ON THE NUMBERS
+   -----------------------
+   Same bits. On one machine and build, a sentence has the same output, score and attention, to the
+   bit, alone and in any batch, in any order and with any number of threads. Two builds give this
+   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32 without
+   -mfpmath=sse, in gcc's gnu modes and in C++).
 
-   A cache of F16 (tfm_session_options.cache) rounds a decoder's keys and values once, as they are
-   kept, and what is beyond 65504 to that; scores and sums stay f32. Logits of golden models are
-   within 1e-3 of those of an F32 cache, and BLEU of the shipped models changes by 0.3 at most.
-   (BF16 is not offered: as fast, and eight times as far off in the log-probabilities of f32.)
+   Between machines the bits may differ, because the kernel sets (tfm_cpu_string) add floats in
+   different orders. A near-tie may then be decided otherwise, and the samples of a seed may differ.
 
-   An encoder's attention in bf16 (encoder_attention), by the same units: queries, keys, values and
-   weights are rounded to bf16 before they are multiplied, and add up in f32. Logits of golden
-   models are 0.02 off at most; BLEU of de-en, int8, on its dev set goes from 49.04 to 49.12, of the
-   zh-en before this one from 32.81 to 32.90.
-   Without instructions for F16 (SSE2, WebAssembly) it saves memory and costs time.
+   Close to PyTorch. Arithmetic is f32. Modules agree with PyTorch within 1e-5, and the logits of a
+   whole model within 1e-4. What rounds more, and where:
 
-   Batch-invariant. On one machine and build, a sentence's output, score and attention are
-   bit-identical alone and in any batch, in any order, for any number of threads, searched or
-   sampled: no sum's order depends on the batch or on the threads. (TRANSFORMER_BLAS gives that up:
-   the BLAS library decides. So does x87 arithmetic, that of -m32 without -mfpmath=sse, where the
-   compiler may keep more bits than a double has: in gcc's gnu modes and in C++. With -std=c99 or
-   later gcc rounds as C says.)
+       F16 and BF16 weights         are widened as they are read; only their own rounding remains
+       BF16 weights with AMX, or    the activations are rounded to bf16 too; sums are f32
+         with AVX512-BF16 on AMD
+       I8 weights                   activations are quantized with one scale per token; the int32
+                                    sums are exact
+       cache = TFM_F16              keys and values of the decoder are rounded once, when they are
+                                    stored
+       encoder_attention = TFM_BF16 queries, keys, values and attention weights of the encoder are
+                                    rounded to bf16; sums are f32
 
-   Not promised between machines: sets of micro-kernels (tfm_cpu_string) add floats in different
-   orders, so logits differ in their last bits, a near-tie may be decided otherwise, and samples of
-   one seed differ.
+   tools/SPEED.md has what each of these costs in logits and in BLEU.
 
 
-   11. SPEED
-   ---------
-   Plain cc -O2 is enough: micro-kernels exist for SSE2, AVX2, AVX-VNNI, AVX-512, its VNNI and BF16,
-   AMX, NEON, its dot products and WebAssembly besides plain C, and the CPU is asked which it has
-   (WebAssembly's compiler); tfm_cpu_string tells. AVX512-BF16 is for AMD only, where it does twice
-   what FMA does; on an Intel with AMX it does half, and where AMX is refused bf16 is widened. One
-   sentence at a time, decoding is reading weights: int8 makes it four times as fast as F32 on a Zen 4.
-   Batches share what is read; sentences of like length are encoded together, whatever their order
-   in the batch. tools/SPEED.md has the numbers.
+   11. RUN FAST
+   ------------
+   Compile with -O2; no other flag is needed. The header has micro-kernels for SSE2, AVX2, AVX-VNNI,
+   AVX-512 with its VNNI and BF16, AMX, NEON with its dot products, and WebAssembly. It asks the CPU
+   which of them it has (in WebAssembly the compiler decides). tfm_cpu_string returns the answer.
 
-   Workers, threads, batch. For throughput take a worker a core, a session each, without threads
-   of their own, and batches of 32 to 128: a step reads the decoder's weights once for all of its
-   batch. For the latency of one sentence take one session's threads. Workers stop gaining where
-   together they read what memory gives: a batch takes the largest of its operations over a
-   core's rate, its bytes over what a core reads, and all workers' bytes over what the machine
-   reads. build/inspect MODEL --cores N --bandwidth GB/s prints that by batch; larger batches and
-   int8 move the end out, and where weights stay in the last cache there is none.
+   - Use int8 weights (tfm_model_options.weights, or build/quantize). Decoding one sentence
+     reads every weight of the decoder once a token, so fewer bytes mean less time.
+   - Translate batches. A step reads the weights once for the whole batch. Sentences of similar
+     length belong together.
+   - For throughput use one worker a core, each with a session of its own and batches of 32 to 128.
+     Workers stop gaining when together they read as fast as the memory can deliver. build/inspect
+     MODEL --cores N --bandwidth GB/s estimates where that is.
+   - For latency use one session with threads.
+   - Use a shortlist if the model has one.
 
-   Huge pages, on Linux on x86-64 and aarch64: for a model's memory of malloc's, in allocations of
-   4 MB and more, the system is asked for them (madvise). On a Zen 4 loading takes half of the time,
-   single sentences 5 to 8 % less. Where they are switched off, nothing changes. Memory of a
-   tfm_allocator, of TFM_MALLOC, of a session and of a mapped file is left as it is (so TFM_MALLOC(n)
-   malloc(n) turns it off). In a virtual machine that reports free memory to its host, the first load
-   of a process has to wait for the host: 74 MB still gained, 293 MB took 1.7 times as long.
+   Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
+   for a model's memory, if the memory comes from malloc and is 4 MB or more. This makes loading and
+   single sentences faster. Define TFM_MALLOC(n) malloc(n) to turn it off.
 
-   AMX, on Linux, does something to your process: the first model that is loaded (or the first
-   module or tfm_cpu_string) asks by arch_prctl for the permission to use tile registers. Once
-   granted, it is the process's for good, a signal's frame grows by 8 kB in threads that compute,
-   and sigaltstack refuses stacks that are too small for it (getauxval(AT_MINSIGSTKSZ) says what is
-   enough). Where it is refused, because the system does not know it or a thread has such a stack
-   already, VNNI gives the same bits of int8. Tiles are configured for a product and released after
-   it, so they are as free for others as the calling convention makes them. With TRANSFORMER_KERNELS
-   4 nothing is asked for.
+   AMX. On Linux, the first model that is loaded asks for permission to use AMX (arch_prctl). The
+   permission holds for the whole process: the stack frame of a signal grows by 8 kB in threads that
+   compute, and sigaltstack refuses a stack that is too small for it (see AT_MINSIGSTKSZ). If the
+   system refuses, VNNI computes the same bits of int8. TRANSFORMER_KERNELS 4 asks for nothing.
 
 
-   12. SECURITY (>>security)
-   -------------------------
-   Model files and texts may come from anybody. Whatever their bytes are, a call reads and writes
-   inside the memory that it was given or took, comes to an end, leaks nothing, and where it fails
-   says so. A file is checked as a whole before it is believed: until then no allocation has more
-   than four times its size and 16 kB. A text, a vocabulary or a SentencePiece file has at most
-   2147483647 bytes. A file cannot name another file, and ASCII's control characters do not get from
-   names into messages. Texts that come out are valid UTF-8, but may hold line breaks and control
-   characters where a model has tokens for them.
+   12. READ FILES AND TEXTS THAT YOU DO NOT TRUST (>>security)
+   -----------------------------------------------------------
+   Model files and texts may be untrusted. Whatever their bytes are, a call stays inside the memory
+   that it was given or allocated, ends, leaks nothing, and reports an error when it fails. A file
+   is checked as a whole before it is used, and until then no allocation is larger than four times
+   the file plus 16 kB. A text, a vocabulary and a SentencePiece file have at most 2147483647 bytes.
+   A file cannot name another file. Control characters in names do not reach messages. Output is
+   valid UTF-8, but may contain line breaks and control characters if the model has tokens for them.
 
-   Not promised: that a model says what is true or fit to print; that it is quick (bound max_source,
-   max_length and beam, which bound a sentence's time, and the length of texts, to which the time of
-   tokenizing them is in proportion); and anything about pointers, sizes and tensors that the
-   program itself passes. Bytes given to tfm_model_load must not change while the model lives: of a
-   mapped file that others may cut short, load a copy (tfm_model_load_file does).
+   The time of tokenizing is in proportion to the text, times the longest piece or added token at
+   worst, and n log n for BPE. To bound the time of a translation, bound max_source, max_length and
+   beam.
 
-   Tested: every row of a table of attacks known from other readers (tests/test_hostile.c lists
-   them), each allocation and each read of a file failing (tests/test_faults.c), and fuzzers for the
-   container, config, vocabularies, SentencePiece, texts, whole models that go on to translate, and
-   the programs (tests/fuzz), with address and undefined-behaviour sanitizers; the memory sanitizer
-   over the tests in C, valgrind over some of them.
+   Not promised: that a translation is true or fit to print, and anything about pointers, sizes and
+   tensors that your program passes. The bytes given to tfm_model_load must not change while the
+   model exists. If somebody else can cut a file short, do not map it; tfm_model_load_file reads a
+   copy.
 
-   To report: whatever input crashes, hangs, leaks or reads past an end is a bug here, whoever made
-   it. Send it, or how to make it, with tfm_version and the compile line, as an issue where you got
-   this file. What others could turn against people before there is a fix, write to the maintainers
-   alone, and give them time to fix it first.
+   Tested: each attack in the table of tests/test_hostile.c, a failure of each allocation
+   and of each read (tests/test_faults.c), and fuzzing of every parser and of the programs
+   (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
+
+   If an input crashes, hangs, leaks or reads past an end, it is a bug in this file. Please report
+   it as .github/SECURITY.md says.
 
 
-   13. WHEN SOMETHING IS WRONG
-   ---------------------------
-   Numbers differ from PyTorch's. Look at these first; a config that disagrees with the weights in
-   shape is refused, but these have no shape: norm order (norm_first), activation, final norms,
+   13. FIND OUT WHY AN OUTPUT IS WRONG
+   -----------------------------------
+   Numbers differ from PyTorch's. A config that disagrees with the shapes is refused, but some
+   settings have no shape. Check these first: norm order (norm_first), activation, final norms,
    embedding_scale (does the model multiply by sqrt(d_model)?), positions and their offset, pad ids,
-   whether the target was masked causally, and model.eval(): dropout must be off. Then compare the
-   encoder's output before logits, and the attention of the first layer before the last:
-   tools/forward writes all three. (PyTorch's fast path leaves zeros in the memory at pads; nobody
-   attends to them.)
+   the causal mask of the target, and that the PyTorch model is in eval mode. Then compare the
+   encoder's output before the logits, and the attention of the first layer before that of the last.
+   build/forward writes all of them.
 
-   Output repeats or never ends. The cap of 2 * source + 16 tokens ends it, and finish says
-   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token that the
-   model was trained with (src_end), or text unlike its training text. no_repeat_ngram and
+   The output repeats or never ends. The limit of 2 * source + 16 tokens ends it, and finish is
+   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of the
+   training (src_end), and text that is unlike the training text. no_repeat_ngram and
    repetition_penalty treat the symptom.
 
 
    14. GLOSSARY
    ------------
-   arena        memory of yours from which a call takes its scratch, without an allocator
-   back-pointer a decoded token's predecessor; the KV cache is read along a hypothesis's ancestry
-   blank        a text without any token: its translation is empty, and the model is not asked
-   first        the target's first token where it is given and not searched: a language, say
-   forced       given by the caller or the model instead of searched; scores 0
-   kernel set   all inner loops for one instruction set; a micro-kernel computes one tile
-   memory       the encoder's output, as PyTorch calls it: what cross-attention's keys and values
-                come from. tfm_encoder_output
-   packed       weights in panels of 16 rows, [panel][k][16], as the micro-kernels read them
-   part         a share of one call's work that a thread does: parallel for over the parts
+   arena        memory of yours from which a call takes its scratch memory
+   back-pointer the predecessor of a decoded token; the KV cache is read along these
+   blank        a text without tokens: its translation is empty, and the model does not run
+   first        the first token of the target if it is given and not searched, such as a language
+   forced       given by your program or by the model instead of searched; a forced token scores 0
+   kernel set   the inner loops for one instruction set; a micro-kernel computes one tile
+   memory       the encoder's output, as PyTorch calls it; keys and values of cross-attention come
+                from it
+   packed       in panels of 16 rows, [panel][k][16], as the micro-kernels read weights
+   part         the share of one call's work that one thread does
    row          of a batch: one sentence; of a matrix: one output channel
    session      what other engines call a context or a state
-   SSRU         Marian's simpler simple recurrent unit (tfm_ssru): what the decoders of Firefox's
-                translators have instead of self-attention
-   tile         some rows of x by some panels of w: what stays in registers together
+   SSRU         Marian's simpler simple recurrent unit (tfm_ssru), which replaces self-attention in
+                the decoders of Firefox's translators
+   tile         the block of outputs that stays in registers together: some rows of x times some
+                panels of w
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
 
-   Define everywhere the same:
-       TRANSFORMER_STATIC       functions are static: two copies can live in one program
-       TFM_DEF                  your own linkage for public functions (default: extern)
-       TRANSFORMER_NO_STDIO     no file functions, no stdio.h
-       TRANSFORMER_NO_TEXT      no vocabularies, no SentencePiece, no section 8
-       TRANSFORMER_LIBRARY      the implementation is a library that was compiled elsewhere:
-                                models are loaded after tfm_sizes_check
+   Define these in every file that includes the header, with the same values:
+       TRANSFORMER_STATIC       functions are static, so that two copies can be in one program
+       TFM_DEF                  the linkage of public functions (default: extern)
+       TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
+       TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
+       TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
+                                loading a model first calls tfm_sizes_check
 
-   Define where the implementation is compiled:
+   Define these where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
-       TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default malloc and free, and huge
-                                pages for weights where Linux has them (chapter 11)
-       TRANSFORMER_BLAS         matrix products by cblas_sgemm; include path, -lopenblas: yours
-       TRANSFORMER_KERNELS n    inner loops at most of kind 0 plain C; on x86-64 1 SSE2, 2 AVX2,
-                                3 AVX-512, 4 this or AVX2 with VNNI, 5 with BF16, 6 with AMX; on
-                                aarch64 1 NEON, 2 with dot product; 1 WASM SIMD128 with -msimd128.
-                                Default 6. The fastest that the CPU has is chosen when the program
-                                runs
-       TRANSFORMER_FILE         what this file is called, "transformer.h" unless you renamed it: it
-                                includes itself once for each set of vector kernels
-       TRANSFORMER_MMAP         tfm_model_options.map, and <sys/mman.h>
-       TRANSFORMER_NO_SIMD      plain C only, and no <immintrin.h> or the like
-       TRANSFORMER_NO_THREADS   no threads of its own, and no <pthread.h> or <windows.h>; the
-                                host's, if it gives some. (Systems before glibc 2.34 link with
-                                -pthread otherwise.)
-       TFM_COUNT(operations)    called with the multiplications and additions of each product, for
-                                those who measure, in whichever thread; default nothing
-       TFM_COUNT_TEXT(steps)    called with the bytes, comparisons and moves of work on texts,
-                                likewise
-       TFM_PART(part)           called where the session's thread goes on to other work: OTHER,
-                                EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or SEARCH, of
-                                which TFM_PART_OTHER ... are an enum; default nothing
+       TFM_MALLOC(bytes), TFM_FREE(pointer)    both or none; default: malloc and free, with huge
+                                pages for weights on Linux (chapter 11)
+       TRANSFORMER_BLAS         cblas_sgemm computes matrix products. You give the include path
+                                and -lopenblas
+       TRANSFORMER_KERNELS n    limits the kernel set that is chosen at run time. 0: plain C. On
+                                x86-64 1: SSE2, 2: AVX2, 3: AVX-512, 4: AVX-512 or AVX2 with VNNI,
+                                5: with BF16, 6: with AMX. On aarch64 1: NEON, 2: with dot products.
+                                On WebAssembly with -msimd128 1: SIMD128. Default: 6
+       TRANSFORMER_FILE         the name of this file if you renamed it (default: "transformer.h").
+                                The file includes itself once for each vector kernel set
+       TRANSFORMER_MMAP         enables tfm_model_options.map and includes <sys/mman.h>
+       TRANSFORMER_NO_SIMD      plain C only, without <immintrin.h> and its like
+       TRANSFORMER_NO_THREADS   no threads of its own, without <pthread.h> and <windows.h>. Your
+                                program's parallel-for still works. (Before glibc 2.34, threads
+                                need -pthread.)
+       TFM_COUNT(operations)    is called with the number of multiplications and additions of each
+                                product, in any thread. Default: nothing
+       TFM_COUNT_TEXT(steps)    is called with the number of bytes, comparisons and moves of work on
+                                texts. Default: nothing
+       TFM_PART(part)           is called when the session's thread begins another kind of work:
+                                OTHER, EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or
+                                SEARCH (TFM_PART_OTHER ... are an enum). Default: nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -646,15 +588,15 @@ extern "C" {
 #define TFM_VERSION_PATCH 0
 #define TFM_VERSION "0.4.0"
 
-/* The version that the implementation was compiled from, for instance "0.4.0". */
+/* Returns the version of the implementation, for instance "0.4.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Which inner loops run on this machine: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI and BF16",
-   "AVX-512 with VNNI", "AVX2 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with dot product",
-   "NEON", "WASM SIMD128" or "plain C". */
+/* Returns the kernel set that this machine runs: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI
+   and BF16", "AVX-512 with VNNI", "AVX2 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with
+   dot product", "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
-/* name, what it means. One table makes the enum and the texts. */
+/* Each status and its meaning. The enum and tfm_status_text are made from this table. */
 /* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
     X(TFM_OK, "success")                                                           \
@@ -683,54 +625,54 @@ typedef enum tfm_status {
 } tfm_status;
 /* clang-format on */
 
-/* What a failed call says. text is always terminated; control characters in names become '?'. */
+/* A failed call fills this in. text is terminated. Control characters in names become '?'. */
 typedef struct tfm_error {
     tfm_status status;
     char text[256];
 } tfm_error;
 
-/* The meaning of a status; "unknown status" for a number that is none. */
+/* Returns the meaning of a status, or "unknown status" for any other number. */
 TFM_DEF const char *tfm_status_text(tfm_status status);
 
 /* >>api-memory ====================================================================================
    2. ALLOCATOR AND ARENA
    ============================================================================================== */
 
-/* Where memory comes from. All zero means malloc and free (TFM_MALLOC, TFM_FREE); else both
-   functions are needed. allocate returns memory aligned for any type, or NULL. */
+/* Your own allocator. All zero means malloc and free (TFM_MALLOC, TFM_FREE); otherwise give both
+   functions. allocate returns memory that is aligned for any type, or NULL. */
 typedef struct tfm_allocator {
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *pointer);
     void *user;
 } tfm_allocator;
 
-/* A stack of scratch memory over a buffer of the caller. Each piece starts at a multiple of 64. */
+/* A stack of scratch memory over your buffer. Each piece starts at a multiple of 64 bytes. */
 typedef struct tfm_arena {
     unsigned char *data; /* NULL while measuring */
     size_t size;         /* bytes from data */
     size_t used;         /* bytes in use now */
-    size_t peak;   /* the most bytes that were ever needed, alignment of the buffer included */
-    int measuring; /* 1: takes are counted, not made */
+    size_t peak;   /* the most bytes that were needed so far, with the alignment of the buffer */
+    int measuring; /* 1: counts allocations without making them */
 } tfm_arena;
 
-/* An arena over bytes of memory, which stay the caller's. */
+/* Returns an arena over your memory of this many bytes. */
 TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes);
 
-/* An arena that has no memory and only counts: run a call with it, then read peak. */
+/* Returns an arena without memory that only counts: make a call with it, then read peak. */
 TFM_DEF tfm_arena tfm_arena_measuring(void);
 
-/* Takes count * size bytes. *pointer is NULL when the arena measures. Give back by restoring .used.
-   TFM_E_ARENA, TFM_E_OVERFLOW. */
+/* Allocates count * size bytes from the arena. If the arena only measures, *pointer is NULL. To
+   release memory, restore the earlier value of .used. Errors: TFM_E_ARENA, TFM_E_OVERFLOW. */
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err);
 
 /* >>api-tensor ====================================================================================
    3. TENSORS
-   A tensor is a view: it owns nothing. Elements of the last dimension lie side by side; the other
-   dimensions have strides of their own, in elements, so a transposed batch needs no copy.
+   A tensor is a view and owns no memory. Elements of the last dimension are adjacent. The other
+   dimensions have strides, in elements, so a transposed batch needs no copy.
    ============================================================================================== */
 
-/* name, bits of an element: the element types of the safetensors format */
+/* The element types of the safetensors format: name, bits of an element */
 /* clang-format off */
 #define TFM_DTYPE_TABLE(X)                                                                     \
     X(F32, 32) X(F16, 16) X(BF16, 16) X(F64, 64) X(BOOL, 8) X(U8, 8) X(I8, 8) X(I16, 16)       \
@@ -746,7 +688,7 @@ typedef enum tfm_dtype {
 } tfm_dtype;
 /* clang-format on */
 
-/* "F32", "BF16" ...; "?" for a number that is no type. */
+/* Returns "F32", "BF16" ..., or "?" for a number that is no type. */
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype);
 
 #define TFM_MAX_RANK 8
@@ -759,7 +701,7 @@ typedef struct tfm_tensor {
     int64_t strides[TFM_MAX_RANK]; /* in elements; the last is 1 */
 } tfm_tensor;
 
-/* Row-major tensors over data. */
+/* Return row-major tensors over data. */
 TFM_DEF tfm_tensor tfm_tensor_make(void *data, tfm_dtype dtype, int rank, const int64_t *dims);
 TFM_DEF tfm_tensor tfm_tensor_1d(void *data, tfm_dtype dtype, int64_t d0);
 TFM_DEF tfm_tensor tfm_tensor_2d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1);
@@ -767,22 +709,24 @@ TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_
 TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
                                  int64_t d3);
 
-/* The view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the last. */
+/* Returns the view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the
+   last dimension. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 
 /* >>api-modules ===================================================================================
    4. MODULES
-   Tensors are F32 unless a comment says otherwise, inputs of any row strides. out may be the input
-   of the same shape in tfm_layer_norm, tfm_softmax, the layers and the stacks; elsewhere it must
-   not overlap an input. Weights are [out, in] as in PyTorch. A weight whose data is NULL is absent.
-   Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or TFM_E_DTYPE for arguments that do not fit
-   together, and TFM_E_ARENA where it takes scratch and there is too little; err may be NULL.
+   Tensors are F32 unless a comment says otherwise, and inputs may have any row strides. In
+   tfm_layer_norm, tfm_softmax, the layers and the stacks, out may be the input of the same shape.
+   In other functions out must not overlap an input. Weights are [out, in] as in PyTorch. A weight
+   with data NULL is absent. Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or TFM_E_DTYPE if
+   its arguments do not fit together, and TFM_E_ARENA if its scratch arena is too small. err may be
+   NULL.
    ============================================================================================== */
 
 /* ---- masks ---- */
 
-/* Which keys a query may not attend to; all zero: all may be. Whatever is given is merged by "or"
-   (torch.nn.MultiheadAttention's key_padding_mask, attn_mask, is_causal). */
+/* Which keys a query may not attend to. All zero: it may attend to all. A key is masked if any of
+   these masks it (key_padding_mask, attn_mask and is_causal of torch.nn.MultiheadAttention). */
 typedef struct tfm_masks {
     tfm_tensor key_padding;     /* BOOL [B, S]: true = this key is a pad */
     tfm_tensor attention;       /* BOOL [T, S], [B*H, T, S], or [B, T, S] for all heads alike */
@@ -790,12 +734,13 @@ typedef struct tfm_masks {
     int causal;                 /* 1: query t sees keys 0 .. t */
 } tfm_masks;
 
-/* mask[b, s] = ids[b, s] == pad. mask: BOOL [B, S]; ids: B*S of them. */
+/* Sets mask[b, s] = (ids[b, s] == pad). mask: BOOL [B, S]; ids: [B, S]. */
 TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                      tfm_error *err);
-/* mask[b, s] = s >= lengths[b]. mask: BOOL [B, S]; lengths: [B]. */
+/* Sets mask[b, s] = (s >= lengths[b]). mask: BOOL [B, S]; lengths: [B]. */
 TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err);
-/* mask[t, s] = s > t. mask: BOOL [T, S]. torch.nn.Transformer.generate_square_subsequent_mask */
+/* Sets mask[t, s] = (s > t). mask: BOOL [T, S]. This is generate_square_subsequent_mask of
+   torch.nn.Transformer. */
 TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 
 /* ---- positions ---- */
@@ -816,17 +761,17 @@ typedef enum tfm_position_kind {
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
-    int64_t first;     /* the position of row 0; an offset of the model's is added by the caller */
+    int64_t first;     /* position of row 0, with the model's offset if it has one */
     double base;       /* 0 means 10000 */
     int divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
-    int double_angles; /* 0: frequency and angle rounded to float, as the usual PyTorch code does;
-                            1: computed in double */
+    int double_angles; /* 0: frequency and angle are rounded to float, as the usual PyTorch code
+                            does. 1: they are double */
     tfm_tensor table;  /* learned: [n, D] */
 } tfm_position_options;
 
-/* out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a sentence from
-   its length on are zero, as for a pad whose row in the table is zero. Any L; only a learned table
-   ends: TFM_E_TOO_LONG. */
+/* Computes out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a
+   sentence after its length are zero (as a pad position has it in M2M100). L may have any value,
+   except that a learned table ends: TFM_E_TOO_LONG. */
 TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *options,
                                  const int32_t *lengths, tfm_error *err);
 
@@ -841,12 +786,13 @@ typedef enum tfm_norm_kind {
 } tfm_norm_kind;
 
 typedef struct tfm_norm_weights {
-    tfm_tensor weight, bias; /* [D] each, each may be absent */
+    tfm_tensor weight, bias; /* [D] each; each may be absent */
     tfm_norm_kind kind;
     double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, else 1e-6 */
 } tfm_norm_weights;
 
-/* Layer norm over the last dimension. out, x: [..., D]. weights may be NULL: plain. */
+/* Normalizes over the last dimension. out, x: [..., D]. weights may be NULL: neither weight nor
+   bias, TFM_NORM_VARIANCE. */
 TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
                                   const tfm_norm_weights *weights, tfm_error *err);
 
@@ -855,11 +801,11 @@ typedef struct tfm_linear_weights {
     tfm_tensor bias;   /* [out] or absent */
 } tfm_linear_weights;
 
-/* out = x weight^T + bias (torch.nn.functional.linear). x: [..., in], out: [..., out]. */
+/* Computes out = x weight^T + bias (torch.nn.functional.linear). x: [..., in], out: [..., out]. */
 TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
                               const tfm_linear_weights *weights, tfm_error *err);
 
-/* out = exp(x - max) / sum exp(x - max) over the last dimension. */
+/* Computes out = exp(x - max) / sum exp(x - max) over the last dimension. */
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
 typedef enum tfm_activation {
@@ -877,8 +823,8 @@ typedef struct tfm_ffn_weights {
     tfm_linear_weights gate; /* [F, D] or absent */
 } tfm_ffn_weights;
 
-/* out = linear2(activation(linear1(x))); arXiv:1706.03762 section 3.3. With a gate it is
-   linear2(activation(gate(x)) * linear1(x)); arXiv:2002.05202. out, x: [..., D]. */
+/* Computes out = linear2(activation(linear1(x))), arXiv:1706.03762 section 3.3; with a gate,
+   linear2(activation(gate(x)) * linear1(x)), arXiv:2002.05202. out, x: [..., D]. */
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err);
@@ -891,34 +837,35 @@ typedef struct tfm_ssru_weights {
     tfm_linear_weights gate;  /* [W, D] */
 } tfm_ssru_weights;
 
-/* c_t = g_t * c_(t-1) + (1 - g_t) * input(x_t) with g_t = 1 / (1 + exp(-gate(x_t))), and
-   out_t = max(0, c_t). x: [B, T, D], out: [B, T, W]. state: [B, W], c before the first position,
-   which becomes that of the last; NULL: zeros before. The bits do not depend on how many positions
-   go at a time. */
+/* Computes c_t = g_t * c_(t-1) + (1 - g_t) * input(x_t) with g_t = 1 / (1 + exp(-gate(x_t))), and
+   out_t = max(0, c_t). x: [B, T, D], out: [B, T, W]. state: [B, W], c before the first position;
+   the call replaces it by c of the last position. state NULL: c begins as zeros. A call for several
+   positions gives the same bits as a call for each. */
 TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
                             const tfm_tensor *x, tfm_arena *scratch, tfm_error *err);
 
 /* ---- attention ---- */
 
-/* context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
+/* Computes context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
    torch.nn.functional.scaled_dot_product_attention.
-   query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL; or
-   all with heads: query [B, H, T, K], key [B, H, S, K] ... weights [B, H, T, S].
-   scale 0 means 1/sqrt(K); 1 means none. masks may be NULL. */
+   query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL. Or
+   all of them with heads: query [B, H, T, K], key [B, H, S, K] ... weights [B, H, T, S].
+   scale 0 means 1/sqrt(K); scale 1 means that scores are not scaled. masks may be NULL. */
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
                                                     const tfm_tensor *query, const tfm_tensor *key,
                                                     const tfm_tensor *value, double scale,
                                                     const tfm_masks *masks, tfm_arena *scratch,
                                                     tfm_error *err);
 
-/* Relative positions (T5, arXiv:1910.10683 section 2.1): what is added to the score of query t and
-   key s, after the scale, is table[bucket(s - t), head]. Half of the buckets are for one distance
-   each, the others grow up to max_distance, and the last is for all beyond. */
+/* Relative positions (T5, arXiv:1910.10683 section 2.1): table[bucket(s - t), head] is added to the
+   scaled score of query t and key s. Half of the buckets hold one distance each, the others grow up
+   to max_distance, and the last one holds all longer distances. */
 typedef struct tfm_relative_positions {
     tfm_tensor table;     /* [buckets, H]; absent: none. At least 2 buckets, 4 if not causal */
-    int32_t max_distance; /* 0 means 128; more than the distances that have a bucket each */
-    int causal;           /* 1: of keys behind the query as of its own (decoders); 0: half of the
-                             buckets are for these (encoders) */
+    int32_t max_distance; /* 0 means 128. It must be larger than the number of buckets that hold one
+                             distance each */
+    int causal;           /* 1: keys after the query share the query's own bucket (decoders).
+                             0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
 /* The projections of one attention. K and W follow from the shapes and n_heads. */
@@ -926,7 +873,7 @@ typedef struct tfm_attention_weights {
     tfm_linear_weights query; /* [H*K, D] */
     tfm_linear_weights key;   /* [H*K, width of the key input] */
     tfm_linear_weights value; /* [H*W, width of the value input] */
-    tfm_linear_weights out; /* [D, H*W]; absent: the heads' contexts side by side are the output */
+    tfm_linear_weights out; /* [D, H*W]; absent: the output is the contexts of all heads, joined */
     int32_t n_heads;
     double scale;                    /* 0 means 1/sqrt(K) */
     tfm_relative_positions relative; /* not of a decoder layer's cross_attn */
@@ -938,7 +885,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
                                         const tfm_tensor *in_proj_weight,
                                         const tfm_tensor *in_proj_bias, tfm_error *err);
 
-/* head_h = attention(query Wq_h, key Wk_h, value Wv_h); out = concat(heads) Wo;
+/* Computes head_h = attention(query Wq_h, key Wk_h, value Wv_h) and out = concat(heads) Wo;
    arXiv:1706.03762 section 3.2.2, torch.nn.MultiheadAttention.
    query [B, T, D], key [B, S, .], value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL.
    For PyTorch's [L, B, D] layout pass tfm_tensor_swap(x, 0, 1). */
@@ -967,7 +914,7 @@ typedef struct tfm_decoder_layer_weights {
     tfm_ffn_weights ffn;
     tfm_norm_weights norm1, norm2, norm3;
     tfm_norm_order order;
-    tfm_ssru_weights ssru; /* [D, D] each, instead of self_attn, which is absent then */
+    tfm_ssru_weights ssru; /* [D, D] each; replaces self_attn, which must then be absent */
 } tfm_decoder_layer_weights;
 
 typedef struct tfm_encoder_weights {
@@ -982,20 +929,20 @@ typedef struct tfm_decoder_weights {
     const tfm_norm_weights *norm;
 } tfm_decoder_weights;
 
-/* torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
+/* Computes torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
 TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
                                      const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
                                      const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
 
-/* torch.nn.TransformerEncoder. attention: [N, B, H, S, S] or NULL. */
+/* Computes torch.nn.TransformerEncoder. attention: [N, B, H, S, S] or NULL. */
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
 
-/* torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
-   [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Nothing is causal unless self_masks
-   says so, but an SSRU, which takes no masks: it reads what came before, pads too. A layer that is
-   one has no self_attention: asking for it is TFM_E_ARGUMENT. */
+/* Computes torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
+   [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Self-attention is causal only if
+   self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. A
+   layer with an SSRU has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
                                      const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
@@ -1003,8 +950,8 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                                      const tfm_masks *cross_masks, tfm_arena *scratch,
                                      tfm_error *err);
 
-/* torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T], cross_attention: [N, B, H, T, S]
-   or NULL. */
+/* Computes torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T] or NULL; cross_attention:
+   [N, B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_tensor *x, const tfm_tensor *memory,
@@ -1013,75 +960,76 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
 
 /* >>api-files =====================================================================================
    5. SAFETENSORS FILES
-   A strict reader: a file that breaks one rule of the format is refused, with the rule named.
+   A strict reader: if a file breaks a rule of the format, it is refused, and the message names the
+   rule.
    ============================================================================================== */
 
 typedef struct tfm_safetensors tfm_safetensors;
 
-/* Reads the directory of a file that lies in memory. data stays the caller's and must outlive
-   *file. allocator may be NULL. TFM_E_FORMAT, TFM_E_MEMORY. */
+/* Reads the directory of a file in memory. You keep data, and it must outlive *file. allocator may
+   be NULL. Errors: TFM_E_FORMAT, TFM_E_MEMORY. */
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* The same from a path; the bytes belong to *file. TFM_E_IO besides. */
+/* Does the same with the file at path. *file owns the bytes. Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
 TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 
-/* How many tensors; entry i in the order of the data, its name and its tensor. The tensor's data
-   are the bytes of the file: little-endian and perhaps not aligned, so read them with
-   tfm_safetensors_read. */
+/* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
+   The tensor's data are the bytes of the file: little-endian and perhaps not aligned. Read them
+   with tfm_safetensors_read. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
 
-/* The entry of that name, or -1. */
+/* Returns the entry with this name, or -1. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name);
 
-/* Value of a metadata key, or NULL. Key i in the order of the file, NULL past the last. */
+/* Return the value of a metadata key, or NULL, and key number i in the order of the file, or NULL
+   after the last. */
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key);
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i);
 
-/* Copies entry i into out, which holds as many elements of type want: F32, F16 and BF16 to TFM_F32;
-   BOOL and integers to TFM_I32 or TFM_I64 when each value fits; any type to itself. Numbers of
-   several bytes come as the host has them, whatever its byte order.
-   TFM_E_DTYPE, TFM_E_OVERFLOW. */
+/* Copies entry i into out, an array of as many elements of type want. F32, F16 and BF16 can be read
+   as TFM_F32, BOOL and integers as TFM_I32 or TFM_I64 if each value fits, and any type as itself.
+   Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW. */
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
 
 /* >>api-model =====================================================================================
    6. MODELS
-   A model never changes after loading; any number of threads and sessions may use it.
+   A model never changes after loading. Any number of threads and sessions may use it at once.
    ============================================================================================== */
 
 typedef struct tfm_model tfm_model;
 
 typedef enum tfm_text_kind {
-    TFM_TEXT_WORDS,      /* tokens stand between whitespace */
-    TFM_TEXT_CHARACTERS, /* a token for each Unicode character; whitespace is U+2581 */
-    TFM_TEXT_PIECES,     /* targets only: tokens are joined as they are; U+2581 becomes a space */
-    TFM_TEXT_SENTENCEPIECE, /* as the SentencePiece model in the file does it */
-    TFM_TEXT_BYTES,         /* the bytes of UTF-8, without a vocabulary, in every form: ByT5 */
-    TFM_TEXT_BYTE_BPE       /* GPT-2's byte-level BPE, by the file's merges */
+    TFM_TEXT_WORDS,      /* whitespace separates tokens */
+    TFM_TEXT_CHARACTERS, /* each Unicode character is a token; whitespace is U+2581 */
+    TFM_TEXT_PIECES,     /* targets only: tokens are joined, and U+2581 becomes a space */
+    TFM_TEXT_SENTENCEPIECE, /* the SentencePiece model in the file decides */
+    TFM_TEXT_BYTES,         /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */
+    TFM_TEXT_BYTE_BPE       /* GPT-2's byte-level BPE with the merges in the file */
 } tfm_text_kind;
 
-/* A language that the model knows: its code, as in the file, and the token that says it. */
+/* A language of the model: its code in the file and the id of its token. */
 typedef struct tfm_language {
     const char *code;
     int32_t id;
 } tfm_language;
 
-/* Whose language token stands before the source. */
+/* Which language token begins the source. */
 typedef enum tfm_language_use {
     TFM_LANGUAGE_NONE,
-    TFM_LANGUAGE_SOURCE, /* the source's own */
-    TFM_LANGUAGE_TARGET  /* the one to translate into */
+    TFM_LANGUAGE_SOURCE, /* that of the source's language */
+    TFM_LANGUAGE_TARGET  /* that of the language to translate into */
 } tfm_language_use;
 
-/* A model's config, defaults filled in; the manual says what each field means. Ids: -1 = none.
-   embedding_scale is the factor itself, also where the file says "sqrt_d"; attention_scale 0 means
-   1/sqrt(d_key). d_key and d_value are per head. */
+/* A model's config, with defaults filled in. Chapter 6 of the manual explains the fields. An id of
+   -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
+   attention_scale 0 means 1/sqrt(d_key). d_key and d_value are widths of one head. */
 typedef struct tfm_config {
     int32_t n_heads, n_encoder_layers, n_decoder_layers;
     int32_t d_model, d_ff, d_ff_decoder, d_key, d_value;
@@ -1098,71 +1046,75 @@ typedef struct tfm_config {
     int32_t src_pad, tgt_pad, src_unk, tgt_unk, src_start, src_end, start, end, forced;
     int32_t start_embedding_zero;
     tfm_text_kind src_text, tgt_text;
-    int32_t has_text;      /* the file has vocabularies: of both sides */
-    int32_t max_positions; /* learned positions: the longest sequence of both sides; else 0 */
+    int32_t has_text;      /* 1: the file has vocabularies for both sides */
+    int32_t max_positions; /* learned positions: the longest sequence of either side; else 0 */
     int32_t n_suppressed;
-    const int32_t *suppressed; /* [n_suppressed], the model's */
+    const int32_t *suppressed; /* [n_suppressed]; the model owns it */
     int32_t n_languages;
-    const tfm_language *languages; /* [n_languages], the model's */
+    const tfm_language *languages; /* [n_languages]; the model owns it */
     tfm_language_use src_language;
-    int32_t tgt_language_forced; /* the target begins with its language's token */
-    int32_t n_ssru_layers;       /* of the decoder's: SSRUs instead of self-attention */
-    int32_t has_shortlist;       /* the file has one: lexical_shortlist of tfm_decode_options */
-    int32_t shortlist_first;     /* so many ids, the first ones, are in each sentence's */
+    int32_t tgt_language_forced; /* 1: the target begins with its language's token */
+    int32_t n_ssru_layers;       /* decoder layers that have an SSRU instead of self-attention */
+    int32_t has_shortlist;       /* 1: the file has a lexicon (lexical_shortlist) */
+    int32_t shortlist_first;     /* this many first ids belong to each sentence's shortlist */
     int32_t n_alignment_heads;
-    const int32_t *alignment_heads; /* [n, 2]: layer and head, from 0; the model's */
+    const int32_t *alignment_heads; /* [n, 2]: layer and head, from 0; the model owns it */
     int32_t relative_buckets;       /* of relative positions; 0: none */
     int32_t relative_max_distance;
-    int32_t has_gate;     /* feed-forwards are gated */
-    int32_t byte_offset;  /* of TFM_TEXT_BYTES: the id of byte 0 */
-    int32_t prefix_space; /* byte_bpe: 1: before a text that begins without one */
+    int32_t has_gate;     /* 1: feed-forwards are gated */
+    int32_t byte_offset;  /* TFM_TEXT_BYTES: the id of byte 0 */
+    int32_t prefix_space; /* byte_bpe: 1: a text that begins without a space gets one */
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
-    int32_t d_memory;     /* of a source's memory; with an encoder d_model */
-    int32_t max_source_positions, max_target_positions; /* as max_positions, of one side */
-    int32_t clean_up;     /* 1: a target's text has no space before punctuation */
+    int32_t d_memory;     /* columns of a source's memory; d_model if there is an encoder */
+    int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
+    int32_t clean_up;     /* 1: the target's text has no space before punctuation */
 } tfm_config;
 
-/* What a model's matrices are kept as. */
+/* The type in which a loaded model keeps its matrices. */
 typedef enum tfm_weight_type {
-    TFM_WEIGHTS_AS_STORED, /* as the file has them */
+    TFM_WEIGHTS_AS_STORED, /* the type that the file has */
     TFM_WEIGHTS_F32,
     TFM_WEIGHTS_F16,
     TFM_WEIGHTS_BF16,
-    TFM_WEIGHTS_I8 /* bytes with a scale for each output: max|w| / 127. Inputs become bytes too,
-                      with a scale for each token; their products are summed exactly */
+    TFM_WEIGHTS_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too, with
+                      one scale per token, and the sums of the products are exact */
 } tfm_weight_type;
 
 /* All zero: defaults. */
 typedef struct tfm_model_options {
     const tfm_allocator *allocator; /* NULL: malloc and free */
     tfm_weight_type weights;
-    int in_place; /* 1: F32 matrices are used where they lie, not rearranged for speed: less memory,
-                     slower batches */
-    int map;      /* 1: tfm_model_load_file maps the file and does not read it. Needs
-                     TRANSFORMER_MMAP, and a file that nobody changes or cuts short meanwhile */
+    int in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
+                     takes less memory and makes batches slower */
+    int map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
+                     TRANSFORMER_MMAP, and nobody may change or truncate the file meanwhile */
 } tfm_model_options;
 
 /* Loads a model from size bytes at data, which must outlive the model. options may be NULL.
-   TFM_E_FORMAT, TFM_E_CONFIG, TFM_E_TENSOR, TFM_E_UTF8, TFM_E_MEMORY. */
+   Errors: TFM_E_FORMAT, TFM_E_CONFIG, TFM_E_TENSOR, TFM_E_UTF8, TFM_E_MEMORY. */
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* The same from a file, read as a whole, or mapped if options say so. TFM_E_IO besides. */
+/* Loads a model from the file at path, which is read as a whole, or mapped if options.map is set.
+   Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif
-TFM_DEF void tfm_model_free(tfm_model *model); /* NULL is fine; free its sessions first */
+/* Frees a model. Free its sessions first. model may be NULL. */
+TFM_DEF void tfm_model_free(tfm_model *model);
+/* Returns the model's config, which the model owns. */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* >>api-session ===================================================================================
    7. SESSIONS
-   A session is one decode with its memory, made for limits that you choose. One thread at a time.
+   A session is one decode with its memory. You choose its limits when you create it. Only one
+   thread may use it at a time.
    ============================================================================================== */
 
 typedef struct tfm_session tfm_session;
 
-/* A host's own parallel-for: calls task(context, part) for each part from 0 to parts - 1, in any
-   order and in any threads, and returns when all are done. */
+/* Your program's own parallel-for. run must call task(context, part) for each part from 0 to
+   parts - 1, in any order and in any threads, and return when all calls are done. */
 typedef void (*tfm_task)(void *context, int32_t part);
 typedef struct tfm_parallel {
     void (*run)(void *user, tfm_task task, void *context, int32_t parts);
@@ -1172,282 +1124,293 @@ typedef struct tfm_parallel {
 /* All zero: defaults. */
 typedef struct tfm_session_options {
     int32_t max_batch;              /* sentences at a time; 0 means 1 */
-    int32_t max_source;             /* source tokens a sentence; 0 means 512 */
-    int32_t max_target;             /* target tokens a sentence; 0 means 2 * max_source + 16 */
+    int32_t max_source;             /* source tokens per sentence; 0 means 512 */
+    int32_t max_target;             /* target tokens per sentence; 0 means 2 * max_source + 16 */
     const tfm_allocator *allocator; /* NULL: the model's */
-    int32_t max_beam;               /* hypotheses a sentence, of a beam, samples or alternatives;
+    int32_t max_beam;               /* hypotheses per sentence (beam, samples or alternatives);
                                        0 means 1 */
-    int32_t attention;              /* 1: keep attention while decoding; costs 4 * max_target *
-                                       max_source bytes a hypothesis */
-    int32_t threads;                /* that share the work, the caller's counted; 0 means 1, at most
-                                       64. The others sleep while there is none */
-    const tfm_parallel *parallel;   /* runs the parts instead, in so many threads, which must be
-                                       given (not 0); copied */
-    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none. A batch
-                                       whose lexical ones are more together takes longer */
-    tfm_dtype cache;                /* keys and values that a decoder keeps: TFM_F32, or TFM_F16 for
-                                       half the memory (8. What a session costs) */
-    tfm_dtype encoder_attention;    /* what an encoder's attention multiplies: TFM_F32, or TFM_BF16
-                                       where the CPU has AMX or BF16 (11. Speed), else TFM_F32 */
+    int32_t attention;              /* 1: keeps attention while decoding, in 4 * max_target *
+                                       max_source bytes per hypothesis */
+    int32_t threads;                /* threads that share the work, with the calling one; 0 means 1,
+                                       at most 64. The others sleep between calls */
+    const tfm_parallel *parallel;   /* your parallel-for, which then runs the parts. threads must
+                                       be the number of its threads. The session copies it */
+    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none. If the
+                                       lexical shortlists of a batch have more ids together, the
+                                       session computes the full projection */
+    tfm_dtype cache;                /* the type of the KV cache: TFM_F32, or TFM_F16 for half of the
+                                       memory (chapter 10) */
+    tfm_dtype encoder_attention;    /* the type that the encoder's attention multiplies: TFM_F32, or
+                                       TFM_BF16, which has an effect only if the CPU has AMX or
+                                       BF16 (chapter 10) */
 } tfm_session_options;
 
-/* Exactly the bytes that tfm_session_create will ask of the allocator, in one call. Much of it may
-   never be touched: caches fill as sentences grow. TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond
-   the model's learned positions). */
+/* Computes the exact number of bytes that tfm_session_create will request from the allocator, in
+   one call. The system may never have to supply all of it, because caches fill as sentences grow.
+   Errors: TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond the model's learned positions). */
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
                                      size_t *bytes, tfm_error *err);
+/* Creates a session. options may be NULL. The model must outlive it. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err);
+/* Frees a session. session may be NULL. */
 TFM_DEF void tfm_session_free(tfm_session *session);
 
-/* Ids of several sentences: ids[row * width + i]. lengths [rows] says how many of a row count;
-   NULL: all. The model's pad id is a pad wherever it stands. Ids past a length are never read. A
-   source may be embeddings or memory instead, F32 [rows, width, d_input or d_memory of tfm_config],
-   the caller's during the call; ids may then be NULL. */
+/* The ids of several sentences, ids[row * width + i]. lengths [rows] is the number of ids of each
+   row that count; NULL: all. Later ids are never read. The model's pad id is a pad at any position.
+   Instead of ids a source may have embeddings or memory, F32 [rows, width, d_input or d_memory of
+   tfm_config], which must stay valid during the call. ids may then be NULL. */
 typedef struct tfm_batch {
     const int32_t *ids;
     const int32_t *lengths;
     int32_t rows, width;
     const tfm_tensor *embeddings; /* NULL: none */
-    const tfm_tensor *memory;     /* NULL: none. The encoder does not run */
+    const tfm_tensor *memory;     /* NULL: none. Otherwise the encoder does not run */
 } tfm_batch;
 
-/* Runs the encoder alone, for those who want sentence representations. Then tfm_encoder_output is
-   [B, S, d_memory], the session's, until its next call; positions past a sentence's length hold
-   numbers without meaning. A memory comes out as it went in.
-   TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, an empty or
-   all-pad row), each naming row and position; TFM_E_SHAPE, TFM_E_DTYPE of embeddings or memory;
-   TFM_E_ARGUMENT where the model has no such source. */
+/* Runs the encoder alone. After it, tfm_encoder_output returns its output [B, S, d_memory]. The
+   session owns the output until its next call. Positions after a sentence's length have undefined
+   values. If the source is a memory, the output is this memory.
+   Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, or a
+   row that is empty or only pads), each with row and position; TFM_E_SHAPE and TFM_E_DTYPE for
+   embeddings or memory; TFM_E_ARGUMENT if the model takes no such source. */
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
 
-/* All zero: defaults. Attention tensors are the caller's, row-major; data NULL: not wanted. */
+/* All zero: defaults. You own the attention tensors, which are row-major. data NULL: none. */
 typedef struct tfm_forward_options {
-    int not_causal;               /* 1: the target's queries see later targets too */
+    int not_causal;               /* 1: target positions attend to later positions too */
     tfm_tensor encoder_attention; /* [N, B, H, S, S] */
     tfm_tensor decoder_attention; /* [N, B, H, T, T] */
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
 } tfm_forward_options;
 
-/* The teacher-forced pass: encoder on src, decoder on tgt, logits [B, T, V] into the caller's
-   tensor, which may have row strides of its own. torch.nn.Transformer.forward with embeddings
-   before and the generator behind. Every position is computed, pads too, as PyTorch does it. Errors
-   as tfm_encode, TFM_E_SHAPE for logits and attention tensors that do not fit, and TFM_E_ARGUMENT
-   for decoder_attention and not_causal where a layer is an SSRU. */
+/* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
+   into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
+   embeddings and generator. Every position is computed, pads too, as in PyTorch. Errors: as
+   tfm_encode; TFM_E_SHAPE for logits and attention tensors that do not fit; TFM_E_ARGUMENT for
+   decoder_attention and not_causal if a layer is an SSRU. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
 
 /* ---- decoding: beam search, sampling, alternatives ---- */
 
-/* When the search of a sentence is over, besides its lengths. */
+/* When the search of a sentence ends, if it does not reach max_length. */
 typedef enum tfm_stop {
     /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). With neither
        length nor coverage penalty: n_best have ended, among them the best of some step. */
     TFM_STOP_ENOUGH,
-    /* no running hypothesis can get among the n best any more, however it went on: Hugging Face's
-       early_stopping="never" */
+    /* No running hypothesis can still get among the n best (early_stopping="never") */
     TFM_STOP_SURE,
-    /* round(beam * patience) hypotheses have ended, whatever the penalties: early_stopping=True */
+    /* round(beam * patience) hypotheses have ended, with any penalties. Hugging Face's
+       early_stopping=True */
     TFM_STOP_FULL,
-    /* the beam best of those that ended are ahead of the best that runs, as if that ended at its
-       present length: early_stopping=False, Hugging Face's default */
+    /* `beam` finished hypotheses score at least as high as the best running one would if it ended
+       at its present length. Hugging Face's early_stopping=False, its default */
     TFM_STOP_LIKELY
 } tfm_stop;
 
-/* Which tokens came before, for the rules against repetition. */
+/* Which earlier tokens the rules against repetition look at. */
 typedef enum tfm_repetition {
-    TFM_REPETITION_TARGET,      /* those of the target; its penalty changes logits */
-    TFM_REPETITION_HUGGING_FACE /* the start token too; with a beam, the penalty multiplies
-                                   log-probabilities, and what is left of 1 is lost */
+    TFM_REPETITION_TARGET,      /* those of the target; the penalty changes logits */
+    TFM_REPETITION_HUGGING_FACE /* those of the target and the start token. With a beam, the penalty
+                                   multiplies log-probabilities, which are not normalized again */
 } tfm_repetition;
 
-/* All zero: greedy, the model's own end token, nothing forbidden but what its config says. Arrays
-   are the caller's and are read until the last step. The probability of a token is always the
-   model's softmax over all V logits, so that what tfm_score says of a hypothesis is what the search
-   said; only a repetition penalty, a prefix bias and a shortlist change it. */
+/* All zero: greedy decoding with the model's own end token; only the ids that its config names are
+   forbidden. You own the arrays and keep them until the last step. The probability of a token is
+   the model's softmax over all V logits, so tfm_score returns what the search computed. Only a
+   repetition penalty, a prefix bias and a shortlist change probabilities. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
-    int32_t max_length; /* the end token and what is forced counted, which is cut there; 0 means
-                           2 * source length + prefix length + 16, at least min_length + 1, or the
-                           session's max_target where that is less */
-    int32_t min_length; /* no end token before that many others; at most max_length */
+    int32_t max_length; /* counts the end token and forced tokens; a prefix is cut there. 0 means
+                           2 * source length + prefix length + 16, but at least min_length + 1 and
+                           at most the session's max_target */
+    int32_t min_length; /* the end token is forbidden before this many others; at most max_length */
 
     /* Beam search. */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
-    int32_t n_best;          /* hypotheses wanted, at most beam, or round(beam * patience) where
+    int32_t n_best;          /* hypotheses to return: at most beam, or round(beam * patience) if
                                 that is more and max_beam allows it; 0 means 1 */
-    double length_penalty;   /* score = sum / length^length_penalty, the end token counted */
+    double length_penalty;   /* score = sum / length^length_penalty; length counts the end token */
     double coverage_penalty; /* c: adds c * sum_s log(min(sum_t attention[t, s], 1));
                                 arXiv:1609.08144 equation 14; needs a session with attention */
     double patience;         /* 0 means 1 */
     tfm_stop stop;
 
-    /* Sampling instead of search: so many independent samples of each source. The score is still
-       the model's: the sum of log-probabilities at temperature 1. */
+    /* Sampling instead of search: the number of independent samples of each source. The score is
+       the sum of the model's log-probabilities at temperature 1. */
     int32_t samples;
     double temperature;    /* 0 means 1 */
-    int32_t top_k;         /* only the k most probable tokens; 0: all */
-    double top_p;          /* of those the fewest whose probability is p together; 0 means 1: all */
-    uint64_t seed;         /* of every row ... */
-    const uint64_t *seeds; /* ... or [rows], one each. Row, batch and time change nothing. */
+    int32_t top_k;         /* sample from the k most probable tokens only; 0: from all */
+    double top_p;          /* then from the smallest set of these whose total probability is at
+                              least p (nucleus sampling); 0 means 1: from all */
+    uint64_t seed;         /* the seed of every row ... */
+    const uint64_t *seeds; /* ... or [rows], one for each. Row number and batch change nothing. */
 
-    /* Alternatives: at the first position that is not forced, the n most probable tokens but the
-       end token, each continued by a search of its own: greedily, or with a beam (the session's
-       max_beam has room for n * beam). Results come in the order of that token's probability, one
-       each; its log-probability counts in full, the length penalty is of what comes behind. */
+    /* Alternatives: at the first position that is not forced, the search takes the n most probable
+       tokens (without the end token) and continues each of them in a search of its own, greedily or
+       with a beam. max_beam must be at least n * beam. There is one result for each, in the order
+       of that token's probability. Its log-probability counts in full, and the length penalty
+       applies to the tokens after it. */
     int32_t alternatives;
 
     /* What the target begins with. */
-    const int32_t *first;    /* [rows], the first token of each, say a language; -1 and NULL: the
-                             model's, if it has one. It scores 0. */
-    const tfm_batch *prefix; /* forced, after the first token; rows may have length 0. Forced
-                                tokens score 0. */
-    double prefix_bias;      /* b in (0, 1]: the prefix is not forced, but favoured while it is
-                                followed: p' = (1 - b) p + b [token = prefix];
-                                arXiv:1912.03393 section 4.2. 0: forced */
+    const int32_t *first;    /* [rows]: the first token of each row, such as a language. -1 or NULL:
+                                that of the model, if it has one. It scores 0. */
+    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
+                                forced and score 0. */
+    double prefix_bias;      /* b in (0, 1]: the prefix is favoured instead of forced, as long as
+                                the hypothesis follows it: p' = (1 - b) p + b [token = prefix];
+                                arXiv:1912.03393 section 4.2. 0: the prefix is forced */
 
-    /* What it may not contain; forced tokens may. */
+    /* What the target may not contain. Forced tokens are allowed. */
     const int32_t *forbidden;
     int32_t n_forbidden;
-    const tfm_batch *forbidden_sequences; /* a sequence a row; of one token: as forbidden */
-    int32_t no_unknown;                   /* 1: not the model's tgt_unk */
-    int32_t no_repeat_ngram;              /* n: no n tokens in a row twice; 0: off */
-    double repetition_penalty; /* tokens that came before: logit / r where it is positive,
-                                             * r where negative; arXiv:1909.05858. 0 means 1: off */
+    const tfm_batch *forbidden_sequences; /* one sequence per row */
+    int32_t no_unknown;                   /* 1: forbids the model's tgt_unk */
+    int32_t no_repeat_ngram;              /* n: no sequence of n tokens occurs twice; 0: off */
+    double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
+                                  and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
 
-    /* Only these ids can be emitted, each given once, and logits are computed for no others: a
-       probability is then one among these, and tfm_score's differ. Give the end token, or only
-       lengths end a sentence, and what is forced. Rows of one call share it: give the union of what
-       its sentences may need. Read by tfm_start only; NULL and 0: all of the vocabulary. */
+    /* Only these ids can be emitted. Give each id once. Logits are computed for these ids only, so
+       probabilities are relative to them and differ from those of tfm_score. Include the end token
+       (otherwise only the lengths end a sentence) and all forced tokens. All rows of a call share
+       the list. tfm_start reads it. NULL and 0: the whole vocabulary. */
     const int32_t *shortlist;
     int32_t n_shortlist; /* at most the session's max_shortlist */
 
-    /* Where it ends: these instead of the model's end token. */
+    /* Tokens that end the target, instead of the model's end token. */
     const int32_t *ends;
     int32_t n_ends;
 
-    /* Which attention is kept, by a session with attention: layers and heads count from 1. Both 0:
-       the mean over the model's alignment_heads, where its config names some. */
+    /* Which attention a session with attention keeps. Layers and heads count from 1. Both 0: the
+       mean over the model's alignment_heads, if its config has some. */
     int32_t attention_layer; /* 0: the last */
     int32_t attention_head;  /* 0: the mean over heads */
 
-    /* tfm_translate_batch alone: the caller's [n], a status and message for each text. A text whose
-       status is not TFM_OK is left out, and its translation is empty; NULL: its fault is the
-       call's. */
+    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
+       text. A text with an error is skipped, and its translation is empty. NULL: an error in one
+       text fails the call. */
     tfm_error *faults;
 
-    /* What Hugging Face does otherwise. */
-    tfm_repetition repetition; /* what no_repeat_ngram and repetition_penalty go by */
-    int32_t no_source_ngram;   /* n: no n tokens in a row that the row's source has, for sides that
-                                  share ids (encoder_no_repeat_ngram_size); 0: off */
-    int32_t force_end;         /* 1: what has not ended before ends with token number max_length,
-                                  which then scores 0 (forced_eos_token_id) */
+    /* Rules of Hugging Face. */
+    tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
+    int32_t no_source_ngram;   /* n: no sequence of n tokens of the source occurs in the target, for
+                                  models that share ids (encoder_no_repeat_ngram_size); 0: off */
+    int32_t force_end;         /* 1: a target that reaches max_length gets the end token as its last
+                                  token, which then scores 0 (forced_eos_token_id) */
 
-    /* 1: each sentence has a shortlist of its own by the model's lexicon (tfm_config.has_shortlist):
-       shortlist_first ids, those of each source token and, where both sides have one vocabulary,
-       that token; the ends, the first token and the prefix. Not together with shortlist. A sentence
-       with more of them than max_shortlist is TFM_E_TOO_LONG. */
+    /* 1: the model's lexicon gives each sentence its own shortlist (tfm_config.has_shortlist). The
+       list has the shortlist_first first ids, the candidates of each source token, that token
+       itself if both sides share one vocabulary, the ends, the first token and the prefix. It
+       cannot be combined with shortlist. A sentence with more ids than max_shortlist is
+       TFM_E_TOO_LONG. */
     int32_t lexical_shortlist;
 
-    double min_alternative_prob; /* alternatives less probable are left out, but never all */
-    int32_t keep_end; /* 1: results have the end token too, where they end with one, and so have
-                         their texts in tokens */
-    int32_t truncate; /* n: of a longer source (start, end and language token counted) the first n
-                         tokens are read, its last one if that is the model's src_end; at most
-                         max_source. result.left_out says how many were not. 0: TFM_E_TOO_LONG */
+    double min_alternative_prob; /* drops alternatives that are less probable, but never all */
+    int32_t keep_end; /* 1: a result that ends with an end token includes it, and so does its text
+                         in tokens */
+    int32_t truncate; /* n: of a longer source (with start, end and language token) only the first n
+                         tokens are read; the last of them is the model's src_end if the source
+                         ended with it. At most max_source. result.left_out is the number of tokens
+                         that were not read. 0: a longer source is TFM_E_TOO_LONG */
 } tfm_decode_options;
 
-/* Options as the model's file has them (5. The model file: decoding), and else all zero; arrays are
-   the model's. The session needs a max_beam and max_target for them. */
+/* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
+   zero. The model owns the arrays. The session's max_beam and max_target must allow them. */
 TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options);
 
 typedef enum tfm_finish {
-    TFM_RUNNING,    /* more steps to come */
-    TFM_ENDED,      /* an end token */
-    TFM_HIT_LENGTH, /* max_length came first */
+    TFM_RUNNING,    /* it has not ended */
+    TFM_ENDED,      /* by an end token */
+    TFM_HIT_LENGTH, /* by max_length */
     TFM_STUCK,      /* every token was forbidden, or no logit was a number */
-    TFM_STOPPED     /* tfm_row_stop */
+    TFM_STOPPED     /* by tfm_row_stop */
 } tfm_finish;
 
 typedef struct tfm_result {
-    const int32_t *ids; /* the target without start and end token (but keep_end); the session's,
-                           until its next step */
+    const int32_t *ids; /* the target without start and end token (see keep_end). The session owns
+                           them until its next step */
     int32_t length;
-    double log_probability; /* sum over the tokens, the end token counted */
-    double score;           /* what hypotheses are ordered by: with length and coverage penalty */
+    double log_probability; /* the sum over the tokens, with the end token */
+    double score;           /* orders hypotheses: with length and coverage penalty */
     tfm_finish finish;
-    int32_t left_out; /* tokens of the source that were not read: truncate */
+    int32_t left_out; /* source tokens that were not read (truncate) */
 } tfm_result;
 
-/* Decoding, driven by the caller: start encodes, each step decodes one position of every hypothesis
-   that still runs and says how many sentences go on, results may be asked at any time. To cancel,
-   stop calling. options may be NULL. A start that is refused leaves a decode in progress as it was.
-   Errors as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_ARGUMENT,
-   TFM_E_TOO_LONG or TFM_E_TOKEN naming the option; TFM_E_STATE for a step or result without a
-   start. */
+/* Start a decode and advance it by one step. tfm_start encodes the source. Each tfm_step decodes
+   one position of every running hypothesis and sets *running to the number of sentences that still
+   run. You may ask for results at any time. To cancel, stop calling. options may be NULL. If
+   tfm_start fails, a decode in progress is unchanged. Errors: as tfm_encode; TFM_E_CONFIG if the
+   model has no start token; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the
+   option; TFM_E_STATE for a step or result without a start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
-/* Both, to the end. */
+/* Starts a decode and steps until no row runs. */
 TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one row of a running batch: what it has found so far is its result, as if max_length had
-   come, with finish TFM_STOPPED. Nothing happens to a row that is done. TFM_E_STATE, and
-   TFM_E_ARGUMENT for a row that does not exist. */
+/* Ends one row of a running batch, as if it had reached max_length. Its finish is TFM_STOPPED. A
+   row that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not
+   exist. */
 TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
 
-/* How many hypotheses a row has to show: the n best or fewer when it is done, those that run while
-   it runs; always samples or alternatives. 0 for a row that does not exist. */
+/* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
+   it runs, and the samples or alternatives in either case. Returns 0 for a row that does not
+   exist. */
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
 
-/* Hypothesis rank of a row: 0 is the best one (of samples and alternatives: the first). */
+/* Returns result number rank of a row. Rank 0 is the best, or the first sample or alternative. */
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
-/* The log-probability of each token of a hypothesis, as the search had it: out [n + 1] for its n
-   tokens without the end, then that of the end token, 0 where there is none. What is forced has 0.
-   Together they are result.log_probability, up to the rounding of doubles. */
+/* Returns the log-probability of each token of a hypothesis, as the search computed it: out [n + 1]
+   has those of its n tokens and then that of the end token, or 0 if there is none. A forced token
+   has 0. Their sum is result.log_probability, up to the rounding of doubles. */
 TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
                                                 double *out, tfm_error *err);
 
-/* For each target token of a hypothesis the weights of the source tokens: out is [length, S], F32,
-   S the length of the row's source, pads within it counted. TFM_E_STATE if the session was made
-   without attention. */
+/* Returns the attention weights of each target token of a hypothesis over the source tokens: out is
+   [length, S], F32, where S is the length of the row's source with its pads. Errors: TFM_E_STATE if
+   the session was created without attention. */
 TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
                                         tfm_tensor *out, tfm_error *err);
 
-/* The source position that each target token attends to most, start and end token and pads left
-   out: sources [length]. -1 where there is none. */
+/* Returns for each target token the source position that it attends to most, without start token,
+   end token and pads: sources [length]. -1 means that there is none. */
 TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
                                         int32_t *sources, tfm_error *err);
 
-/* Logits [V] of a row at the last step, of its best hypothesis then; NULL if the row did not take
-   part. A repetition penalty is in them; what is not in the shortlist has -INFINITY. */
+/* Returns the logits [V] of a row's best hypothesis in the last step, or NULL if the row did not
+   take part in it. They include a repetition penalty. Tokens outside the shortlist: -INFINITY. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
-/* Logits [V] that gave a hypothesis its last token, or its end, at the last step; NULL if it got
-   none there. (Of all tokens of a finished one: tfm_forward gives the logits, tfm_score the
-   log-probabilities that the search had, to the bit.) */
+/* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
+   if it got no token there. (For all tokens of a finished hypothesis, tfm_forward returns the
+   logits, and tfm_score returns the log-probabilities of the search, to the bit.) */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
 
-/* Log-probabilities of given targets, teacher-forced: out [rows, width + 1] row-major, entry l of a
-   row that of its token l, and the entry behind its last token that of the end token; what comes
-   after is 0, and so is a first token that the model forces. tgt rows have neither start nor end
-   token, and may have length 0. TFM_E_CONFIG if the model has no end token; errors as tfm_start. */
+/* Computes the log-probabilities of given targets: out [rows, width + 1], row-major. Entry l of a
+   row is that of its token l, and the entry after its last token is that of the end token. Later
+   entries are 0, and so is a first token that the model forces. Rows of tgt have neither start nor
+   end token and may have length 0. Errors: as tfm_start; TFM_E_CONFIG without an end token. */
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err);
-/* The same from token offset on: entries before it are 0, and no logits are computed for them. */
+/* Does the same from token offset on. Entries before it are 0, and no logits are computed for them.
+   */
 TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                   int32_t offset, double *out, tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
 
-/* tfm_sizes_check(TFM_SIZES, &err): whether the library has the structs as the caller's header has
-   them; a program that was compiled with another version's would be misread. Programs that define
-   TRANSFORMER_LIBRARY (transformer.pc and the CMake package do it for them) ask before they load a
-   model; a binding with declarations of its own asks once. TFM_E_ARGUMENT with both sizes. */
+/* Checks that a library and the header of its caller have the same structs: tfm_sizes_check(
+   TFM_SIZES, &err). Otherwise a program that was compiled with another version would pass structs
+   that the library misreads. Programs that define TRANSFORMER_LIBRARY (transformer.pc and the CMake
+   package define it) check before they load a model. A binding with its own declarations should
+   check once. Errors: TFM_E_ARGUMENT with both sizes. */
 #define TFM_SIZES                                                                                  \
     sizeof(tfm_config), sizeof(tfm_model_options), sizeof(tfm_session_options),                    \
         sizeof(tfm_forward_options), sizeof(tfm_decode_options), sizeof(tfm_result)
@@ -1465,31 +1428,32 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
 
 /* >>api-text ======================================================================================
    8. TEXT
-   UTF-8 in, UTF-8 out, by the vocabularies of the model file.
+   Texts are UTF-8. The vocabularies of the model file turn them into ids and back.
    ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
 
 typedef enum tfm_text_form {
-    TFM_FORM_TEXT,   /* text as people write it; the config says how it falls into tokens */
-    TFM_FORM_TOKENS, /* tokens between spaces, as they stand in the vocabulary */
-    TFM_FORM_ESCAPED /* the same on one line, which tokenizing reads back to the same ids: within a
-                        token whitespace is \s \t \n \v \f \r or, beyond ASCII, \u and four
-                        hexadecimal digits; a backslash is \\. Read, \u0000 to \uFFFF are such
-                        characters, and what is no escape stands for itself */
+    TFM_FORM_TEXT,   /* text as people write it; the config says how it becomes tokens */
+    TFM_FORM_TOKENS, /* tokens of the vocabulary, with spaces between them */
+    TFM_FORM_ESCAPED /* tokens on one line, which tokenizing turns back into the same ids.
+                        Whitespace in a token is written \s \t \n \v \f \r or, beyond ASCII, \u and
+                        four hexadecimal digits, and a backslash is \\. When such text is read,
+                        \u0000 to \uFFFF are accepted, and a backslash without an escape means
+                        itself */
 } tfm_text_form;
 
-/* Text of size bytes to source ids, start and end id included where the config names them; at most
-   capacity of them. *count is 0 for a blank text. An unknown token becomes src_unk. Pieces
-   need scratch: 17 bytes (unigram) or 49 (BPE) for each byte of normalized text, or run the call
-   with a measuring arena before; for words and characters scratch may be NULL.
-   No language token is added, but that of ">>code<<" before a text (tfm_languages_set).
-   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and no src_unk),
-   TFM_E_ARENA, TFM_E_NO_TEXT. */
+/* Turns a text of size bytes into at most capacity source ids, with the start and end id that the
+   config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
+   pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
+   call with a measuring arena tells the exact size. For words and characters scratch may be NULL. A
+   language token is added only for ">>code<<" before the text (tfm_languages_set). Errors:
+   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
+   src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err);
 
-/* The bytes of a text, begin to end - 1, that a token comes from. */
+/* The bytes of a text that a token comes from: begin to end - 1. */
 typedef struct tfm_span {
     size_t begin, end;
 } tfm_span;
@@ -1499,77 +1463,81 @@ typedef struct tfm_text {
     size_t size;
 } tfm_text;
 
-/* Text to source ids as tfm_translate does it: with the session's language (tfm_languages_set), or
-   the one that ">>code<<" before the text says, and with the session's scratch. In tokens
-   a first one that is a language's is the one to translate into, where the model's sources begin
-   with that. spans may be NULL; else spans[i] is where ids[i] comes from: empty for language,
-   start and end, which stand at the text's edges. By SentencePiece a span is what the piece was
-   normalized from, as the package says it; of an unknown character in bytes, the last one has it.
-   left_out: of more tokens than capacity the first are written, and the end token; it says how many
-   were not; NULL: that is TFM_E_TOO_LONG. Errors as tfm_tokenize; TFM_E_STATE: the language is not
-   known. */
+/* Turns a text into source ids as tfm_translate does: with the session's language
+   (tfm_languages_set) or the one of ">>code<<" before the text, and with the session's scratch. In
+   the forms with tokens, a first token that is a language chooses the language to translate into,
+   if the model's sources begin with it. spans may be NULL; otherwise spans[i] is where ids[i] comes
+   from. Spans of language, start and end tokens are empty. With SentencePiece, a span is the text
+   from which the piece was normalized, as the package reports it; if an unknown character becomes
+   several bytes, the last byte has the span. If left_out is not NULL and there are more tokens than
+   capacity, the first of them and the end token are written, and *left_out is the number of tokens
+   that were not. If left_out is NULL, this is TFM_E_TOO_LONG. Errors: as tfm_tokenize; TFM_E_STATE
+   if the language is not known. */
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
                                         int32_t capacity, int32_t *count, int32_t *left_out,
                                         tfm_error *err);
 
-/* Target text to target ids without start and end token: what a prefix or a target to score is made
-   of. As tfm_tokenize; an unknown token becomes tgt_unk. A vocabulary of pieces without
-   SentencePiece has no rules: at each place the longest piece is taken, and scratch is needed. */
+/* Turns a target text into target ids without start and end token, for a prefix or for tfm_score.
+   It works as tfm_tokenize, and an unknown token becomes tgt_unk. A vocabulary of pieces without
+   SentencePiece has no rules, so at each position the longest piece is used; that needs scratch. */
 TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
                                        tfm_text_form form, int32_t *ids, int32_t capacity,
                                        int32_t *count, tfm_arena *scratch, tfm_error *err);
 
-/* Target ids to text, terminated. *size is its length without the zero; text NULL and capacity 0:
-   only that. With SentencePiece, ids of control pieces, start, end, pad and forced id give no text.
-   TFM_E_TOO_SMALL (with the bytes needed), TFM_E_TOKEN, TFM_E_NO_TEXT. */
+/* Turns target ids into a terminated text. *size is its length without the terminator. With text
+   NULL and capacity 0, the call only sets *size. With SentencePiece, control pieces and the start,
+   end, pad and forced id produce no text. Errors: TFM_E_TOO_SMALL (with the number of bytes),
+   TFM_E_TOKEN, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err);
 
-/* Translates one text, terminated, into out, terminated. A blank text gives an empty one without
-   asking the model. Errors as tfm_tokenize and tfm_start, and TFM_E_TOO_SMALL: then
-   tfm_translation_size bytes suffice, and tfm_translation_get writes it without translating again.
- */
+/* Translates one terminated text into out, which is terminated too. A blank text gives an empty
+   translation. Errors: as tfm_tokenize and tfm_start; TFM_E_TOO_SMALL, after which
+   tfm_translation_size returns the number of bytes, and tfm_translation_get writes the translation
+   without a second decode. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
 
-/* The token id of a language, for programs that put it among ids by themselves. TFM_E_TOKEN: no
-   such code, with the nearest. */
+/* Finds the token id of a language, for programs that put it among ids themselves. Errors:
+   TFM_E_TOKEN if there is no such code; the message has the nearest one. */
 TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
                                      tfm_error *err);
 
-/* For models of several languages (config: languages): from now on the session's texts are in
-   source, and come out in target. Codes are those of the model file; NULL where the model takes no
-   token for that side. Where the token of the target stands before the source, a text may choose
-   for itself, by ">>code<<" before it. tfm_translate needs this call where the model does
-   (TFM_E_STATE); tfm_start forces the target's token, and leaves sources as they are.
-   TFM_E_TOKEN: no such code, with the nearest; TFM_E_ARGUMENT: a code is missing. */
+/* Sets the languages of all later texts of the session, for models with several languages (config:
+   languages). Codes are those of the model file; give NULL for a side for which the model has no
+   language token. If the target's token begins the source, a text can choose for itself with
+   ">>code<<" at its beginning. If the model needs languages, tfm_translate returns TFM_E_STATE
+   until this call. tfm_start forces the target's token and does not change sources. Errors:
+   TFM_E_TOKEN if there is no such code (with the nearest); TFM_E_ARGUMENT if a code is missing. */
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
-/* Translates up to max_batch texts at once, as options (or NULL) say. out[i] will point into
-   buffer, terminated. A fault in one text fails the call and names it, unless options have faults.
-   Where options have rows, they are those of the texts that are neither blank nor left out.
-   TFM_E_TOO_SMALL as tfm_translate. */
+/* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
+   text in buffer. An error in one text fails the call and names the text, unless options.faults is
+   set. Arrays in options that have one entry a row have one for each text that is neither blank nor
+   skipped. Errors: as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* The bytes of the session's last translations, all terminators counted: of what tfm_translate or
-   tfm_translate_batch decoded, whether or not they could write it. 0 if there are none, or the
-   session has gone on to other work. */
+/* Returns the number of bytes of the last translations, with all terminators: of those that
+   tfm_translate or tfm_translate_batch decoded, also if the buffer was too small for them. Returns
+   0 if there are none or the session has done other work since. */
 TFM_DEF size_t tfm_translation_size(tfm_session *session);
 
-/* Writes them (again): out [n] as in tfm_translate_batch, or NULL. TFM_E_TOO_SMALL, TFM_E_STATE. */
+/* Writes the last translations (again): out [n] as in tfm_translate_batch, or NULL. Errors:
+   TFM_E_TOO_SMALL, TFM_E_STATE. */
 TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* Hypothesis rank of a row as text, terminated; *size its length without the zero, text NULL and
-   capacity 0: only that. Rows of tfm_translate_batch are its texts that are neither blank nor left
-   out. Errors as tfm_result_get and tfm_detokenize. source, if not NULL, is the row's text: then
-   each unknown token (tgt_unk) is written as the source token that it attends to most, which needs
-   a session with attention (TFM_E_STATE). */
+/* Writes result number rank of a row as a terminated text. *size is its length without the
+   terminator. With text NULL and capacity 0, the call only sets *size. The rows of
+   tfm_translate_batch are its texts that are neither blank nor skipped. If source is not NULL, it
+   is the row's text, and each unknown token (tgt_unk) is written as the source token that it
+   attends to most; that needs a session with attention (TFM_E_STATE). Errors: as tfm_result_get and
+   tfm_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    const tfm_text *source, tfm_text_form form, char *text,
                                    size_t capacity, size_t *size, tfm_error *err);

@@ -32,7 +32,7 @@ static const char usage[] =
     "  f16   half precision; a number beyond 65504 is a fault\n"
     "  f32   single precision, as other programs may want it\n"
     "\n"
-    "  --packed  matrices as the library multiplies with them (the header's manual, chapter 5):\n"
+    "  --packed  matrices as the library multiplies with them (the manual, chapter 6):\n"
     "            translate --map uses the file where it lies, and processes share its pages\n"
     "\n"
     "Prints what was written, and the largest error, relative to the absmax of its row.\n"

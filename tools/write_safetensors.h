@@ -486,7 +486,7 @@ static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n,
 }
 
 /* ---- packed matrices ----
-   Panels of 16 rows, as chapter 5 of the manual has them. k_group: columns that lie side by side,
+   Panels of 16 rows, as chapter 6 of the manual has them. k_group: columns that lie side by side,
    by the type (tfm__types). */
 
 enum {
