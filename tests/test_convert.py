@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import convert  # noqa: E402
 import pickled  # noqa: E402
-from modelfile import BF16, to_bf16, write_safetensors  # noqa: E402
+from modelfile import BF16, position_table, to_bf16, write_safetensors  # noqa: E402
 from tokenizer_files import write_pieces  # noqa: E402
 from untrusted import read_safetensors  # noqa: E402
 from writer import write_file  # noqa: E402
@@ -512,6 +512,22 @@ class CTranslate2(CTranslate2Case):
                 weight = model.t["encoder.layers.0.linear1.weight"]
                 self.assertEqual(weight.dtype, {"f16": np.float16, "bf16": BF16}.get(
                     kind, np.float32))
+
+    def test_tables_of_positions_in_half_precision(self):
+        """The engine adds the table as it is stored, rounded; a formula would give other numbers."""
+        formula = {"positions": "sinusoidal_halves", "position_divisor": "d/2-1", "position_offset": 1}
+        for kind, dtype in (("f16", np.float16), ("bf16", BF16), ("f32", np.float32)):
+            with self.subTest(kind):
+                variables = ct2_random()
+                for side in ("encoder", "decoder"):
+                    variables[f"{side}/position_encodings/encodings"] = position_table(
+                        40, 24, formula).astype("f4")
+                model = self.check_scores(self.directory(ct2_quantize(variables, kind)))
+                table = read_safetensors(self.out)[0].get("src_positions.weight")
+                if kind == "f32":
+                    self.assertEqual((table, model.config["positions"]), (None, "sinusoidal_halves"))
+                else:
+                    self.assertEqual((table.dtype, model.config["positions"]), (dtype, "learned"))
 
     def test_int16_without_a_scale(self):
         variables = ct2_random()

@@ -748,6 +748,14 @@ class HuggingFace(ConvertTest):
         found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
         self.assertLess(max(map(float, found.groups())), 1e-4)
         self.assertEqual(self.done.stderr, "")
+        for dtype in (torch.float16, torch.bfloat16):  # of the folder's own precision
+            for family in ("marian", "pegasus", "m2m_100", "bart", "fsmt"):
+                folder = self.directory(family)
+                self.model.to(dtype).save_pretrained(folder)
+                self.convert(folder)
+                found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
+                self.assertLess(max(map(float, found.groups())), 1e-4, (family, dtype))
+        self.out.unlink()
         self.assertIn("more than rounding makes", self.refuse(self.directory("marian"),
                                                               "--set=embedding_scale=1"))
         if (REAL / "aren").is_dir():

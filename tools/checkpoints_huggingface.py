@@ -318,7 +318,10 @@ def place_positions(tables: Tensors, hf: dict[str, Any], stated: Config, model: 
     kind = positions_of(hf)
     if kind is SINES_BEHIND_PAD:  # transformers ignores a table and computes it
         for name, table in tables.items():
-            if not is_formula(table, model.facts):
+            if hf["model_type"] == "fsmt" and table.dtype.itemsize == 2:  # but this one is read, rounded
+                model.put(f"{'src' if 'encoder' in name else 'tgt'}_positions.weight", name, table)
+                model.facts.pop("position_divisor", None)
+            elif not is_formula(table, model.facts):
                 model.problems.append(f"{name} {describe(table)}: not the sinusoids that "
                                       f"transformers computes in its place; --drop {name}")
             else:

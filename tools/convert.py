@@ -145,8 +145,8 @@ import checkpoints_torch
 import decoding
 import hub
 import marian_bin
-from modelfile import (SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
-                       ConvertError, Forward, Model, NoComparison, Tensors, build_config,
+from modelfile import (F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
+                       ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
                        check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
                        omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
                        to_type, write_model, write_safetensors)
@@ -352,15 +352,14 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
     settle_bytes(model, wanted)
-    exact = {name: to_type(tensor, name, None) for name, tensor in model.tensors.items()}
+    exact = model.tensors
     model.tensors = {name: to_type(tensor, name, wanted) for name, tensor in exact.items()}
     add_texts(model, sizes, str(options.src_vocab or options.input))
     if checkpoint.shortlist and not core:
         config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
     check_growth(model, checkpoint.files or options.input)
     report(model, config, sizes)
-    compared = None if options.no_check else checkpoint.compare
-    write_checked(options, model, config, exact, lambda path: compare(compared, path, options))
+    write_checked(options, model, config, exact, None if options.no_check else checkpoint.compare)
     print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)
 
@@ -369,19 +368,27 @@ QUANTIZE = Path(__file__).resolve().parent.parent / "build" / "quantize"
 
 
 def write_checked(options: argparse.Namespace, model: Model, config: Config, exact: Tensors,
-                  check: Callable[[Path], None]) -> None:
-    """Writes OUT after the check. A file of lower precision is checked before its rounding, with the
-    exact tensors: the limit of the check allows nothing but the rounding of sums. What build/quantize
-    packs comes from a file, too: the layout of packed files has one definition."""
-    out, lower = options.output, options.dtype in ("f16", "bf16")
-    if not options.packed and not lower:
-        write_model(out, model.tensors, config, model.about, check)
+                  with_engine: Engine | None) -> None:
+    """Writes OUT after the check, which is of numbers in f32: a program may round activations to the
+    type of the weights, and the limit of the check allows nothing but the rounding of sums. exact are
+    the tensors before --dtype. What build/quantize packs comes from a file: the layout of packed files
+    has one definition."""
+    out, same = options.output, (F32, U32, U8)
+    if not options.packed and all(tensor.dtype in same for tensor in model.tensors.values()):
+        write_model(out, model.tensors, config, model.about,
+                    lambda part: check(with_engine, lambda: part, options))
         return
     with stoppable(), tempfile.TemporaryDirectory(prefix=f"{out.name}.part", dir=out.parent) as folder:
         plain = Path(folder) / "plain.safetensors"
-        write_model(plain, {**model.tensors, **exact}, config, model.about, check)
-        if lower:
-            write_model(plain if options.packed else out, model.tensors, config, model.about)
+
+        def in_f32() -> Path:
+            if not plain.exists():
+                write_model(plain, {**model.tensors, **exact}, config, model.about, widen=True)
+            return plain
+
+        check(with_engine, in_f32, options)
+        plain.unlink(missing_ok=True)
+        write_model(plain if options.packed else out, model.tensors, config, model.about)
         if not options.packed:
             return
         done = subprocess.run([QUANTIZE, plain, out, options.packed, "--packed"],
@@ -470,12 +477,12 @@ def add_shortlist(model: Model, sizes: Config, path: Path,
     return {"shortlist_first": min(first, sizes["tgt_vocab_size"])}
 
 
+Engine = Callable[[Forward], tuple[str, float]]
 LARGEST_DIFFERENCE = 1e-3  # of logits and log-probabilities; rounding makes some 1e-5 of it
 
 
-def compare(with_engine: Callable[[Forward], tuple[str, float]] | None, path: Path,
-            options: argparse.Namespace) -> None:
-    """Runs the model file at path by build/forward and the checkpoint by its own engine. Raises a
+def check(with_engine: Engine | None, written: Callable[[], Path], options: argparse.Namespace) -> None:
+    """Runs the model file that is written for it by build/forward, and the checkpoint by its own engine. Raises a
     ConvertError where their numbers differ, or prints it as a warning under --force."""
     if not with_engine:
         return
@@ -488,7 +495,7 @@ def compare(with_engine: Callable[[Forward], tuple[str, float]] | None, path: Pa
             ids, result = Path(folder) / "ids", Path(folder) / "result"
             inputs = {"src": src, "src_lengths": lengths, "tgt": tgt}
             write_safetensors(ids, {name: one.astype("<i4") for name, one in inputs.items()})
-            done = subprocess.run([program, path, ids, result], capture_output=True, text=True)
+            done = subprocess.run([program, written(), ids, result], capture_output=True, text=True)
             if done.returncode:
                 raise ConvertError(f"{program} refuses the file: {done.stderr.strip()}")
             return read_safetensors(result)[0]

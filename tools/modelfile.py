@@ -326,16 +326,16 @@ def position_table(rows: int, width: int, config: Config) -> np.ndarray:
 
 
 def find_formula(table: np.ndarray, stated: Config) -> Config | None:
-    """The config entries of the formula that gives the table; None where no formula does."""
+    """The config entries of the formula that gives the table; None where no formula does. A table in
+    half precision stays: its engine adds the rounded numbers, which no formula gives."""
     rows, width = table.shape
-    if not table.size or not is_finite(table).all():
+    if table.dtype not in (F32, F64) or not table.size or not is_finite(table).all():
         return None
     # The table's own rounding, and that of angles in f32, which grow with the row.
-    eps = 2.0 ** -7 if table.dtype == BF16 else float(np.finfo(table.dtype).eps)
-    slack = eps + float(np.finfo(F32).eps) * 2 * rows
+    slack = float(np.finfo(table.dtype).eps) + float(np.finfo(F32).eps) * 2 * rows
     distances: dict[tuple[str, str, str, int], float] = {}
     offsets = (stated["position_offset"],) if "position_offset" in stated else (0, 1, 2)
-    given = to_f32(table).astype(F64) if table.dtype == BF16 else table.astype(F64)
+    given = table.astype(F64)
     for kind, divisor, precision, offset in product(
             ("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index"), ("d", "d/2-1"),
             ("float", "double"), offsets):
@@ -343,8 +343,7 @@ def find_formula(table: np.ndarray, stated: Config) -> Config | None:
         denied = any(stated.get(key, value) != value for key, value in formula.items())
         if denied or (divisor != "d" and (kind == "sinusoidal_per_index" or width < 4)):
             continue
-        expected = position_table(rows, width, {**stated, **formula})
-        expected = to_f32(to_bf16(expected)) if table.dtype == BF16 else expected.astype(table.dtype)
+        expected = position_table(rows, width, {**stated, **formula}).astype(table.dtype)
         distance = np.abs(expected - given)
         if distance.max() <= slack:
             # The mean tells precisions apart also where one entry is rounded the other way.
@@ -716,9 +715,10 @@ Check = Callable[[Path], None]
 
 
 def write_model(path: Path, tensors: Tensors, config: Config,
-                about: dict[str, str] | None = None, check: Check | None = None) -> int:
+                about: dict[str, str] | None = None, check: Check | None = None,
+                widen: bool = False) -> int:
     """Writes a safetensors file, whole or not at all; returns its size in bytes. The check sees the
-    whole file before it takes its name, and prevents that by an exception.
+    whole file before it takes its name, and prevents that by an exception. widen: floats as f32.
 
     Wide types come first and tensors of odd length last among their type, so that every tensor is
     aligned without holes; the header is padded so that the data starts at a multiple of 64.
@@ -730,7 +730,7 @@ def write_model(path: Path, tensors: Tensors, config: Config,
     text = json.dumps(config, ensure_ascii=False)
     metadata = {"transformer.config": text, **(about or {})}
     return write_safetensors(path, {name: tensors[name] for name in sorted(tensors, key=place)},
-                             metadata, check)
+                             metadata, check, widen)
 
 
 def let_go(tensor: np.ndarray) -> None:
@@ -743,21 +743,23 @@ def let_go(tensor: np.ndarray) -> None:
 
 
 def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None,
-                      check: Check | None = None) -> int:
+                      check: Check | None = None, widen: bool = False) -> int:
     """The tensors in their order; the data starts at a multiple of 64."""
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     names = {kind: name for name, kind in TYPES.items()}
     end = 0
     for name, tensor in tensors.items():
-        begin, end = end, end + tensor.nbytes
-        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape),
+        kind = F32 if widen and is_floating(tensor) else tensor.dtype
+        begin, end = end, end + tensor.size * kind.itemsize
+        header[name] = {"dtype": names[kind], "shape": list(tensor.shape),
                         "data_offsets": [begin, end]}
     head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     head += b" " * (-(8 + len(head)) % 64)
 
     def parts() -> Iterator[Any]:
         for tensor in tensors.values():
-            yield np.ascontiguousarray(tensor).reshape(-1).view(U8).data
+            typed = to_f32(tensor) if widen and is_floating(tensor) else tensor
+            yield np.ascontiguousarray(typed).reshape(-1).view(U8).data
             let_go(tensor)
 
     try:
