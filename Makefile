@@ -16,7 +16,7 @@
 # make test-markup   pages and Markdown through markup.h, beside lxml and markdown-it
 # make test-c RUN=qemu-aarch64   the tests in C alone, by way of an emulator (CC, CFLAGS, TESTS)
 # make test-torch    all tests in Python: those, and what PyTorch and transformers compute (GBs)
-# make test-t5       T5 and its kin beside transformers 4 and CTranslate2
+# make test-t5       what transformers 4 computes: T5 and its kin, every field of every config
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make msan   make valgrind   the tests in C under the memory sanitizer (clang), under valgrind
@@ -132,7 +132,7 @@ test-torch: all build/decode build/test_modules build/test_sources python-packag
 $(CACHE)/transformers4/transformers: $(PYTHON)
 	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
-	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5
+	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 # SEED=7 draws as another run of that seed did; 0: libFuzzer draws a seed, which is printed.

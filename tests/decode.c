@@ -4,7 +4,9 @@
        build/decode MODEL < requests
 
    A request is a line of key=value with one space between; its keys are the fields of
-   tfm_decode_options, and src: ids with commas between them, sentences with semicolons. prefix and
+   tfm_decode_options, and src: ids with commas between them, sentences with semicolons. Instead of
+   src, vectors: one sentence's vectors in the same form, embeddings or the memory itself, as the
+   model takes them. prefix and
    sequences are written alike; defaults=1 begins with what
    the model says. For each hypothesis a line: sentence, rank, score, log-probability,
    finish, number of ids and the ids; with attention=1 its attention follows in a line. score=1 asks
@@ -25,6 +27,8 @@ typedef struct rows {
 static rows src, tgt, prefix, sequences;
 static int32_t forbidden[ROOM], ends[ROOM], first[1024];
 static uint64_t seeds[1024];
+static float numbers[ROOM];
+static tfm_tensor vectors;
 
 static void fail(const char *what) {
     fprintf(stderr, "decode: %s\n", what);
@@ -60,6 +64,21 @@ static int32_t read_ids(int32_t *ids, const char *text) {
     char *end;
     for (; *text; text = *end == ',' ? end + 1 : end) ids[n++] = (int32_t)strtol(text, &end, 10);
     return n;
+}
+
+/* "0.5,1;0.25,3": one sentence of two vectors. */
+static void read_vectors(const char *text) {
+    int32_t n = 0, width = 1;
+    char *end;
+    for (; *text; text = *end ? end + 1 : end) {
+        if (n == ROOM) fail("too many numbers");
+        numbers[n++] = strtof(text, &end);
+        if (end == text) fail("vectors hold what is no number");
+        width += *end == ';';
+    }
+    vectors = tfm_tensor_3d(numbers, TFM_F32, 1, width, n / width);
+    src.lengths[0] = src.batch.width = width, src.batch.rows = 1;
+    src.batch.ids = NULL, src.batch.lengths = src.lengths;
 }
 
 static int32_t offset; /* of scoring */
@@ -100,6 +119,7 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
         o->seeds = seeds;
     }
     else if (strcmp(key, "src") == 0) read_rows(&src, value);
+    else if (strcmp(key, "vectors") == 0) read_vectors(value);
     else if (strcmp(key, "tgt") == 0) read_rows(&tgt, value);
     else if (strcmp(key, "prefix") == 0) o->prefix = read_rows(&prefix, value);
     else if (strcmp(key, "sequences") == 0) o->forbidden_sequences = read_rows(&sequences, value);
@@ -149,6 +169,11 @@ int main(int argc, char **argv) {
             if (!equals) fail(word);
             *equals = 0;
             read_option(&o, &scoring, word, equals + 1);
+        }
+        if (!src.batch.ids) {
+            int alone = tfm_model_config(model)->n_encoder_layers == 0;
+            src.batch.memory = alone ? &vectors : NULL;
+            src.batch.embeddings = alone ? NULL : &vectors;
         }
         limits.max_batch = src.batch.rows, limits.max_source = src.batch.width;
         limits.max_target = o.max_length;

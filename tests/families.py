@@ -89,9 +89,10 @@ T5_KINDS = {"t5": {}, "mt5": dict(feed_forward_proj="gated-gelu", tie_word_embed
             "umt5": dict(feed_forward_proj="gated-silu", tie_word_embeddings=False)}
 
 
-def make_t5(family, seed=0, **options):
+def make_t5(family, seed=0, own_head=False, **options):
     """The same of T5, mT5 and UMT5: heads of a width of their own, and few buckets, so that short
-    sentences have all of them. Of transformers 4: 5 ties what config.json does not."""
+    sentences have all of them. own_head: an output that is not the embedding, which transformers 4
+    drops when it reads a config that ties the two."""
     sizes = dict(vocab_size=40, d_model=24, num_layers=2, num_decoder_layers=2, num_heads=3, d_kv=5,
                  d_ff=32, relative_attention_num_buckets=8, relative_attention_max_distance=9,
                  dropout_rate=0.0, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
@@ -110,6 +111,9 @@ def make_t5(family, seed=0, **options):
             else:
                 p.copy_(torch.randn_like(p) * (0.8 if "shared" in name or "embed" in name else
                                                2 / math.sqrt(p.shape[1])))
+        if own_head:
+            scale = 1.4 / math.sqrt(config.d_model)
+            model.lm_head.weight = torch.nn.Parameter(scale * torch.randn_like(model.lm_head.weight))
         model.lm_head.weight[config.eos_token_id] *= 2  # an end now and then
     return model
 

@@ -34,51 +34,48 @@ import convert
 
 FAMILIES = ("whisper", "trocr", "donut")
 START, END, PAD = 3, 2, 1
+LAYER_MASKS = 1 if int(transformers.__version__.split(".")[0]) > 4 else 2
 IDS = dict(pad_token_id=PAD, bos_token_id=0, eos_token_id=END, decoder_start_token_id=START)
 SIZES = dict(vocab_size=32, d_model=12, decoder_layers=2, decoder_attention_heads=2,
              decoder_ffn_dim=20)
 
 
-def make(family, seed, memory=10, sines=False):
-    """A random model and the width of its sources' vectors."""
+def make(family, seed, memory=10, sines=False, **options):
+    """A random model and the width of its sources' vectors. options: fields of its config, or of its
+    decoder's."""
     torch.manual_seed(seed)
+    encoder = dict(encoder_layers=2, encoder_ffn_dim=16,
+                   encoder_attention_heads=SIZES["decoder_attention_heads"])
+    width = {**SIZES, **options}["d_model"]
     if family == "whisper":
-        model = WhisperForConditionalGeneration(WhisperConfig(
-            **SIZES, **IDS, encoder_layers=2, encoder_ffn_dim=16,
-            encoder_attention_heads=SIZES["decoder_attention_heads"],
-            max_source_positions=9, max_target_positions=60, num_mel_bins=4,
-            suppress_tokens=None, begin_suppress_tokens=None))
-        width = SIZES["d_model"]
+        model = WhisperForConditionalGeneration(WhisperConfig(**{
+            **SIZES, **IDS, **encoder, "max_source_positions": 9, "max_target_positions": 60,
+            "num_mel_bins": 4, "suppress_tokens": None, "begin_suppress_tokens": None, **options}))
     elif family == "speech_to_text":
-        model = Speech2TextForConditionalGeneration(Speech2TextConfig(
-            **SIZES, **IDS, encoder_layers=2, encoder_ffn_dim=16,
-            encoder_attention_heads=SIZES["decoder_attention_heads"], max_source_positions=40,
-            max_target_positions=60, input_feat_per_channel=4, conv_channels=6))
-        width = SIZES["d_model"]
+        model = Speech2TextForConditionalGeneration(Speech2TextConfig(**{
+            **SIZES, **IDS, **encoder, "max_source_positions": 40, "max_target_positions": 60,
+            "input_feat_per_channel": 4, "conv_channels": 6, **options}))
     elif family == "florence2":
-        text = BartConfig(**SIZES, **IDS, encoder_layers=2, encoder_ffn_dim=16,
-                          forced_eos_token_id=None,
-                          encoder_attention_heads=SIZES["decoder_attention_heads"],
-                          max_position_embeddings=60, scale_embedding=seed % 2 == 0)
+        text = BartConfig(**{
+            **SIZES, **IDS, **encoder, "forced_eos_token_id": None, "max_position_embeddings": 60,
+            "scale_embedding": seed % 2 == 0, **options})
         vision = dict(embed_dim=(4, 4), num_heads=(1, 1), num_groups=(1, 1), depths=(1, 1),
                       patch_size=(3, 3), patch_stride=(2, 2), patch_padding=(1, 1),
-                      patch_prenorm=(False, True), projection_dim=SIZES["d_model"])
+                      patch_prenorm=(False, True), projection_dim=width)
         model = Florence2ForConditionalGeneration(Florence2Config(
             text_config=text, vision_config=vision, image_token_id=SIZES["vocab_size"] - 1, **IDS))
-        width = SIZES["d_model"]
     else:
         vision = ViTConfig(hidden_size=memory, num_hidden_layers=1, num_attention_heads=2,
                            intermediate_size=8, image_size=8, patch_size=4)
         if family == "trocr":
-            text = TrOCRConfig(**SIZES, **IDS, max_position_embeddings=60, scale_embedding=sines,
-                               use_learned_position_embeddings=not sines,
-                               layernorm_embedding=not sines, cross_attention_hidden_size=memory)
+            text = TrOCRConfig(**{
+                **SIZES, **IDS, "max_position_embeddings": 60, "scale_embedding": sines,
+                "use_learned_position_embeddings": not sines, "layernorm_embedding": not sines,
+                "cross_attention_hidden_size": memory, **options})
         else:
-            text = MBartConfig(**SIZES, **IDS, encoder_layers=1,
-                               encoder_attention_heads=SIZES["decoder_attention_heads"],
-                               encoder_ffn_dim=16, max_position_embeddings=60, is_decoder=True,
-                               is_encoder_decoder=False, add_final_layer_norm=True,
-                               scale_embedding=True)
+            text = MBartConfig(**{
+                **SIZES, **IDS, **encoder, "encoder_layers": 1, "max_position_embeddings": 60,
+                "is_decoder": True, "is_encoder_decoder": False, "scale_embedding": True, **options})
         if family == "nougat":
             vision = DonutSwinConfig(image_size=8, patch_size=4, embed_dim=memory, depths=[1],
                                      num_heads=[2], window_size=2)
@@ -113,7 +110,7 @@ def encode(model, vectors):
     else:
         x = vectors + encoder.embed_positions.weight[:vectors.shape[1]]
     for layer in encoder.layers:
-        x = layer(x, None)
+        x = layer(x, *[None] * LAYER_MASKS)
         x = x[0] if isinstance(x, tuple) else x
     return encoder.layer_norm(x)
 

@@ -1130,7 +1130,7 @@ class T5(ConvertTest):
                                    rtol=1e-6)
 
     def test_tied_and_not(self):
-        model = self.convert(self.directory())
+        model = self.convert(self.directory(transformers_version="4.57.6"))
         w = self.weights
         self.check(model, "generator.weight", w["shared.weight"])
         self.check(model, "decoder.norm.weight", w["decoder.final_layer_norm.weight"] * 6 ** -0.5)
@@ -1160,6 +1160,84 @@ class T5(ConvertTest):
         model = self.convert(self.directory(model_type="umt5", own=True, gated=True))
         self.check(model, "decoder.layers.1.self_attn.relative_positions.weight",
                    self.weights["decoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"])
+
+    def test_both_major_versions(self):
+        """What is the generator, and whether the last norm is divided, by the version that wrote the
+        config: (version, family, config) and (lm_head is the generator, divided)."""
+        four, five = {"transformers_version": "4.40.1"}, {"transformers_version": "5.24.0"}
+        for options, own, divided in (
+                ({**four, "tie_word_embeddings": True}, False, True),
+                ({**four, "tie_word_embeddings": False}, True, False),
+                ({**four}, False, True),
+                ({**four, "model_type": "mt5", "tie_word_embeddings": True}, False, True),
+                ({**four, "model_type": "mt5"}, True, False),
+                ({**four, "scale_decoder_outputs": False}, False, True),
+                ({**five, "tie_word_embeddings": True, "scale_decoder_outputs": False}, True, False),
+                ({**five, "tie_word_embeddings": True, "scale_decoder_outputs": True}, True, True),
+                ({**five, "tie_word_embeddings": False}, True, False),
+                ({**five}, True, True),
+                ({**five, "model_type": "mt5", "scale_decoder_outputs": True}, True, False),
+                ({"tie_word_embeddings": True}, True, True)):
+            gated = {"gated": True} if options.get("model_type") == "mt5" else {}
+            model = self.convert(self.directory(**options, **gated))
+            w = self.weights
+            with self.subTest(options):
+                self.check(model, "generator.weight",
+                           w["lm_head.weight" if own else "shared.weight"])
+                self.check(model, "decoder.norm.weight",
+                           w["decoder.final_layer_norm.weight"] * (6 ** -0.5 if divided else 1))
+                self.assertEqual("no transformers_version" in self.done.stdout,
+                                 "transformers_version" not in options)
+        model = self.convert(self.directory(without=("lm_head.weight",), **five,
+                                            tie_word_embeddings=False))
+        self.check(model, "generator.weight", self.weights["shared.weight"])
+
+    def test_fields(self):
+        """A key that may be a field and has no row is refused; others are printed."""
+        newer = {"transformers_version": "5.25.0", "wave_length": 3}
+        said = self.refuse(self.directory(**newer))
+        self.assertIn("wave_length is 3", said)
+        self.assertIn("--ignore-key wave_length", said)
+        self.convert(self.directory(**newer), "--ignore-key", "wave_length")
+        self.assertIn("wave_length is left out, as --ignore-key says", self.done.stdout)
+        self.convert(self.directory(transformers_version="5.24.0", wave_length=3, n_positions=512))
+        self.assertIn("keys that no version of transformers reads: wave_length, n_positions",
+                      self.done.stdout)
+        self.out.unlink()
+        self.assertIn("neither config.json nor generation_config.json has that key",
+                      self.refuse(self.directory(), "--ignore-key", "wave_length"))
+        for key, value in (("is_decoder", True), ("tie_encoder_decoder", True), ("pruned_heads", {
+                "0": [1]}), ("quantization_config", {"bits": 4}), ("sliding_window", 4)):
+            said = self.refuse(self.directory(**{key: value}))
+            self.assertIn(f"{key} is {value}, which transformer.h does not compute", said)
+        self.convert(self.directory(is_decoder=True), "--ignore-key", "is_decoder")
+        self.out.unlink()
+        folder = self.directory()
+        (folder / "generation_config.json").write_text(json.dumps(
+            {"transformers_version": "6.0.0", "num_beams": 2, "dream": 1}))
+        said = self.refuse(folder)
+        self.assertIn("dream is 1", said)
+        self.convert(folder, "--ignore-key", "dream")
+        self.convert(folder, "--set", "decoding=none")
+        self.out.unlink()
+        self.assertIn("two names of one number", self.refuse(self.directory(hidden_size=8)))
+        self.assertIn("no directory of Hugging Face", self.refuse(
+            folder / "model.safetensors", "--ignore-key", "dream"))
+
+    def test_only_source_of_decoding(self):
+        """generation_config.json, where it exists; its pad is not the encoder's."""
+        folder = self.directory(transformers_version="5.24.0", forced_bos_token_id=9, num_beams=3,
+                                suppress_tokens=[4], bad_words_ids=[[5]], pad_token_id=3)
+        model = self.convert(folder)
+        self.assertEqual((model.config["forced"], model.config["suppressed"],
+                          model.config["decoding"]["beam"]), (9, [4, 5], 3))
+        (folder / "generation_config.json").write_text(json.dumps(
+            {"eos_token_id": 1, "decoder_start_token_id": 0, "pad_token_id": 7, "max_length": 9}))
+        model = self.convert(folder)
+        self.assertNotIn("forced", model.config)
+        self.assertNotIn("suppressed", model.config)
+        self.assertEqual(model.config["decoding"], {"max_length": 8})
+        self.assertEqual(model.config["src_pad"], 3)
 
     def test_refused(self):
         table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"

@@ -3,11 +3,18 @@ own among Hugging Face's directories.
 
 Norms by the root mean square before the layers and at the end, no biases, no positions but relative
 ones (a table of the first layer for all of a stack; of UMT5 one of each layer), no scale of
-attention, heads as wide as d_kv says. wi_0 is the gate of a gated feed-forward. Where embedding and
-output are tied, the decoder's output is divided by sqrt(d_model): here its last norm's weight is.
+attention, heads as wide as d_kv says. wi_0 is the gate of a gated feed-forward. T5 divides the
+decoder's output by sqrt(d_model): here its last norm's weight is divided.
 
-config.json decides what is tied. (transformers 5 ties mT5 and UMT5 whatever it says: compare with
-transformers 4.)
+Which models do that, and whether lm_head is the embedding, depends on the major version of
+transformers that wrote config.json:
+
+    4    tie_word_embeddings decides both, and a lm_head beside tied embeddings is ignored
+    5    a lm_head that is in the file and differs from the embedding is the generator, whatever
+         tie_word_embeddings says. scale_decoder_outputs decides the scale, or, where it is absent,
+         tie_word_embeddings. mT5 never scales
+
+Without transformers_version the rules of 5 hold.
 """
 
 from __future__ import annotations
@@ -17,25 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from modelfile import Config, ConvertError, Model, Tensors, describe, shape_of, to_f32
+from modelfile import Config, ConvertError, Model, Tensors, describe, same, shape_of, to_f32
 from untrusted import visible
 
 FAMILIES = ("t5", "mt5", "umt5")
-# What each takes where config.json does not say.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "t5": {"d_model": 512, "d_kv": 64, "num_layers": 6, "num_heads": 8,
-           "feed_forward_proj": "relu", "tie_word_embeddings": True},
-    "mt5": {"d_model": 512, "d_kv": 64, "num_layers": 8, "num_heads": 6,
-            "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
-    "umt5": {"d_model": 512, "d_kv": 64, "num_layers": 8, "num_heads": 6,
-             "feed_forward_proj": "gated-gelu", "tie_word_embeddings": True},
-}
 KINDS = {**dict.fromkeys(("num_heads", "d_kv", "num_layers", "num_decoder_layers",
                           "relative_attention_num_buckets", "relative_attention_max_distance"),
                          "integer"),
-         "feed_forward_proj": "text", "layer_norm_epsilon": "number"}
-COMMON = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
-          "layer_norm_epsilon": 1e-6, "pad_token_id": 0, "eos_token_id": 1}
+         **dict.fromkeys(("feed_forward_proj", "dense_act_fn"), "text"),
+         **dict.fromkeys(("scale_decoder_outputs", "is_gated_act"), "truth value"),
+         "layer_norm_epsilon": "number"}
 
 SPELLING = (
     (r"^(encoder|decoder)\.block\.(\d+)\.layer\.(\d)\.", r"\1.layers.\2.\3."),
@@ -59,24 +57,40 @@ SPELLING = (
 UNUSED = r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
 
 
-def read(hf: dict[str, Any], path: Any) -> dict[str, Any]:
-    """config.json with the family's defaults."""
-    hf = {**COMMON, **DEFAULTS[hf["model_type"]],
-          **{key: value for key, value in hf.items() if value is not None}}
-    if hf["model_type"] != "t5":
-        hf.setdefault("decoder_start_token_id", 0)
+def check_sizes(hf: dict[str, Any], path: Any) -> None:
     for key in ("num_heads", "d_model", "d_kv", "num_layers"):
-        if hf[key] < 1:
-            raise ConvertError(f"{path}: {key} is {hf[key]}")
-    return hf
+        if hf.get(key, 0) < 1:
+            raise ConvertError(f"{path}: {key} is {hf.get(key)}")
+
+
+def is_gated(hf: dict[str, Any]) -> bool:
+    return bool(hf.get("is_gated_act", hf["feed_forward_proj"].startswith("gated-")))
+
+
+def output_rules(hf: dict[str, Any], tensors: Tensors, model: Model) -> tuple[bool, bool]:
+    """Whether the generator is the embedding, and whether the decoder's output is divided by
+    sqrt(d_model). The major versions of transformers answer differently."""
+    if hf["version"] < 5:
+        tied = bool(hf.get("tie_word_embeddings"))
+        return tied, tied
+    head = tensors.get("lm_head.weight")
+    shared = tensors.get("shared.weight", tensors.get("decoder.embed_tokens.weight"))
+    tied = head is None or (shared is not None and same(head, shared))
+    scaled = hf["model_type"] != "mt5" and bool(
+        hf.get("scale_decoder_outputs", hf["tie_word_embeddings"] is not False))
+    if not hf["has_version"]:
+        model.notes.append("config.json has no transformers_version: output and scale are those of "
+                           "transformers 5, and 4 may differ")
+    return tied, scaled
 
 
 def facts(hf: dict[str, Any], activations: dict[str, str]) -> Config:
     kind = hf["feed_forward_proj"].split("-")
-    activation = "gelu_new" if kind == ["gated", "gelu"] else kind[-1]
+    activation = hf.get("dense_act_fn",
+                        "gelu_new" if kind == ["gated", "gelu"] else kind[-1])
     if len(kind) > 2 or (len(kind) == 2 and kind[0] != "gated") or activation not in activations:
-        raise ConvertError(f"config.json: feed_forward_proj {visible(hf['feed_forward_proj'])}; "
-                           f"transformer.h has " + ", ".join(sorted(set(activations.values())))
+        named = "dense_act_fn" if "dense_act_fn" in hf else "feed_forward_proj"
+        raise ConvertError(f"config.json: {named} {visible(hf[named])}; transformer.h has " + ", ".join(sorted(set(activations.values())))
                            + ", and gated- before them")
     layers = hf["num_layers"]
     return {"n_heads": hf["num_heads"], "norm": "pre", "layer_norm": "rms",
@@ -90,7 +104,7 @@ def facts(hf: dict[str, Any], activations: dict[str, str]) -> Config:
 
 def place(tensors: Tensors, hf: dict[str, Any], model: Model) -> Tensors:
     rest: Tensors = {}
-    tied = hf["tie_word_embeddings"] is not False
+    tied, scaled = output_rules(hf, tensors, model)
     own = hf["model_type"] == "umt5"  # each layer has a table of its own
     for name, tensor in tensors.items():
         new = name
@@ -118,16 +132,16 @@ def place(tensors: Tensors, hf: dict[str, Any], model: Model) -> Tensors:
                   model.tensors["tgt_embedding.weight"])
     check(hf, model)
     norm = model.tensors.get("decoder.norm.weight")
-    if tied and norm is not None:
-        scaled = to_f32(norm).astype(np.float64) * hf["d_model"] ** -0.5
-        model.tensors["decoder.norm.weight"] = scaled.astype(np.float32)
-        model.notes.append("decoder.norm.weight: times 1/sqrt(d_model), as the output is tied")
+    if scaled and norm is not None:
+        divided = to_f32(norm).astype(np.float64) * hf["d_model"] ** -0.5
+        model.tensors["decoder.norm.weight"] = divided.astype(np.float32)
+        model.notes.append("decoder.norm.weight: times 1/sqrt(d_model), as the output is scaled")
     return rest
 
 
 def check(hf: dict[str, Any], model: Model) -> None:
     """Tensors that may be absent from a model file, but not from these."""
-    own, gated = hf["model_type"] == "umt5", hf["feed_forward_proj"].startswith("gated")
+    own, gated = hf["model_type"] == "umt5", is_gated(hf)
     for name in ("encoder.norm.weight", "decoder.norm.weight"):
         if name not in model.tensors:
             model.problems.append(f"{name} is missing, which every {hf['model_type']} has")

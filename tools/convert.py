@@ -3,8 +3,8 @@
 
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
                [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
-               [--prefix P] [--dtype f32|f16|bf16] [--packed f32|f16|bf16|int8] [--core]
-               [--revision R] [--no-check | --force]
+               [--ignore-key KEY ...] [--prefix P] [--dtype f32|f16|bf16]
+               [--packed f32|f16|bf16|int8] [--core] [--revision R] [--no-check | --force]
 
 Do this, once, where the model was trained:
 
@@ -107,6 +107,11 @@ What the checkpoint says of decoding (generation_config.json, decoder.yml, CTran
 becomes the config's "decoding": --set decoding=none leaves that out, --set decoding.beam=4 and the
 like state it.
 
+Every key of config.json and generation_config.json is used, known to change nothing, or refused,
+where its value asks for something that transformer.h does not compute. A key that this converter
+does not know is refused too, if it may be a field: if a newer transformers wrote the file, or if the
+installed one has such a field. --ignore-key KEY leaves a key out.
+
 What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
 activation, embedding_scale, and positions where there is no table. Nothing is written until they
 are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads
@@ -158,8 +163,11 @@ from writer import check_target, stoppable
 LARGEST_GROWTH = 20
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """By what the path is: a directory says itself which program wrote it."""
+def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
+    """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
+    if ignored and not checkpoints_huggingface.is_huggingface(path):
+        raise ConvertError(f"--ignore-key: {path} is no directory of Hugging Face, whose config.json "
+                           f"it is about")
     if checkpoints_argos.is_argos(path):
         return checkpoints_argos.read_checkpoint(path)
     if checkpoints_marian.has_bin(path):
@@ -167,7 +175,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if checkpoints_ctranslate2.is_ctranslate2(path):
         return checkpoints_ctranslate2.read_checkpoint(path)
     if checkpoints_huggingface.is_huggingface(path):
-        return checkpoints_huggingface.read_checkpoint(path)
+        return checkpoints_huggingface.read_checkpoint(path, ignored)
     if checkpoints_marian.is_marian(path):
         return checkpoints_marian.read_checkpoint(path)
     if path.is_dir():
@@ -307,7 +315,7 @@ def convert(options: argparse.Namespace) -> None:
 
 
 def build(options: argparse.Namespace) -> None:
-    checkpoint = read_checkpoint(options.input)
+    checkpoint = read_checkpoint(options.input, set(options.ignore_key))
     try:
         write(checkpoint, options)
     finally:
@@ -330,11 +338,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     name_ids(stated, model)
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
-    learned = [len(one) for name, one in model.tensors.items()
-               if is_position_table(name)]
+    table = model.tensors.get("tgt_positions.weight", model.tensors.get("src_positions.weight"))
     said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
-                           min(learned) - stated.get("position_offset", model.facts.get(
-                               "position_offset", 0)) if learned else None, model)
+                           len(table) - stated.get("position_offset", model.facts.get(
+                               "position_offset", 0)) if table is not None else None, model)
     if said and not core:
         model.facts["decoding"] = said
     config, assumed = build_config(model, stated, core)
@@ -555,6 +562,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--src-vocab", metavar="FILE", type=Path)
     parser.add_argument("--tgt-vocab", metavar="FILE", type=Path)
     parser.add_argument("--map", metavar="OLD=NEW", action="append", default=[])
+    parser.add_argument("--ignore-key", metavar="KEY", action="append", default=[])
     parser.add_argument("--drop", metavar="PATTERN", action="append", default=[])
     parser.add_argument("--prefix", metavar="P", default="")
     parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))

@@ -19,15 +19,17 @@ all that the checkpoint says.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import config_fields
 from modelfile import Config, ConvertError, Model
 from untrusted import brief, check_kinds
 
 HINT = ("--set decoding=none leaves out what the checkpoint says of decoding, and "
         "--set decoding.beam=4 states it")
 
-# Keys of generation_config.json by kind, and those with the only value that transformer.h computes.
+# Keys of generation_config.json by kind. config_fields.py has all of them.
 KINDS = {
     **dict.fromkeys(("num_beams", "max_length", "max_new_tokens", "min_length", "min_new_tokens",
                      "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
@@ -35,14 +37,6 @@ KINDS = {
     **dict.fromkeys(("length_penalty", "repetition_penalty"), "number"),
     "bad_words_ids": "list of lists of integers",
     "forced_eos_token_id": "integer|list of integers",
-}
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "do_sample": (False,), "num_beam_groups": (0, 1), "diversity_penalty": (0,),
-    "encoder_repetition_penalty": (1,),
-    "renormalize_logits": (False,), "guidance_scale": (1,), "penalty_alpha": (0,),
-    **dict.fromkeys(("exponential_decay_length_penalty", "begin_suppress_tokens",
-                     "forced_decoder_ids", "sequence_bias", "constraints", "force_words_ids",
-                     "stop_strings", "watermarking_config", "dola_layers", "max_time"), ([],)),
 }
 STOPS = {False: "likely", True: "full", "never": "sure"}
 CTRANSLATE2 = {"beam": 2, "length_penalty": 1, "max_length": 256, "min_length": 1}
@@ -52,17 +46,49 @@ def is_left_out(stated: Config) -> bool:
     return "none" in stated.get("decoding", {})
 
 
-def from_transformers(said: dict[str, Any], path: str, end: int | None, stated: Config,
-                      model: Model) -> Config:
-    """said: generation_config.json, or config.json."""
+@dataclass(frozen=True)
+class Said:
+    """What a directory of transformers says of decoding, and where."""
+    values: dict[str, Any]
+    path: str
+    version: int  # the major one of transformers whose rules hold
+    ignored: set[str]
+
+
+def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, Any] | None,
+         generation: dict[str, Any] | None, version: int, ignored: set[str],
+         notes: list[str]) -> Said:
+    """generation_config.json, which then is the only source; without one, config.json. transformers 4
+    adds the defaults of the config's class, and goes by config.json also where it made
+    generation_config.json of it. outer: the config around one that is a part."""
+    names = config_fields.GENERATION.rows()
+    defaults = {key: value for key, value in fields.used.items()
+                if version < 5 and value is not None and key in names and key not in config}
+    parts = [{key: value for key, value in one.items()
+              if key in names and value is not None and key not in ignored}
+             for one in (defaults, config, outer or {})]
+    derived = {key: value for one in parts for key, value in one.items()}
+    first = derived.get("bos_token_id")
+    if (outer or config).get("force_bos_token_to_be_generated") and first is not None and (
+            version > 4 or "forced_bos_token_id" not in derived):
+        derived["forced_bos_token_id"] = first
+    if generation is None:
+        return Said(derived, "config.json", version, ignored)
+    legacy = [key for key, default in config_fields.LEGACY.items() if derived.get(key) is not None
+              and derived[key] != fields.used.get(key, default)]
+    if version < 5 and generation.get("_from_model_config") and legacy:
+        notes.append(f"config.json states {legacy[0]}: transformers {version}, which wrote it, takes "
+                     f"decoding from config.json then; transformers 5 takes generation_config.json")
+        return Said(derived, "config.json", version, ignored)
+    return Said(generation, "generation_config.json", version, ignored)
+
+
+def from_transformers(source: Said, end: int | None, stated: Config, model: Model) -> Config:
     if is_left_out(stated):
         return {}
-    said = {key: value for key, value in check_kinds(said, KINDS, path).items()
-            if value is not None}
-    for key, values in NEUTRAL.items():
-        if key in said and said[key] not in values:
-            raise ConvertError(f"{path}: {key} is {brief(said[key])}, which transformer.h does not "
-                               f"compute; {HINT}")
+    path = source.path
+    said = config_fields.read(config_fields.GENERATION, check_kinds(source.values, KINDS, path), "",
+                              path, source.ignored, model.notes, f"; {HINT}")
 
     def integer(key: str, otherwise: int, least: int) -> int:
         value = said.get(key, otherwise)
@@ -82,8 +108,10 @@ def from_transformers(said: dict[str, Any], path: str, end: int | None, stated: 
     for name in ("max", "min"):
         if f"{name}_new_tokens" in said:
             found[f"{name}_length"] = integer(f"{name}_new_tokens", 0, 1)
-        elif f"{name}_length" in said and said[f"{name}_length"]:
+        elif said.get(f"{name}_length"):
             found[f"{name}_length"] = integer(f"{name}_length", 0, 1) - 1
+            if name == "max" and source.version < 5 and said["max_length"] == 20:
+                found["max_length"] = 20  # transformers 4 takes that for "not said": 20 new tokens
     if found.get("max_length", 1) < 1 or found.get("min_length", 0) >= found.get("max_length",
                                                                                  2 ** 31):
         raise ConvertError(f"{path}: min_length and max_length leave lengths of "
@@ -99,7 +127,7 @@ def from_transformers(said: dict[str, Any], path: str, end: int | None, stated: 
     if forced_end and forced_end != [end]:
         raise ConvertError(f"{path}: forced_eos_token_id is {brief(forced_end)}, the end token "
                            f"{end}, which transformer.h has for both; {HINT}")
-    if forced_end and most is not None:
+    if forced_end:
         found["force_end"] = 1
     if integer("no_repeat_ngram_size", 0, 0):
         found["no_repeat_ngram"] = said["no_repeat_ngram_size"]
