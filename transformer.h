@@ -14053,6 +14053,10 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             Python: the package declares all of the header, so T5 and byte models
                             load; it refuses read-only arrays to write into, wrong types, NULs and
                             options without their partner, by name.
+                            tools/convert.py reads every key of config.json and
+                            generation_config.json, or refuses it by name (--ignore-key). T5 folders
+                            are read as the transformers that wrote them reads them; decoding is
+                            that of generation_config.json alone, where that file exists.
                             tools/bench_peers.py --plot writes an SVG and needs no matplotlib.
                             tools/near.py, augment.py and scores.py run without PyTorch.
        0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what

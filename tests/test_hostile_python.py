@@ -255,9 +255,8 @@ HUGGING_FACE = [
                                    "blenderbot-small"), "tgt_embedding_norm.weight is [5]"),
     ("languages that are a number", hf(put("tokenizer_config.json", {"language_codes": 5}), "plbart"),
      "language_codes is 5"),
-    ("a start outside, and 400,000 bad words", hf(lambda f: (
-        config(decoder_start_token_id=99)(f),
-        put("generation_config.json", {"bad_words_ids": [[i % 40, 1] for i in range(400000)]})(f))),
+    ("a start outside, and 400,000 bad words", hf(put("generation_config.json", {
+        "decoder_start_token_id": 99, "bad_words_ids": [[i % 40, 1] for i in range(400000)]})),
      "start 99 is outside"),
     ("90,000 keys and heads of text", hf(config(
         encoder_attention_heads="2", **{f"t{i}": i for i in range(90000)})),
