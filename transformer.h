@@ -68,8 +68,9 @@
        >>vocabulary    26. vocabularies
        >>sentencepiece 27. SentencePiece
        >>bytebpe       28. byte-level BPE
-       >>text          29. text in, text out
-       >>vectors       30. the inner loops by vectors, for each instruction set
+       >>added         29. added tokens
+       >>text          30. text in, text out
+       >>vectors       31. the inner loops by vectors, for each instruction set
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -250,9 +251,11 @@
                                            shared
        src_merges, tgt_merges [n, 3]       U32, for byte_bpe. Two tokens and the token that they
                                            become, in order of rank. Absent tgt: all shared
-       src_added, tgt_added [n, 2]         U32, for byte_bpe. The id of a token that is found in the
-                                           text as it is spelled, and bit flags: 1 strips whitespace
-                                           on the left, 2 on the right, 4 produces no text
+       src_added, tgt_added [n, 2]         U32, for byte_bpe and sentencepiece. The id of a token that
+                                           is found in the text as it is spelled, and bit flags: 1
+                                           strips whitespace on the left, 2 on the right, 4 produces
+                                           no text, 8 is found only where no letter or digit touches
+                                           it, 16 is found in the normalized text. Absent tgt: shared
        shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: the lexicon. Source token t
                                            may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
 
@@ -301,7 +304,9 @@
                            that the next token may remove
        byte_offset         0: for "bytes", the id of byte 0
        prefix_space        "none" | "add": a space before a text of byte_bpe and after an added
-                           token
+                           token | "first": for sentencepiece, none after an added token
+       trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
+                           before an added token, is a piece
        packed              none | 1: the layout of the matrices, see below
        decoding            {} what tfm_decode_defaults returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
@@ -1063,11 +1068,13 @@ typedef struct tfm_config {
     int32_t relative_max_distance;
     int32_t has_gate;     /* 1: feed-forwards are gated */
     int32_t byte_offset;  /* TFM_TEXT_BYTES: the id of byte 0 */
-    int32_t prefix_space; /* byte_bpe: 1: a text that begins without a space gets one */
+    int32_t prefix_space; /* byte_bpe: 1: a text that begins without a space gets one;
+                             sentencepiece: 2: what follows an added token gets none */
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
     int32_t d_memory;     /* columns of a source's memory; d_model if there is an encoder */
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
     int32_t clean_up;     /* 1: the target's text has no space before punctuation */
+    int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -5996,8 +6003,8 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
     X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")        \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
     X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
-    X(prefix_space, 4, "none|add") X(d_input, 1, "") X(d_memory, 1, "")                            \
-    X(clean_up, 4, "none|spaces")
+    X(prefix_space, 4, "none|add|first") X(trailing_space, 4, "none|keep") X(d_input, 1, "")    \
+    X(d_memory, 1, "") X(clean_up, 4, "none|spaces")
 
 enum {
 #define TFM_X(name, kind, words) tfm__field_##name,
@@ -6323,6 +6330,7 @@ static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error
     c->byte_offset = TFM__INT(byte_offset);
     c->prefix_space = TFM__INT(prefix_space);
     c->clean_up = TFM__INT(clean_up);
+    c->trailing_space = TFM__INT(trailing_space);
     return TFM_OK;
 #undef TFM__INT
 #undef TFM__NUMBER
@@ -6392,6 +6400,7 @@ typedef struct tfm__vocabulary {
 
 typedef struct tfm__sentencepiece tfm__sentencepiece;
 typedef struct tfm__byte_bpe tfm__byte_bpe;
+typedef struct tfm__added_tokens tfm__added_tokens;
 
 /* What the source and the target of a model have each. */
 typedef struct tfm__side {
@@ -6409,6 +6418,8 @@ typedef struct tfm__side {
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
     tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
+    tfm__added_tokens *added;   /* NULL: none are found in a text */
+    int prefix_first, keep_trailing; /* the config's prefix_space and trailing_space, of spm */
     int32_t *ids;               /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;            /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe;         /* NULL: another kind of text */
@@ -9576,29 +9587,6 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* The longest spelling that text begins with, and its bytes; -1: none. Those of the side's special
-   tokens do not count. The sorted spellings that begin so are narrowed byte by byte. */
-static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side, const char *text,
-                                  size_t size, size_t *bytes) {
-    int64_t low = 0, high = v->n_spellings;
-    int32_t id = -1;
-    size_t n;
-    for (n = 0; n < size; n++) {
-        const tfm__spelling *first;
-        low = tfm__first_spelling(v, low, high, n, (unsigned char)text[n]);
-        high = tfm__first_spelling(v, low, high, n, (unsigned char)text[n] + 1);
-        if (low == high) break;
-        first = tfm__sorted(v, low);
-        if ((size_t)first->size == n + 1 &&
-            !(side && (first->id == side->pad || first->id == side->unk ||
-                       first->id == side->start || first->id == side->end))) {
-            id = first->id;
-            *bytes = n + 1;
-        }
-    }
-    return id;
-}
-
 /* >>sentencepiece =================================================================================
    27. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
@@ -10428,22 +10416,56 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t
     TFM_COUNT_TEXT(n);
 }
 
-/* The rules for whitespace: none at the front, one between words, none at the end (where
-   normalizer_spec says so); a mark for each that is left, and one more before or behind the whole.
-   Returns the bytes that the result has; it is complete where that is not over the capacity, and
-   else counted up to three bytes too high. */
-static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text, int64_t size,
-                                  tfm__normal *o) {
+/* The longest spelling that text begins with after the rules, and the bytes that it takes; -1: none.
+   Spellings of the side's special tokens do not count; side may be NULL, and rules without units.
+   The sorted spellings that begin so are narrowed byte by byte. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
+                                  const tfm__charsmap *rules, const char *text, size_t size,
+                                  size_t *bytes) {
+    int64_t low = 0, high = v->n_spellings, part = 1, k;
+    int32_t id = -1, depth = 0;
+    size_t n;
+    for (n = 0; n < size; n += (size_t)part) {
+        const tfm__spelling *first;
+        const char *out = text + n;
+        int64_t n_out = 1;
+        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
+        for (k = 0; k < n_out && low < high; k++, depth++) {
+            int c = (unsigned char)out[k];
+            low = tfm__first_spelling(v, low, high, (size_t)depth, c);
+            high = tfm__first_spelling(v, low, high, (size_t)depth, c + 1);
+        }
+        if (low == high) break;
+        first = tfm__sorted(v, low);
+        if (first->size == depth && !(side && (first->id == side->pad || first->id == side->unk ||
+                                               first->id == side->start || first->id == side->end))) {
+            id = first->id;
+            *bytes = n + (size_t)part;
+        }
+    }
+    return id;
+}
+
+/* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
+   words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
+   each that is left, and one more before or behind the whole, or before the text's first part alone. */
+static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
+                               tfm__normal *o) {
+    const tfm__sentencepiece *p = side->spm;
     const char *space = p->escape ? tfm__space_piece : " ", *part;
-    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, i = 0, n, k, at;
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
+            begin = i, from = o->n;
     int after_space = p->trim;
     while (p->trim && i < size) {
         k = tfm__normal_prefix(p, text + i, size - i, &part, &n);
         if (n != 1 || *part != ' ') break;
         i += k;
     }
-    if (i == size) return 0;
-    if (p->dummy_prefix && !p->suffix) tfm__normal_put(o, space, space_size, i);
+    if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
+        tfm__normal_put(o, space, space_size, begin);
+    if (i == size) return;
+    if (p->dummy_prefix && !p->suffix && (!side->prefix_first || !begin || i > begin))
+        tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
         at = i;
@@ -10473,15 +10495,32 @@ static int64_t tfm__spm_normalize(const tfm__sentencepiece *p, const char *text,
             else tfm__normal_put(o, part + k, 1, at);
         }
     }
-    if (p->trim && o->n <= capacity)
-        while (o->n >= space_size &&
+    if (p->trim && o->n <= capacity && !side->keep_trailing)
+        while (o->n - from >= space_size &&
                memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
             o->n -= space_size;
     if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
-    return o->n;
 }
 
 /* ---- normalized text to pieces ---- */
+
+/* Two neighbours that would make a piece. */
+typedef struct tfm__pair {
+    int32_t rank; /* the score's bits, in an order that integers have */
+    int32_t left, size, unit;
+} tfm__pair;
+
+/* Scratch for n bytes of normalized text. */
+typedef struct tfm__spm_work {
+    const tfm__sentencepiece *p;
+    const tfm__byte_bpe *bpe; /* or this, of >>bytebpe: symbols are ids of tokens, not units */
+    char *text;
+    tfm__cell *cells; /* [n + 1] */
+    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
+    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
+    int32_t n, n_heap;
+    int32_t end; /* BPE: of the symbols that there are so far */
+} tfm__spm_work;
 
 /* A way to end whose last piece begins at start. Cells up to the frontier have been reached or
    passed; prev is -1 where no way leads to. */
@@ -10497,10 +10536,12 @@ static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start,
 /* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
    rounded to float after every addition, and taken down when they grow large, exactly as the
    package does it, or ties would fall otherwise. */
-static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t n,
-                         tfm__cell *cells) {
+static void tfm__unigram(tfm__spm_work *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->p;
+    const char *text = b->text + from;
+    tfm__cell *cells = b->cells + from;
     const float limit = 100000.0f;
-    int32_t start, size, end, id, frontier = 0;
+    int32_t n = to - from, start, size, end, id, frontier = 0;
     memset(cells, 0, sizeof *cells);
     for (start = 0; start < n; start += size) {
         float here = cells[start].score;
@@ -10530,29 +10571,11 @@ static void tfm__unigram(const tfm__sentencepiece *p, const char *text, int32_t 
         int32_t id_before;
         start = cells[end].prev;
         id_before = cells[start].id;
-        cells[start].next = end;
+        cells[start].next = from + end;
         cells[start].id = id;
         id = id_before;
     }
 }
-
-/* Two neighbours that would make a piece. */
-typedef struct tfm__pair {
-    int32_t rank; /* the score's bits, in an order that integers have */
-    int32_t left, size, unit;
-} tfm__pair;
-
-/* Scratch for n bytes of normalized text. */
-typedef struct tfm__spm_work {
-    const tfm__sentencepiece *p;
-    const tfm__byte_bpe *bpe; /* or this, of >>bytebpe: symbols are ids of tokens, not units */
-    char *text;
-    tfm__cell *cells; /* [n + 1] */
-    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
-    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
-    int32_t n, n_heap;
-    int32_t end; /* BPE: of the symbols that there are so far */
-} tfm__spm_work;
 
 static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
     return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
@@ -10654,14 +10677,13 @@ static void tfm__bpe_split(tfm__spm_work *b, int32_t at, int32_t size, int depth
 
 /* Byte-pair encoding: characters, then always the pair of the best score, leftmost first, becomes
    one symbol. Symbols are linked by their sizes and by prev. */
-static void tfm__bpe_encode(tfm__spm_work *b) {
+static void tfm__bpe_encode(tfm__spm_work *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->p;
     int32_t at, last = -1, size, id = 0;
     int space, was_space = 0;
-    for (at = 0; b->splits && at < p->vocabulary.n; at++) b->splits[at] = -1;
-    for (at = 0; at < b->n; at += size) {
+    for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
-        size = (int32_t)tfm__user_match(p, b->text + at, b->n - at, &id);
+        size = (int32_t)tfm__user_match(p, b->text + at, to - at, &id);
         cell->id = -2 - id;
         if (!size) {
             const tfm__unit *u;
@@ -10683,7 +10705,7 @@ static void tfm__bpe_encode(tfm__spm_work *b) {
         was_space = space;
     }
     tfm__bpe_merge(b);
-    for (at = 0; at < b->n; at += size) {
+    for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
         size = cell->next;
         id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.units[cell->id].id;
@@ -10703,50 +10725,92 @@ static void tfm__bpe_encode(tfm__spm_work *b) {
    Legend: V tokens of the vocabulary; a letter is the character that stands for a byte in there.
    ============================================================================================== */
 
-/* Whether a character is a letter or a number: runs of one class, by tools/unicode_classes.py,
-   which tells the encoding, from Unicode 16.0.0. */
-enum { TFM__N_CLASS_RUNS = 1592 };
+/* The classes of characters: runs of one class, by tools/unicode_classes.py, which tells the encoding,
+   from Unicode 16.0.0. */
+enum { TFM__N_CLASS_RUNS = 1994 };
 static const char tfm__class_runs[] =
-    "%yrk$oi$o%w_kb__c``_d_$i_$y_=}euygk___*qg_aae__i__c___$c_'{_+cm,w_%ea_i%k'c$qee%s%o$erea_(y_"
-    "_{akarda_}__$w$u(es_yr$~oae_g$ge_o_c_$i$mksg$k_i$]%m&k&cc_$__kqer_}emaaa$g_k__cec_}_wa_cerba"
-    "ja_mieaa$g_k_a_a_a$ye__krac}o_c_$g_k_a_gc_$__{aero_smaaa$g_k_a_gc_$wa_cer__js__icc_eca___aca"
-    "cccu$g_$ex$_m_c_$i_}c_$oca_aaerml__em_c_$i_q_gc_$ya_aer_a$]o_c_%ka_}_gc_lde$b_ig$_c$k_o__ak$"
-    "yr$]%y_aukor%ga___g_$k___q_ao_ag__orae${_$y$dum_%a$qg)w%o$c_riieec_cakcewu__ri%e__g_a%o_6q_e"
-    "ak___ea%k_ea$}_eak___ea{_&i_ea&}y$dc}}(_aic$+ma$]_$og'kcdnk$_w$ay$_yw_c{&_%__e_crir$gri(ekga"
-    "%]__g'aq$y%gr$xags%qe$oit%c$io&a%orirw_(m%w$]mcr%k$wwar%r$o%a$srccr%basg%oac%ke_i_ac_g.g&w3i"
-    "aia%eaiam_______$ya&a_k__cc_kceaiewgc_k)w``ajg_riw(}_e_aq__cgi______e_saegge__&^bh$1u&p'q$h$"
-    ",_$x%-q0miecao`a%e__g_a&gk_}$iok_k_k_k_k_k_k_k'u_>qa`$mpkgadbe(_ic_(g_eg%o_(ocfq${%y}${r$wn_"
-    "|${r%g|5y0:w&w$52i&}%ua2yc}rb$c%w}$ya'ar%goa)_a&}aa___m$e}_c_e_$iwjq&_y%}$sr$kic__a_r$tq$i$m"
-    "$uk%w$s_rig_qrh_%k$ic_meri$ic_c%}__caaga___$kcaskcuiaiaiok_k_%o_yi)wwri:0cu$ie%{48c8oa)e%eku"
-    "gg__q_w_g___a_a_)i$}8i$_&wa&c%iu)yg_*}$ark$oi$os(eciaiaiac%_u_$o_$a_a_{ay%]*eu%tu&j$]b1i$uc%"
-    "{}$re${fo$c`n`g%eq$wa%aem_h%m,gari%ae%ae%im&_us_{_k_a_s_{_k_ac&_u5go$gqm$ki_%m_o'_ia__%q_ac_"
-    "a$ian$jal$zmp%y$a_agh$hje$o'a&gebb~a%v`{e_c_$uqp$i$ub_$ud${m_$sih}&cq$gan$bgn$`$il'u'g&e&]w&"
-    "]kj%burir$to$i/y$z_%mia}c&m$ur`m$gsf$q$_%u$el$c$iu&a$o$x_aa_w%s${$mkro%a{re_a_m%_c_u%yyesr`_"
-    "_e$ds$__$m$aa&uk___e_{_qk%w$]rsmaaa$g_k_a_gc_$__ug$wq__a__%e__$m___%q&a$_egrgc$w%y$ca__mr,w%"
-    "w%ke%a%y$c_sr%e%ow_kri$d$s$q$evek-{%q)y&w$buma_am_a_$k{___yr'ama%g}___$s_q%ik_$e_s%u$a_$_'g."
-    "u$}{rio_%c$]_{$vg$w)qk_a_%e$e_orii_a_${y_kr5e$a{__w_%]$sr(__{$f%o$=e)])p$].o(2_(u{%*_$]i$m+."
-    "]g$)g1-k$w$_r&5]$(mk$y_ri's_ri$w$_%y}eur_l_$eg$a<k%scr.s&w$j)c'kg_&{w&wa__$s/;}m%3y%kq58qe_k"
-    "_a_4a{_$uca_yem:g':w)ggwcokq+9]r&%}$du$d)i$n*}(]_'c_aa_aaae_u___k_&y_eam_k_$s_e_g__ck_7]a$m_"
-    "$m_$y_$m_$y_$m_$y_$m_$y_$m_ma%~&8k$yii2i&s+q%sqkare_5{$w$_%qer>s$ser/q$wa_r$#ok_e_a_{_.qap%y"
-    "']k_er$5o&n_d_f'm%t_|.ke_$q_a__a__q_e____i_e______c_a__a__________a__ae_k_e_e___q_$]gc_g_$]$"
-    ")ax(:}r%'q&(7}${+7ii0_a/%}y26q{$+q((_$&{&'q--og+9q%/',k";
-enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_SPACE };
+    "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
+    "c}&cmm&k$iq(_%o$emec.taa{ewfgaof$djea${ac&p&ee-m$ib$s$d&|$afmaece%qob$abkbs%a%}km$gq%yau}$a'"
+    "~%{a&})jkb%cb{$dge$da${ka}eee%qayaaimecb{egekb}cmeaige$dfexeaacekaumee%qayaeaeaeecasmgekicym"
+    "aay$dgjc$gka$_aia%qayaeaqecb$]akakea$wege$d$_awaka}eee%qayaeaqecb{egekykmeaige$daax$ccbauiia"
+    "mieaaaeieiii$kmsikaoeauc$s$dl$os~aia%ua${ecb{akaoygaieaeege$d}|aaka}aia%ua$caqecb{akaoygueae"
+    "ge$daec$ko$`aia'ygb{akaobqic|jge$d$bauaka%ai%ya$_aaeyicmwaca$]u$deg$o(scf{qy$]a$d'qeaaaqa%ya"
+    "aa$ccf$abeqaaa{a$dem&wa%ugu$d$facacacmg~a'em%kagr$ia'g$_c)u(_%kb$duuonkbkf{jo$p$mbc$eoe'maaq"
+    "ae(_a$.cameyaaame'yame&{ameyaaame$wa)uame*{ek$_%li${${-aeui%3}e%]a&_q+yij~y%ao$_%ek$g%ag$k$o"
+    "aiag$k)a&yiamace$du$f%]kac$eu-myqg'^cbq+e$c&sa$mm$m$c$d&peq$g(cm&_u$dd'i%usm)e$ea&mec$eu$d$o"
+    "a}&u(ws(p%_~i$d%]$a$kk&p$qf$d(d$u$k'e%k}$dii$d'fe$gq(_ei${ka%oncvcfkbq9q*q$'veue'meue}aaaaaa"
+    "a&se)eayaaiiayimeum$oqiay$wg(wg%ec&cdbexqa$fu$o)]&}%]amae$caaiquaaaaaama$gemqqmaa$~'cfnd&$k*"
+    "b&_)c%t%5a&r'8c=}umkf$_de'maaqae)qya$wc%v$_yayayayayayayaya&y(oa$>ceb%}$`waqejfm-aegeia-qamq"
+    "(_a._ip$c&w(s${&w$f&o$^a$z&w$f'q$z$,s>6o*o&,%u*{(ke$&si${$df%i(ooa$ea&sg+f$dg'i$_e/ae*{eeaaa"
+    "}%m${cjcnc%vsmcix$c)a$kg(|%c$c$du%cviaaec$e&h$]e%u$q$k&kio(p$u$sa$duqc$d$dra'y$u$_ic~ge$du%u"
+    "iak(|cbkfgrgbcb%yie$gseig$cueueu$_yaya(_a$su0o$]age$du$5=i$k%um(w$*1i$2_e/m'my$kqqac$da$oaqa"
+    "aaeaea/u&{$1u%a*oe)i'u$km$}${$}ig%yk&wqa2{%e$dy&_mca&_$g-miueueuei'a$ka&_a%eaea$we$s']1m$k(j"
+    "$k)fp%]h0gc2g&ki(w$wc&fm&wp$_%ib~bq'msq&oe'em}ar'}5qe$du'em'em'u})a$k$ga$wayaea$ga$wayaei)a$"
+    "k$+q$_%q$c}%yua'}a$_+aueaa(caeiae%ue$^%ve|&t}$b(s%eaeqt%rxm&_+e)qmhf$~e(nbkagqonaia&kekmc$b%"
+    "u&kha&kl&w}a&ggmt${)i$c%qe$^%fq$^%b%u|,k+q)m)]$o)]yx'fo}$du$d&hisa%u<s&va'}agie${i)mo&l$fb}%"
+    "q$ip&c%ao'}%m|%i%u$_k)f$y$g%l$ecfgb$_o(h$iyc$o%}y$duk'f$ua$dmagb}'acea$_k(t$unmoag$ebaam%l$g"
+    "%aa%}$mucfc*gyaaama$wa$cy(o$mq$duoa}eee%qayaeaqagb{egekeaucqqge{is$g$caaeaa'maa$aacecaoasbcb"
+    "$og&k)e%cnq$dmcj&o(s%kfaa}$d6o(o{e$a%umg'](s%_ia$g$d'm(_$qby$du%j&g&ce$ym$dhmy8w(c$y.{*o$d$b"
+    "$k}eae}aea%ywageobcbg$k$d+e}e'q{e{baac&ca$e'v{bo}c}a$i(l$}ia%a+q:k&{$w$du$_a'i$]a$]b$w$d%hq&"
+    "oe%sa$u+qyaea'mwicaga{bc}$duuaea&wsagasby$d$+m%eo$_gbc$pa']{is$o$dc-]a$w%p(_&;m/]0`%]:_.%a.k"
+    "$w'1a${cv$y$c39]q%/q$#7y&o%c$e*+]%-}y&sa$du,ga$du&oes$g(s{$_m$k$da|a%mq%e$9y(gi$d:g*o%x/i+ym"
+    "cb)oyo$p*oeaac$gg$s<8{}((s'y$c$,2cmayaea$)e$wa&kiea$sm}$5q,6o/qq$oi$_y$cig42k$d%'}(me%w%*wsi"
+    "w}$]e{&oo4kk1m%l$k%l/u&^2{-]a+iaeeaeeema$kaaaya*same}aya&gamaqaaiya$/]e%}a%}a&sa%}a&sa%}a&sa"
+    "%}a&sa%}a}e(|%'e)om(}}c$sc%qsa$y'4{&suu<_{a%_e{agasq*g&{c0c(gi{ze$dma$,w&oc%](co$e$>g&go$e<c"
+    "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
+    "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
+    "44c&9:5q$#g$$/#]";
+enum {
+    TFM__CLASS_OTHER,
+    TFM__CLASS_LETTER,
+    TFM__CLASS_NUMBER,
+    TFM__CLASS_MARK,         /* other characters of words */
+    TFM__CLASS_OTHER_NUMBER, /* of no word */
+    TFM__CLASS_SPACE
+};
 enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
 
-/* How an added token is found in a text, and whether it gives some. */
-enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED = 8 };
+typedef struct tfm__classes {
+    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 3 | class */
+    unsigned char low[TFM__LOW_CHARACTERS];
+} tfm__classes;
+
+static int tfm__find_class(const tfm__classes *classes, uint32_t c) {
+    int low = 0, high = TFM__N_CLASS_RUNS;
+    while (high - low > 1) { /* by bisection */
+        int middle = low + (high - low) / 2;
+        if (classes->runs[middle] >> 3 <= c) low = middle;
+        else high = middle;
+    }
+    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[low] & 7);
+}
+
+static void tfm__build_classes(tfm__classes *classes) {
+    const char *digit = tfm__class_runs;
+    uint32_t at = 0, c, kind = TFM__CLASS_LETTER, i;
+    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
+        uint32_t number = 0;
+        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
+        number = 34 * number + (uint32_t)(*digit++ - ']');
+        kind = (number & 3) + ((number & 3) >= kind); /* of the classes that the run before had not */
+        classes->runs[i] = at << 3 | kind;
+        at += number >> 2;
+    }
+    for (c = 0; c < TFM__LOW_CHARACTERS; c++)
+        classes->low[c] = (unsigned char)tfm__find_class(classes, c);
+}
+
+/* The class of a character. */
+static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
+    return c < TFM__LOW_CHARACTERS ? classes->low[c] : tfm__find_class(classes, c);
+}
 
 struct tfm__byte_bpe {
-    tfm__merge *merges;             /* [n], by left token, then by right */
-    int32_t *ends;                  /* [V]: behind the last merge of a left token */
-    unsigned char *flags;           /* [V]: TFM__ADDED ... of added tokens */
-    const unsigned char *added_ids; /* the file's, [n_added, 2] */
-    tfm__vocabulary added;          /* only .sorted and .n_spellings */
-    unsigned char begins[256];      /* an added token begins with that byte */
-    int32_t bytes[256];             /* tokens of single bytes, -1: none */
+    tfm__merge *merges;               /* [n], by left token, then by right */
+    int32_t *ends;                    /* [V]: behind the last merge of a left token */
+    int32_t bytes[256];               /* tokens of single bytes, -1: none */
     int32_t prefix_space;
-    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 2 | class */
-    unsigned char low[TFM__LOW_CHARACTERS];
+    tfm__classes classes;
 };
 
 /* The character that stands for a byte, and the byte, or -1, that a character stands for. */
@@ -10801,25 +10865,21 @@ static int tfm__compare_merges(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Checks merges and added tokens against the side's vocabulary, and sorts the merges. */
-static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges,
-                                   const tfm_tensor *added) {
+/* Checks merges against the side's vocabulary, and sorts them. */
+static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges) {
     const tfm__vocabulary *v = &side->vocabulary;
     unsigned char *m = (unsigned char *)merges->data;
     tfm__byte_bpe *p = side->bpe;
-    int64_t n = merges->dims[0], i, k = 0, id, flags;
+    int64_t n = merges->dims[0], i, k = 0, id;
     int32_t *lines;
     void **rows;
-    if (n > INT32_MAX || merges->dims[1] != 3 || (added->rank && added->dims[1] != 2))
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "%s_merges is %t, %s_added %t: expected [n, 3], [n, 2]", side->name,
-                         merges, side->name, added);
+    if (n > INT32_MAX || merges->dims[1] != 3)
+        return tfm__fail(l->err, TFM_E_TENSOR, "%s_merges is %t, expected [n, 3]", side->name,
+                         merges);
     TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
     TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
-    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->flags, l->err));
     TFM__TRY(TFM__NEW(l->temporary, v->n, &lines, l->err));
     TFM__TRY(TFM__NEW(l->temporary, n, &rows, l->err));
-    memset(p->flags, 0, (size_t)v->n);
     for (i = 0; i < v->size; i++)
         if (i == 0 || v->text[i - 1] == '\n') lines[k++] = (int32_t)i;
     for (i = 0; i < n; i++) {
@@ -10853,61 +10913,20 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
         merge->rank = (int32_t)((row - m) / 12);
     }
     while (id < v->n) p->ends[id++] = (int32_t)n;
-    p->added_ids = (const unsigned char *)added->data;
-    p->added.n_spellings = added->dims[0];
-    for (i = 0; i < added->dims[0]; i++) {
-        id = (int64_t)tfm__little_endian(p->added_ids + 8 * i, 4);
-        flags = (int64_t)tfm__little_endian(p->added_ids + 8 * i + 4, 4);
-        if (id >= v->n || flags >= TFM__ADDED || p->flags[id])
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "%s_added, row %i is %i, %i: expected another token of %d, and 0 to 7",
-                             side->name, i, id, flags, v->n);
-        p->flags[id] = (unsigned char)(TFM__ADDED | flags);
-    }
     return TFM_OK;
 }
 
-/* By bisection. */
-static int tfm__find_class(const tfm__byte_bpe *p, uint32_t c) {
-    int low = 0, high = TFM__N_CLASS_RUNS;
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        if (p->runs[middle] >> 2 <= c) low = middle;
-        else high = middle;
-    }
-    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(p->runs[low] & 3);
-}
-
 /* The tables of merges that are checked, when the vocabulary has its own. */
-static tfm_status tfm__build_merges(tfm__loader *l, tfm__side *side) {
+static void tfm__build_merges(tfm__side *side) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__byte_bpe *p = side->bpe;
-    const char *digit = tfm__class_runs;
-    uint32_t at = 0, c, kind = TFM__CLASS_LETTER;
     char letter[4];
     int64_t i;
-    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
-        uint32_t number = 0;
-        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
-        number = 34 * number + (uint32_t)(*digit++ - ']');
-        /* of the classes that the run before had not, the first or the second */
-        kind = number & 1 ? 2u - (kind == 2) : (uint32_t)(kind == 0);
-        p->runs[i] = at << 2 | kind;
-        at += number >> 1;
-    }
-    for (c = 0; c < TFM__LOW_CHARACTERS; c++) p->low[c] = (unsigned char)tfm__find_class(p, c);
+    tfm__build_classes(&p->classes);
     for (i = 0; i < 256; i++) {
         char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
         p->bytes[i] = tfm__find_token(v, letter, end - letter);
     }
-    TFM__TRY(TFM__NEW(&l->model->pool, p->added.n_spellings, &p->added.sorted, l->err));
-    for (i = 0; i < p->added.n_spellings; i++) {
-        tfm__spelling *s = &v->spellings[v->tokens[tfm__little_endian(p->added_ids + 8 * i, 4)]];
-        p->added.sorted[i] = s;
-        p->begins[(unsigned char)*s->text] = 1;
-    }
-    tfm__sort(p->added.sorted, p->added.n_spellings, tfm__compare_spellings);
-    return TFM_OK;
 }
 
 /* ---- text to tokens ---- */
@@ -10917,65 +10936,15 @@ static int tfm__is_inside(const char *text, size_t size, size_t at) {
     return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
 }
 
-/* An added token with the whitespace that goes along; id -1: none up to the end, where it is. */
-typedef struct tfm__added {
-    size_t begin, end;
-    int32_t id;
-} tfm__added;
-
-/* The first one from byte from on, and there the longest. */
-static tfm__added tfm__next_added(const tfm__byte_bpe *p, const char *text, size_t size,
-                                  size_t from) {
-    tfm__added a;
-    tfm_text whole;
-    size_t n = 0, at = from;
-    uint32_t c = 0;
-    a.id = -1;
-    a.begin = a.end = size;
-    if (!p->added.n_spellings) return a;
-    for (; at < size; at++) {
-        if (!p->begins[(unsigned char)text[at]]) continue;
-        a.id = tfm__longest_token(&p->added, NULL, text + at, size - at, &n);
-        if (a.id >= 0) break;
-    }
-    TFM_COUNT_TEXT(at - from + 1);
-    if (a.id < 0) return a;
-    a.begin = at;
-    a.end = at + n;
-    while (p->flags[a.id] & TFM__ADDED_LEFT && a.begin > from) {
-        at = a.begin - 1;
-        while (tfm__is_inside(text, size, at)) at--;
-        (void)tfm__utf8_next(text + at, size - at, &c);
-        if (!tfm__is_space(c)) break;
-        a.begin = at;
-    }
-    whole.data = text;
-    whole.size = size;
-    if (p->flags[a.id] & TFM__ADDED_RIGHT) a.end += tfm__run(&whole, a.end, 1);
-    return a;
-}
-
-/* The text as it is; before its parts between added tokens, where a space belongs there, a NUL: no
-   added token has one or takes it along. */
-static int64_t tfm__bytes_normalize(const tfm__byte_bpe *p, const char *text, int64_t size,
-                                    tfm__normal *o) {
-    int64_t at = 0, k;
-    while (at < size) {
-        tfm__added a = tfm__next_added(p, text, (size_t)size, (size_t)at);
-        if (p->prefix_space && (int64_t)a.begin > at && text[at] != ' ')
-            tfm__normal_put(o, "", 1, at);
-        if (!o->n_cells) tfm__normal_put(o, text + at, (int64_t)a.end - at, at);
-        for (k = at; k < (int64_t)a.end && o->n_cells; k++) tfm__normal_put(o, text + k, 1, k);
-        at = (int64_t)a.end;
-    }
-    return o->n;
-}
-
-/* The class of the character at byte at, and its bytes. */
+/* The class of the character at byte at, as GPT-2's expression has them, and its bytes. */
 static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
     uint32_t c = (unsigned char)text[at];
+    int kind;
     *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
-    return c < TFM__LOW_CHARACTERS ? p->low[c] : tfm__find_class(p, c);
+    kind = tfm__class_of(&p->classes, c);
+    return kind == TFM__CLASS_MARK           ? TFM__CLASS_OTHER
+           : kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER
+                                             : kind;
 }
 
 /* Where the word that begins at byte at ends, by GPT-2's expression:
@@ -11001,42 +10970,241 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
 
-static void tfm__bytes_encode(tfm__spm_work *b) {
+static void tfm__bytes_encode(tfm__spm_work *b, int32_t from, int32_t to) {
     const tfm__byte_bpe *p = b->bpe;
-    size_t at = 0, end, n = (size_t)b->n;
-    int32_t i, size;
-    while (at < n) {
-        tfm__added a = tfm__next_added(p, b->text, n, at);
-        if (p->prefix_space && at < a.begin) b->text[at] = ' ';
-        for (; at < a.begin; at = end) {
-            end = tfm__word_end(p, b->text, a.begin, at);
-            for (i = (int32_t)at; i < (int32_t)end; i++) {
-                b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
-                b->cells[i].next = 1;
-                b->cells[i].prev = i == (int32_t)at ? -1 : i - 1;
-                b->end = i + 1;
-                if (i > (int32_t)at) tfm__bpe_pair(b, i - 1);
-            }
-            tfm__bpe_merge(b);
-            for (i = (int32_t)at; i < (int32_t)end; i += size) {
-                size = b->cells[i].next;
-                b->cells[i].next = i + size;
-            }
+    int32_t at, end, i, size;
+    for (at = from; at < to; at = end) {
+        end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
+        for (i = at; i < end; i++) {
+            b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
+            b->cells[i].next = 1;
+            b->cells[i].prev = i == at ? -1 : i - 1;
+            b->end = i + 1;
+            if (i > at) tfm__bpe_pair(b, i - 1);
         }
-        if (a.id < 0) continue;
-        b->cells[at].id = a.id;
-        b->cells[at].next = (int32_t)a.end;
-        at = a.end;
+        tfm__bpe_merge(b);
+        for (i = at; i < end; i += size) {
+            size = b->cells[i].next;
+            b->cells[i].next = i + size;
+        }
     }
 }
 
-/* ---- either way to cut: a text to cells ---- */
+/* >>added =========================================================================================
+   29. ADDED TOKENS
+   Tokens that the package tokenizers finds in a text before it is cut: first those that are found in
+   the text as it is, then, between these, those that are found in the normalized text; of several
+   the leftmost, and there the longest. What lies between tokens is normalized and cut by itself.
+   In a normalized text an added token is a mark of five bytes: 255, which UTF-8 has not, and its id.
+   ============================================================================================== */
 
+/* How an added token is found in a text, and whether it gives some. */
+enum {
+    TFM__ADDED_LEFT = 1,
+    TFM__ADDED_RIGHT = 2,
+    TFM__ADDED_SILENT = 4,
+    TFM__ADDED_WORD = 8,
+    TFM__ADDED_NORMALIZED = 16,
+    TFM__ADDED = 32
+};
+enum { TFM__ADDED_MARK = 5 };
+
+struct tfm__added_tokens {
+    unsigned char *flags;          /* [V]: TFM__ADDED ... of added tokens */
+    const unsigned char *rows;     /* the file's, [n, 2] */
+    int64_t n;
+    tfm__vocabulary passes[2];     /* only .sorted and .n_spellings: of either pass */
+    unsigned char begins[2][256];  /* a token of the pass begins with that byte */
+    tfm__classes classes;
+};
+
+/* Checks a side's added tokens against its vocabulary of V tokens. */
+static tfm_status tfm__read_added(tfm__loader *l, tfm__side *side, const tfm_tensor *rows,
+                                  int64_t V) {
+    tfm__added_tokens *t;
+    int64_t i, id, flags;
+    if (rows->dims[1] != 2)
+        return tfm__fail(l->err, TFM_E_TENSOR, "%s_added is %t, expected [n, 2]", side->name, rows);
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
+    memset(t, 0, sizeof *t);
+    TFM__TRY(TFM__NEW(&l->model->pool, V, &t->flags, l->err));
+    memset(t->flags, 0, (size_t)V);
+    t->rows = (const unsigned char *)rows->data;
+    t->n = rows->dims[0];
+    for (i = 0; i < t->n; i++) {
+        id = (int64_t)tfm__little_endian(t->rows + 8 * i, 4);
+        flags = (int64_t)tfm__little_endian(t->rows + 8 * i + 4, 4);
+        if (id >= V || flags >= TFM__ADDED || t->flags[id])
+            return tfm__fail(l->err, TFM_E_TENSOR,
+                             "%s_added, row %i is %i, %i: expected another token of %i, and 0 to %i",
+                             side->name, i, id, flags, V, (int64_t)TFM__ADDED - 1);
+        t->flags[id] = (unsigned char)(TFM__ADDED | flags);
+        t->passes[flags / TFM__ADDED_NORMALIZED].n_spellings++;
+    }
+    side->added = t;
+    return TFM_OK;
+}
+
+/* Sorts the added tokens by their spellings, when the vocabulary has its own. */
+static tfm_status tfm__build_added(tfm__loader *l, tfm__side *side) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__added_tokens *t = side->added;
+    int64_t i, n[2] = {0, 0};
+    int pass;
+    tfm__build_classes(&t->classes);
+    for (pass = 0; pass < 2; pass++)
+        TFM__TRY(TFM__NEW(&l->model->pool, t->passes[pass].n_spellings, &t->passes[pass].sorted,
+                          l->err));
+    for (i = 0; i < t->n; i++) {
+        uint64_t id = tfm__little_endian(t->rows + 8 * i, 4);
+        tfm__spelling *s = &v->spellings[v->tokens[id]];
+        pass = (t->flags[id] & TFM__ADDED_NORMALIZED) != 0;
+        t->passes[pass].sorted[n[pass]++] = s;
+        t->begins[pass][(unsigned char)*s->text] = 1;
+    }
+    for (pass = 0; pass < 2; pass++)
+        tfm__sort(t->passes[pass].sorted, n[pass], tfm__compare_spellings);
+    return TFM_OK;
+}
+
+/* An added token, begin to end, and with the whitespace that it takes along, first to last; id -1:
+   none, and all at the end. */
+typedef struct tfm__added {
+    size_t first, begin, end, last;
+    int32_t id;
+} tfm__added;
+
+/* The character that a text has at byte at after the rules (NULL: none), or with is_before the one
+   before that byte; *step: the bytes that it was made of. 0: none. */
+static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, size_t from,
+                                 size_t size, size_t at, int is_before, size_t *step) {
+    uint32_t c = 0;
+    for (*step = 0; is_before ? at - *step > from : at + *step < size;) {
+        size_t begin = is_before ? at - *step - 1 : at + *step, end = is_before ? at - *step : size;
+        const char *out;
+        int64_t n;
+        while (is_before && tfm__is_inside(text, size, begin)) begin--;
+        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out, &n)
+                    : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
+        *step = is_before ? at - begin : *step + end;
+        if (!n) continue; /* the rules take it away */
+        begin = is_before ? (size_t)n - 1 : 0;
+        while (tfm__is_inside(out, (size_t)n, begin)) begin--;
+        (void)tfm__utf8_next(out + begin, (size_t)n - begin, &c);
+        return c;
+    }
+    return 0;
+}
+
+static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
+    int kind = tfm__class_of(&t->classes, c);
+    return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
+}
+
+/* The first added token of a pass from byte from on, in bytes begin to size of a text. */
+static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
+                                  size_t size, size_t from) {
+    const tfm__added_tokens *t = side->added;
+    const tfm__charsmap *rules = pass && side->spm && side->spm->map.units ? &side->spm->map : NULL;
+    const char *out = NULL;
+    size_t at = from, n = 0, step;
+    int64_t n_out = 1;
+    tfm__added a;
+    a.id = -1;
+    for (; t->passes[pass].n_spellings && at < size; at += step) {
+        out = text + at;
+        step = 1;
+        if (rules)
+            step = (size_t)tfm__mapped_prefix(rules, out, (int64_t)(size - at), &out, &n_out);
+        if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
+        a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
+        if (a.id < 0) continue;
+        if (!(t->flags[a.id] & TFM__ADDED_WORD)) break;
+        if (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
+            !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step)))
+            break;
+        a.id = -1; /* what is inside it is not looked for */
+        step = n;
+    }
+    TFM_COUNT_TEXT(at - from + 1);
+    a.first = a.begin = a.id < 0 ? size : at;
+    a.end = a.last = a.id < 0 ? size : at + n;
+    if (a.id < 0) return a;
+    while (t->flags[a.id] & TFM__ADDED_LEFT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.first, 1, &step)))
+        a.first -= step;
+    while (t->flags[a.id] & TFM__ADDED_RIGHT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.last, 0, &step)))
+        a.last += step;
+    return a;
+}
+
+/* Normalizes bytes at to end of a text: between the added tokens of a pass by what the next pass
+   does. Byte-level BPE takes the text as it is, with a space before it perhaps. */
+static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
+                              size_t end, tfm__normal *o) {
+    char mark[TFM__ADDED_MARK] = "\xFF";
+    size_t begin = at;
+    int64_t k;
+    if (side->added && pass < 2) {
+        while (at < end) {
+            tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
+            if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
+            for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
+            if (a.id >= 0) { /* the origins of its bytes tell where the token is */
+                tfm__normal_put(o, mark, 1, (int64_t)a.first);
+                tfm__normal_put(o, mark + 1, 3, (int64_t)a.begin);
+                tfm__normal_put(o, mark + 4, 1, (int64_t)a.end);
+            }
+            at = a.last;
+        }
+    } else if (side->spm) {
+        tfm__spm_normalize(side, text, (int64_t)at, (int64_t)end, o);
+    } else {
+        if (side->bpe->prefix_space && text[at] != ' ') tfm__normal_put(o, " ", 1, (int64_t)at);
+        if (!o->n_cells) tfm__normal_put(o, text + at, (int64_t)(end - at), (int64_t)at);
+        for (; at < end && o->n_cells; at++) tfm__normal_put(o, text + at, 1, (int64_t)at);
+    }
+}
+
+/* Normalizes a text. Returns the bytes that the result has; it is complete where that is not over
+   the capacity, and else counted up to three bytes for each part too high. Whitespace alone gives
+   nothing. */
 static int64_t tfm__normal_text(const tfm__side *side, const char *text, int64_t size,
                                 tfm__normal *o) {
-    return side->bpe ? tfm__bytes_normalize(side->bpe, text, size, o)
-                     : tfm__spm_normalize(side->spm, text, size, o);
+    tfm_text whole;
+    whole.data = text;
+    whole.size = (size_t)size;
+    if (size && !(side->keep_trailing && tfm__run(&whole, 0, 1) == whole.size))
+        tfm__normal_parts(side, 0, text, 0, (size_t)size, o);
+    return o->n;
 }
+
+/* The id of the mark at text, -1: none is there. */
+static int32_t tfm__added_at(const char *text) {
+    return (unsigned char)*text == 0xFF
+               ? (int32_t)tfm__little_endian((const unsigned char *)text + 1, 4)
+               : -1;
+}
+
+/* Cuts the parts between marks. */
+static void tfm__encode(tfm__spm_work *b, int has_marks) {
+    int32_t at = 0, end, i;
+    for (i = 0; b->splits && i < b->p->vocabulary.n; i++) b->splits[i] = -1;
+    for (; at < b->n; at = end + TFM__ADDED_MARK) {
+        const char *mark = NULL;
+        if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
+        end = mark ? (int32_t)(mark - b->text) : b->n;
+        if (end > at && b->bpe) tfm__bytes_encode(b, at, end);
+        else if (end > at && b->p->bpe) tfm__bpe_encode(b, at, end);
+        else if (end > at) tfm__unigram(b, at, end);
+        if (!mark) break;
+        b->cells[end].id = -1;
+        b->cells[end].next = end + TFM__ADDED_MARK;
+    }
+}
+
+/* ---- a text to cells ---- */
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
    comes from; and that of cell n. */
@@ -11097,14 +11265,12 @@ static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t 
     TFM__TRY(tfm__spm_take(side, n, &all, work, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the scratch did not do */
-    if (side->bpe) tfm__bytes_encode(work);
-    else if (side->spm->bpe) tfm__bpe_encode(work);
-    else tfm__unigram(side->spm, work->text, work->n, work->cells);
+    tfm__encode(work, side->added != NULL);
     return TFM_OK;
 }
 
 /* >>text ==========================================================================================
-   29. TEXT IN, TEXT OUT
+   30. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
    Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
    program could make.
@@ -11140,28 +11306,44 @@ static tfm_status tfm__load_table(tfm__loader *l, const char *name, const char *
     return TFM_OK;
 }
 
-/* A side's merges and added tokens, once its vocabulary is there; a target without a vocabulary of
-   its own may share the source's. */
+/* A side's merges, once its vocabulary is there; a target without a vocabulary of its own may share
+   the source's. */
 static tfm_status tfm__load_merges(tfm__loader *l, tfm__side *side, tfm__byte_bpe *shared) {
     int is_wanted = side->text == TFM_TEXT_BYTE_BPE, has_vocabulary = side->vocabulary.text != NULL;
-    tfm_tensor merges, added;
+    tfm_tensor merges;
     TFM__TRY(tfm__load_table(l, side->name, "merges", TFM_U32, 2, &merges));
-    TFM__TRY(tfm__load_table(l, side->name, "added", TFM_U32, 2, &added));
-    if ((merges.rank || added.rank) && !is_wanted)
+    if (merges.rank && !is_wanted)
         return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: '%s_text' is not byte_bpe, but tensor '%s_%s' is "
+                         "transformer.config: '%s_text' is not byte_bpe, but tensor '%s_merges' is "
                          "there",
-                         side->name, side->name, merges.rank ? "merges" : "added");
+                         side->name, side->name);
     if (!is_wanted) return TFM_OK;
     side->bpe = shared;
-    if (!has_vocabulary && !merges.rank && !added.rank && shared) return TFM_OK;
+    if (!has_vocabulary && !merges.rank && shared) return TFM_OK;
     if (!has_vocabulary || !merges.rank)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s_%s' is missing", side->name,
                          has_vocabulary ? "merges" : "vocabulary");
     TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
     memset(side->bpe, 0, sizeof *side->bpe);
     side->bpe->prefix_space = l->model->config.prefix_space;
-    return tfm__read_merges(l, side, &merges, &added);
+    return tfm__read_merges(l, side, &merges);
+}
+
+/* A side's added tokens, once the ids of its vocabulary are known; a target without any may share
+   the source's with the vocabulary. */
+static tfm_status tfm__load_added(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm_tensor rows;
+    TFM__TRY(tfm__load_table(l, side->name, "added", TFM_U32, 2, &rows));
+    if (rows.rank && !side->bpe && !side->spm)
+        return tfm__fail(l->err, TFM_E_CONFIG,
+                         "transformer.config: '%s_text' is neither byte_bpe nor sentencepiece, but "
+                         "tensor '%s_added' is there",
+                         side->name, side->name);
+    if (rows.rank) return tfm__read_added(l, side, &rows, side->vocabulary.n);
+    if (shared && (side->bpe || side->spm) && shared->vocabulary.text == side->vocabulary.text &&
+        shared->vocabulary.spellings == side->vocabulary.spellings)
+        side->added = shared->added;
+    return TFM_OK;
 }
 
 /* A side's SentencePiece model, which is there if and only if its text is cut by one, and its
@@ -11245,9 +11427,10 @@ static tfm_status tfm__map_target(tfm__loader *l) {
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         m->target.pieces[i] = TFM__ID_DROPPED;
         if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced &&
-            !(m->target.bpe && m->target.bpe->flags[i] & TFM__ADDED_SILENT))
+            !(m->target.added && m->target.added->flags[i] & TFM__ADDED_SILENT))
             m->target.pieces[i] =
-                are_pieces      ? i
+                m->target.added && m->target.added->flags[i] ? TFM__ID_PLAIN
+                : are_pieces                                 ? i
                 : m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
                                 : TFM__ID_PLAIN;
     }
@@ -11296,6 +11479,11 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
     if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
     if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
+    m->source.prefix_first = m->target.prefix_first = c->prefix_space == 2;
+    m->source.keep_trailing = m->source.spm && c->trailing_space;
+    m->target.keep_trailing = m->target.spm && c->trailing_space;
+    TFM__TRY(tfm__load_added(l, &m->source, NULL));
+    TFM__TRY(tfm__load_added(l, &m->target, &m->source));
     c->has_text = tfm__has_text(&m->source);
     return TFM_OK;
 }
@@ -11312,8 +11500,11 @@ static tfm_status tfm__build_text(tfm__loader *l) {
     if (m->target.vocabulary.text && is_shared) m->target.vocabulary = m->source.vocabulary;
     else if (m->target.vocabulary.text)
         TFM__TRY(tfm__build_vocabulary(&m->target.vocabulary, &m->pool, l->err));
-    if (m->source.bpe) TFM__TRY(tfm__build_merges(l, &m->source));
-    if (m->target.bpe && m->target.bpe != m->source.bpe) TFM__TRY(tfm__build_merges(l, &m->target));
+    if (m->source.bpe) tfm__build_merges(&m->source);
+    if (m->target.bpe && m->target.bpe != m->source.bpe) tfm__build_merges(&m->target);
+    if (m->source.added) TFM__TRY(tfm__build_added(l, &m->source));
+    if (m->target.added && m->target.added != m->source.added)
+        TFM__TRY(tfm__build_added(l, &m->target));
     if (m->source.spm && m->source.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->source));
     if (m->target.spm && m->target.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->target));
     return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
@@ -11543,7 +11734,7 @@ static int tfm__next_match(tfm__cut *c, tfm__token *token) {
     while (c->at < c->text.size) {
         int32_t id;
         n = (size_t)tfm__utf8_size((unsigned char)text[c->at]);
-        id = tfm__longest_token(&c->side->vocabulary, c->side, text + c->at, c->text.size - c->at,
+        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + c->at, c->text.size - c->at,
                                 &n);
         if (id >= 0 && c->at > token->begin) break; /* behind unknown ones */
         c->at += n;
@@ -11601,12 +11792,6 @@ static int tfm__next_byte_token(tfm__cut *c, tfm__token *token) {
     token->id = c->cells[begin].id;
     c->at = end = (size_t)c->cells[begin].next;
     token->text = tfm__text(text + begin, end - begin);
-    if (token->id >= 0 && c->side->bpe->flags[token->id]) { /* whitespace goes along */
-        const tfm__vocabulary *v = &c->side->vocabulary;
-        begin += tfm__run(&token->text, 0, 1);
-        end = begin + (size_t)v->spellings[v->tokens[token->id]].size;
-        if (end > c->at) begin = end = c->at; /* the token itself begins with some */
-    }
     while (begin < end && text[begin] == ' ') begin++;
     while (begin < end && text[end - 1] == ' ') end--;
     while (tfm__is_inside(text, c->text.size, begin)) begin--;
@@ -11626,6 +11811,17 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
         token->text = tfm__text(c->text.data + token->begin, 1);
         token->id = c->side->first_byte + (unsigned char)*token->text.data;
         TFM_COUNT_TEXT(1);
+        return 1;
+    }
+    if (c->cells && c->at < c->text.size && tfm__added_at(c->text.data + c->at) >= 0) {
+        const tfm__vocabulary *v = &c->side->vocabulary;
+        const tfm__spelling *s;
+        token->id = tfm__added_at(c->text.data + c->at);
+        s = &v->spellings[v->tokens[token->id]];
+        token->text = tfm__text(s->text, (size_t)s->size);
+        token->begin = c->at + 1;
+        token->end = c->at + TFM__ADDED_MARK - 1;
+        c->at = c->last = c->at + TFM__ADDED_MARK;
         return 1;
     }
     if (c->kind == TFM_TEXT_BYTE_BPE) return tfm__next_byte_token(c, token);
@@ -12296,7 +12492,7 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   30. VECTOR KERNELS
+   31. VECTOR KERNELS
    ============================================================================================== */
 
 /* ---- x86-64: dot products of rows ----
@@ -14036,8 +14232,11 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 
    REVISION HISTORY
 
-       0.5.0  (unreleased)  Config key clean_up: texts without the spaces before punctuation that
+       0.5.0 (unreleased)   Config key clean_up: texts without the spaces before punctuation that
                             transformers' clean_up_tokenization_spaces drops.
+                            Added tokens (src_added, tgt_added) are found in the texts of
+                            SentencePiece models too, with the flags of transformers; config key
+                            trailing_space, and prefix_space "first".
                             A file with an F16 or BF16 encoder.relative_positions.weight no longer
                             makes the loader write to a stack frame that has ended. Layers share
                             the floats that the loader makes of such a table.

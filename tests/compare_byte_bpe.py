@@ -35,7 +35,8 @@ def special(lstrip=True):
     return ([one(token, special=True, normalized=False) for token in SPECIAL]
             + [one("<mask>", lstrip=lstrip, special=True, normalized=False), one("<mask>!", rstrip=True, special=False, normalized=False),
                one("<extra>", lstrip=True, rstrip=True, special=True, normalized=False), one("Straße", normalized=False),
-               one("a b", normalized=False)])
+               one("a b", normalized=False), one("word", normalized=False, single_word=True), one("b w", single_word=True),
+               one("猫", rstrip=True, single_word=True)])
 
 
 def trained(lines, size, prefix=False):

@@ -1264,16 +1264,19 @@ class T5(ConvertTest):
         pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("<2fr>", 0.0, 4),
                   ("<2de>", 0.0, 4), ("<2zh_Hant>", 0.0, 4), ("\u2581a", -1.0, 1), ("b", -2.0, 1)]
         model_file = write_pieces(pieces, 1, 2, b"", True, True, False)
-        model = self.convert(self.directory(rows=12, pieces=model_file))
+        none = {"extra_ids": 0}
+        model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=none))
         self.assertEqual((model.config["languages"], model.config["src_language"]),
                          ({"fr": 3, "de": 4, "zh_Hant": 5}, "target"))
         self.assertNotIn("src_vocabulary", model.t)
         extra = {"added_tokens_decoder": {str(8 + i): {"content": f"<extra_id_{2 - i}>"}
                                           for i in range(3)}}
         model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=extra))
-        self.assertNotIn("src_vocabulary", model.t)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=raw(model.t["src_sentencepiece"]))
-        self.assertEqual(processor.encode("a <extra_id_0> b <extra_id_2>"), [6, 10, 2, 7, 8])
+        lines = raw(model.t["src_vocabulary"]).decode().split("\n")
+        self.assertEqual(lines[8:11], ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"])
+        # </s>, <unk> and <pad> give no text; what says nothing of its flags is normalized
+        self.assertEqual(model.t["src_added"].tolist(),
+                         [[0, 4], [1, 4], [2, 4], [8, 16], [9, 16], [10, 16]])
 
 
 TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
@@ -1327,7 +1330,7 @@ class TokenizerCase(ConvertTest):
         model = self.convert(folder)
         self.assertEqual(model.config["src_text"], "sentencepiece")
         self.assertEqual({name for name in model.t if "_" in name and "." not in name},
-                         {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary"})
+                         {"src_sentencepiece", "tgt_sentencepiece", "src_vocabulary", "src_added"})
         self.assertEqual(model.config["src_end"], 0)
         self.assertEqual(model.config["src_unk"], 1)
         return folder, model
@@ -1508,7 +1511,7 @@ class TokenizerFiles(TokenizerCase):
         tokenizer = self.save_tokenizer(folder, data, added=["<mask>"])
         model = self.convert(folder)
         self.assertEqual({name for name in model.t if "_" in name and "." not in name},
-                         {"src_sentencepiece"})
+                         {"src_sentencepiece", "src_added"})
         self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
         processor = self.processor(model_proto=raw(model.t["src_sentencepiece"]))
         self.assertTrue(processor.is_control(32000))

@@ -90,6 +90,8 @@ def converted(folder, out, rows=ROWS):
     model = Model()
     facts = tokenizer_files.read_texts(folder, hf, {"src": rows, "tgt": rows}, model)
     config = {"n_heads": 1, **facts}
+    for key in ("src_start", "src_end", "languages", "src_language", "tgt_language"):
+        config.pop(key, None)  # what stands around a text is compared elsewhere
     tensors = {"src_embedding.weight": np.zeros((rows, 2), np.float32), **model.tables,
                **{name: np.frombuffer(data, np.uint8) for name, data in model.texts.items()}}
     for stack, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
@@ -152,6 +154,78 @@ class CleanUp(Case):
                 for ids, one, other in zip(rows, expected, got):
                     # slow tokenizers strip the text before they clean it
                     self.assertEqual(one.strip(), other.strip(), ids)
+
+    def test_marian(self):
+        self.family("marian")
+
+    def test_m2m_100(self):
+        self.family("m2m_100")
+
+    def test_nllb(self):
+        self.family("nllb")
+
+    def test_t5(self):
+        self.family("t5")
+
+    def test_pegasus(self):
+        self.family("pegasus")
+
+    def test_mbart(self):
+        self.family("mbart")
+
+    def test_mbart50(self):
+        self.family("mbart50")
+
+    def test_bart(self):
+        self.family("bart")
+
+
+SPELLINGS = ["<tok>", "foo", "a", "ship", "<x>", "[Y]", "x_y", "été", "<tok><x>", "Bon", "::", "é", "oo", "_"]
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
+SLOW = ("marian", "m2m_100")
+
+
+class Added(Case):
+    """Tokens added with every combination of flags, in texts at random."""
+    PARTS = [" ", "  ", "\u3000", "\u00a0", "x", "foo", "Bonjour", " the", "ship", "lighthouse", ".", "'", "é", "e\u0301", "1", "½", "_", "-",
+             "ＦＯＯ", "ｆｏｏ", "</s>", "<unk>", "<pad>", "<s>", "<mask>", "<extra_id_0>", "<extra_id_5>", "en_XX", "__en__", "<unk_7>", "ж"]
+
+    def text(self, tokens):
+        return "".join(self.random.choice(tokens if self.random.random() < 0.5 else self.PARTS) for _ in range(self.random.randint(1, 10)))
+
+    def added(self, family, at):
+        """Five tokens with flags of their own."""
+        r = self.random
+        combinations = list(range(32))
+        for round_ in range(8):
+            names = r.sample(SPELLINGS, 4)
+            flags = {name: {flag: bool(bits >> k & 1) for k, flag in enumerate(FLAGS)}
+                     for name, bits in zip(names, combinations[4 * round_:4 * round_ + 4])}
+            if family in SLOW:  # the rule of tokenizers in Python is refused
+                for one in flags.values():
+                    one["single_word"] = False
+            yield at / f"{family}-{round_}", [transformers.AddedToken(name, **one) for name, one in flags.items()]
+
+    def family(self, family):
+        print(f"{family}: seed {self.seed}", file=sys.stderr)
+        for at, tokens in self.added(family, self.at):
+            with self.subTest(family=family, tokens=tokens, seed=self.seed):
+                folder = saved(family, at, lambda tokenizer: tokenizer.add_tokens(tokens))
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, at / "model.safetensors")
+                names = [str(token) for token in tokens]
+                lines = [line for line in (self.text(names) for _ in range(400)) if line.strip()]
+                results, _ = run(self.program, at / "model.safetensors", lines)
+                wrong = 0
+                for line, (got, spans, text) in zip(lines, results):
+                    expected = tokenizer(line, add_special_tokens=False).input_ids
+                    wrong += got != expected
+                    if got != expected and wrong < 4:
+                        print(f"{line!r}\n  transformers {tokenizer.convert_ids_to_tokens(expected)}\n"
+                              f"  here         {tokenizer.convert_ids_to_tokens(got)}", file=sys.stderr)
+                    ends = [len(line[:k].encode()) for k in range(len(line) + 1)]
+                    self.assertTrue(all(a in ends and b in ends and a <= b for a, b in spans), (line, spans))
+                self.assertEqual(wrong, 0, f"{wrong} of {len(lines)}")
 
     def test_marian(self):
         self.family("marian")

@@ -177,6 +177,7 @@ static void print_config(const tfm_config *c, int has_target_text) {
     print_word("tgt_text", has_target_text ? texts[c->tgt_text] : "no vocabulary");
     if (c->src_text == TFM_TEXT_BYTES || c->tgt_text == TFM_TEXT_BYTES)
         print_size("byte_offset", c->byte_offset);
+    if (c->trailing_space) print_word("trailing_space", "keep");
     if (c->clean_up) print_word("clean_up", "spaces");
     if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);
 }

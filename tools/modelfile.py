@@ -179,7 +179,8 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "tgt_text": one_of("words", "characters", "pieces", "sentencepiece", "bytes", "byte_bpe"),
     "relative_buckets": integer(2),
     "relative_max_distance": integer(1),
-    "prefix_space": one_of("none", "add"),
+    "prefix_space": one_of("none", "add", "first"),
+    "trailing_space": one_of("none", "keep"),
     "clean_up": one_of("none", "spaces"),
     "byte_offset": integer(0),
 }

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import base64
 import re
+import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ UNIGRAM, BPE = 1, 2
 SPACE = "\u2581"
 # What Python raises where a value of JSON is of another kind than it is used as.
 FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+WHITE_SPACE = "\t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B)))
 LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
 
 
@@ -91,18 +95,28 @@ def parts(node: Any, key: str) -> list[dict[str, Any]]:
 
 
 def rule_charsmap(name: str) -> bytes:
+    """The table of a named rule, or of "spaces", which makes a space of all whitespace."""
     try:
-        from sentencepiece import SentencePieceNormalizer
+        import sentencepiece
     except ImportError:
         raise NotPieces(f"the normalizer {name}, whose table the package sentencepiece "
                         f"has") from None
-    model = SentencePieceNormalizer(rule_name=name).serialized_model_proto()
+    if name == "spaces":
+        sentencepiece.set_min_log_level(2)
+        with tempfile.TemporaryDirectory() as folder:
+            rules = Path(folder) / "rules.tsv"
+            rules.write_text("".join(f"{ord(one):X}\t20\n" for one in WHITE_SPACE))
+            form = sentencepiece.SentencePieceNormalizer(rule_tsv=str(rules))
+    else:
+        form = sentencepiece.SentencePieceNormalizer(rule_name=name)
+    model = form.serialized_model_proto()
     return bytes(parse_model(model, name).normalizer_spec.precompiled_charsmap)
 
 
-def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
-    """The character map, whether a space is put first, whether spaces are squeezed."""
-    charsmap, prefix, squeeze, rules = b"", False, False, []
+def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, str, bool, bool]:
+    """The character map; before which parts of a text a space is put ("never", "first", "always");
+    whether spaces are squeezed; whether those at the end are kept."""
+    charsmap, prefix, squeeze, trim, rules = b"", "never", False, False, []
     for step in parts(tokenizer.get("normalizer"), "normalizers"):
         kind, pattern = step.get("type"), step.get("pattern", {})
         if kind == "Precompiled":
@@ -112,13 +126,14 @@ def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
         elif kind == "Replace" and pattern.get("Regex") == " {2,}":
             squeeze = True
         elif kind == "Strip" and step.get("strip_left", True):
-            squeeze = squeeze or bool(step.get("strip_right", True))
+            trim = bool(step.get("strip_right", True))
+            squeeze = squeeze or trim
         elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
             pass  # a line is translated at a time
         elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
             pass
         elif kind == "Prepend" and step.get("prepend") == SPACE:
-            prefix = True
+            prefix = "always"
         else:
             raise NotPieces(f"the normalizer {brief(step)}")
     if rules:
@@ -129,12 +144,13 @@ def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, bool, bool]:
             if step.get("replacement", SPACE) != SPACE:
                 raise NotPieces("a Metaspace of another character")
             prefix = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True)
-                              else "never") != "never"
+                              else "never")
         elif kind == "WhitespaceSplit":
-            squeeze = True
+            squeeze = trim = True
+            charsmap = charsmap or rule_charsmap("spaces")
         else:
             raise NotPieces(f"the pre-tokenizer {brief(kind).strip(chr(39))}")
-    return charsmap, prefix, squeeze
+    return charsmap, prefix, squeeze, squeeze and not trim
 
 
 def added_tokens(tokenizer: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -153,7 +169,7 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
     kind = model.get("type") or ("BPE" if "merges" in model else "Unigram")
     if kind not in ("Unigram", "BPE"):
         raise NotPieces(f"a {brief(kind).strip(chr(39))} model")
-    charsmap, prefix, squeeze = read_normalizer(tokenizer)
+    charsmap, prefix, squeeze, _ = read_normalizer(tokenizer)
     byte_fallback = bool(model.get("byte_fallback"))
     scores = unigram_scores(model) if kind == "Unigram" else bpe_scores(model)
     unk = model.get("unk_id") if kind == "Unigram" else next(
@@ -167,15 +183,14 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
     pieces = []
     for at in range(max([*scores, *added]) + 1):
         piece, score = scores.get(at, (f"<unused {at}>", 0.0))
-        piece_kind = NORMAL if at in scores else UNUSED
+        piece_kind = NORMAL if at in scores else CONTROL if at in added else UNUSED
         if at in added:
             piece = added[at]["content"]
-            piece_kind = CONTROL if added[at].get("special") else USER_DEFINED
         elif byte_fallback and re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
             piece_kind = BYTE
         pieces.append((piece, score, UNKNOWN if at == unk else piece_kind))
-    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, charsmap, prefix,
-                        squeeze, byte_fallback)
+    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, charsmap,
+                        prefix != "never", squeeze, byte_fallback)
 
 
 def unigram_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
@@ -233,7 +248,7 @@ def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
 
 # ---------------------------------------------------------------------------------- byte-level BPE
 # Flags of added tokens, as the header has them.
-ADDED_LEFT, ADDED_RIGHT, ADDED_SILENT = 1, 2, 4
+ADDED = {"lstrip": 1, "rstrip": 2, "special": 4, "single_word": 8, "normalized": 16}
 PLAIN_BYTES = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 OTHER_BYTES = [byte for byte in range(256) if byte not in PLAIN_BYTES]
 # Of the bytes that UTF-8 has, the characters that stand for them.
@@ -271,8 +286,31 @@ def check_byte_level(tokenizer: dict[str, Any]) -> bool:
     return bool(steps[0].get("add_prefix_space", True))
 
 
-def overlap(one: str, other: str) -> bool:
-    return one in other or any(one.endswith(other[:n]) for n in range(1, len(other)))
+def added_table(added: list[dict[str, Any]], rows: int, is_slow: bool = False,
+                normalize: Callable[[str], str] = str) -> np.ndarray:
+    """The added tokens that have a row, and their flags. normalize: what the tokenizer makes of a
+    text before it looks for tokens that are normalized."""
+    table = []
+    for one in sorted(added, key=lambda one: one["id"]):
+        token, is_special = one["content"], bool(one.get("special"))
+        flags = {name for name in ADDED if one.get(name, name == "normalized" and not is_special)}
+        if one["id"] >= rows:
+            continue
+        if is_slow:  # tokenizers in Python look for all tokens in the text as it is
+            flags.discard("normalized")
+        wrong = ("it is single_word, and tokenizers of transformers in Python have another rule for "
+                 "that" if is_slow and "single_word" in flags else
+                 "it has whitespace at its ends, or a tab, newline or NUL"
+                 if not token or token != token.strip() or re.search(r"[\t\n\0]", token) else
+                 "it is normalized, and its normal form is another text"
+                 if "normalized" in flags and normalize(token) != token else "")
+        if wrong:
+            raise ConvertError(f"the added token {brief(token)} of id {one['id']}: {wrong}, so "
+                               f"transformer.h would not find it as transformers does. Change its "
+                               f"flags in tokenizer_config.json and tokenizer.json, or take the "
+                               f"token out of both if no text has it")
+        table.append((one["id"], sum(ADDED[name] for name in flags)))
+    return np.array(table, np.uint32).reshape(-1, 2)
 
 
 def byte_level(tokenizer: dict[str, Any], rows: int) -> tuple[bool, np.ndarray, np.ndarray]:
@@ -290,23 +328,7 @@ def byte_level(tokenizer: dict[str, Any], rows: int) -> tuple[bool, np.ndarray, 
             raise ConvertError(f"merge {merges[pair]}, {brief(' '.join(pair))}: ids {ids} in a "
                                f"vocabulary of {rows}")
         table[at] = ids
-    added = [one for at, one in added_tokens(tokenizer).items() if at < rows]
-    for one in added:
-        token = one["content"]
-        if one.get("single_word") or not token or token != token.strip() or re.search(
-                r"[\t\n\0]", token):
-            raise ConvertError(f"the added token {brief(token)} is single_word, or has whitespace "
-                               f"at its ends or a tab or newline: transformer.h cannot find it "
-                               f"as tokenizers does")
-        across = next((other["content"] for other in added
-                       if bool(one.get("normalized")) != bool(other.get("normalized"))
-                       and overlap(token, other["content"])), None)
-        if across is not None:
-            raise ConvertError(f"the added tokens {brief(token)} and {brief(across)} overlap, and "
-                               f"one is normalized: tokenizers looks for them in two passes")
-    flags = [(one["id"], ADDED_LEFT * bool(one.get("lstrip")) + ADDED_RIGHT * bool(one.get("rstrip"))
-              + ADDED_SILENT * bool(one.get("special"))) for one in added]
-    return prefix, table, np.array(flags, np.uint32).reshape(-1, 2)
+    return prefix, table, added_table(list(added_tokens(tokenizer).values()), rows)
 
 
 # ------------------------------------------------------------------------------------ the spellings
@@ -377,6 +399,19 @@ PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
                               "__ruby__", "__go__"]}
 
 
+# The class of a family's tokenizer where no file names it, the special tokens that a class has by
+# itself, and classes that keep whitespace at the end of a text (transformers 5.24).
+CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "mbart": "MBart", "pegasus": "Pegasus",
+           "t5": "T5", "mt5": "T5", "umt5": "T5", "plbart": "PLBart"}
+OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
+               "T5": ("eos_token", "unk_token", "pad_token"),
+               "Pegasus": ("eos_token", "unk_token", "pad_token", "mask_token"),
+               "M2M100": ("bos_token", "eos_token", "sep_token", "unk_token", "pad_token"),
+               "MBart50": ("eos_token", "sep_token", "cls_token", "unk_token", "pad_token",
+                           "mask_token")}
+KEEPS_TRAILING = ("MBart50", "Nllb", "Pegasus")
+
+
 class Files:
     """What the directory has of a tokenizer."""
 
@@ -391,8 +426,8 @@ class Files:
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
-        if self.source and self.family in LIKE_T5:
-            self.source += self.extra_pieces()
+        self.short_kind = re.sub(r"Tokenizer(Fast)?$", "", self.kind) or CLASSES.get(
+            self.family, "")
         self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
         if (not self.tokenizer and not self.source and self.vocab
                 and has_file(folder, "merges.txt")
@@ -414,29 +449,45 @@ class Files:
                 "decoder": {"type": "ByteLevel"}, "added_tokens": self.listed_added(vocab)}
 
     def listed_added(self, vocab: dict[str, int]) -> list[dict[str, Any]]:
-        """Added tokens as the settings have them."""
+        """Added tokens as the files list them, and the special tokens of the tokenizer's class."""
+        found: dict[int, dict[str, Any]] = {}
         decoder = self.settings.get("added_tokens_decoder")
         if decoder:
-            return [{**one, "id": int(at)} for at, one in decoder.items() if at.isdecimal()]
-        listed = [self.settings.get(key, self.special_map.get(key, default))
+            found = {int(at): {**one, "id": int(at)} for at, one in decoder.items()
+                     if at.isdecimal()}
+        elif self.tokenizer:
+            found = dict(added_tokens(self.tokenizer))
+        own = OWN_SPECIAL.get(self.short_kind, tuple(SPECIAL))
+        listed = [self.settings.get(key, self.special_map.get(key, default if key in own else None))
                   for key, default in SPECIAL.items()]
+        listed += [self.setting("mask_token_sent")]
+        if self.short_kind == "Pegasus":
+            listed += ["<mask_1>", *(token for token in vocab if re.fullmatch(r"<unk_\d+>", token))]
+        if self.short_kind == "T5":
+            listed += [token for token in vocab if re.fullmatch(EXTRA_ID, token)]
         for settings in (self.settings, self.special_map):
             for key in ("additional_special_tokens", "extra_special_tokens"):
                 more_tokens = settings.get(key) or []
                 listed += more_tokens if isinstance(more_tokens, list) else more_tokens.values()
-        found: dict[int, dict[str, Any]] = {}
-        more = {token: at for at, token in self.ids("added_tokens.json").items()}
+        if self.short_kind in ("MBart", "MBart50", "Nllb", "M2M100", "PLBart"):
+            listed += [token for token in vocab if LANGUAGE.fullmatch(token)]
+        more = {} if decoder else {token: at for at, token in self.ids("added_tokens.json").items()}
         for one in [*listed, *more]:
+            if one is None:
+                continue
+            is_special = one not in more if isinstance(one, str) else True
             if not isinstance(one, dict):
-                one = {"content": one, "lstrip": one == "<mask>"}
+                one = {"content": one, "lstrip": one == "<mask>",
+                       "normalized": not is_special or one == "<mask>" and not self.tokenizer}
             at = {**vocab, **more}.get(one["content"])
             if at is not None:
-                special = one["content"] not in more or at in found
-                found.setdefault(at, {**one, "id": at, "special": special, "normalized": False})
+                found.setdefault(at, {**one, "id": at, "special": is_special})
         return list(found.values())
 
     def is_slow(self) -> bool:
         """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
+        if self.tokenizer and not self.source and not self.vocab:
+            return False  # there is only a tokenizer.json
         return (self.family in SLOW or self.family == "m2m_100" and bool(self.vocab)
                 or self.kind == "ByT5Tokenizer")
 
@@ -474,20 +525,13 @@ class Files:
             check_utf8(value, f"{self.folder}: {key}")
         return value
 
-    def extra_pieces(self) -> bytes:
-        """T5's extra ids behind the last piece, as T5's own code adds them: pieces of the user's,
-        the space before them counted in, from the last to <extra_id_0>."""
-        n = len(read_pieces(self.source, str(self.folder)))
-        most = self.settings.get("extra_ids")
-        added = {int(at): one["content"] for at, one in (
-            self.settings.get("added_tokens_decoder") or {}).items() if int(at) >= n}
-        if not added and isinstance(most, int) and 0 <= most <= 1000:
-            added = {n + most - 1 - i: f"<extra_id_{i}>" for i in range(most)}
-        at, pieces = n, parse_model(b"", str(self.folder))
-        while re.fullmatch(EXTRA_ID, added.get(at, "")):
-            pieces.pieces.add(piece=SPACE + added[at], score=0.0, type=USER_DEFINED)
-            at += 1
-        return bytes(pieces.SerializePartialToString())
+    def extra_ids(self, n: int) -> dict[int, str]:
+        """T5's extra ids behind n pieces, as T5's own code counts them: from the last to
+        <extra_id_0>."""
+        most = self.settings.get("extra_ids", 100)
+        if not isinstance(most, int) or not 0 <= most <= 1000:
+            return {}
+        return {n + most - 1 - i: f"<extra_id_{i}>" for i in range(most)}
 
     def additional(self) -> list[str]:
         for settings in (self.settings, self.special_map):
@@ -526,7 +570,7 @@ class Files:
         if self.family == "pegasus":
             return {**self.pegasus_ids(pieces), **added}
         if self.family in LIKE_T5:
-            return {**added, **dict(enumerate(pieces))}
+            return {**(added or self.extra_ids(len(pieces))), **dict(enumerate(pieces))}
         if self.family in ("mbart", "m2m_100", "plbart"):
             ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
             ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
@@ -661,7 +705,9 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
     if files.target_vocab:
         rows["tgt"] = lines_of(files.target_vocab, sizes["tgt"])
     form = "sentencepiece" if source else "words"
+    facts: Config = {"src_text": form, "tgt_text": form}
     if source:
+        facts.update(put_added(files, ids, source, sizes, model))
         model.texts["src_sentencepiece"] = source
         if files.target and files.target != source:
             model.texts["tgt_sentencepiece"] = files.target
@@ -670,12 +716,39 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         if all(pieces[side] + [""] * (sizes[side] - len(pieces[side])) == rows[side]
                for side in rows):
             model.notes.append(f"texts: {what}; its ids are the model's")
-            return {"src_text": form, "tgt_text": form}
+            return facts
         model.notes.append(f"texts: {what}, and the vocabulary for its own ids")
     for side, lines in rows.items():
         if side == "src" or lines != rows["src"]:
             model.texts[f"{side}_vocabulary"] = vocabulary_text(lines, f"{side}_vocabulary", model)
-    return {"src_text": form, "tgt_text": form}
+    return facts
+
+
+def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str, int],
+              model: Model) -> Config:
+    """The added tokens of a SentencePiece model's texts, and what is done with whitespace."""
+    def normalize(token: str) -> str:
+        from sentencepiece import SentencePieceNormalizer
+        form = SentencePieceNormalizer(model_proto=source, add_dummy_prefix=False,
+                                       escape_whitespaces=False, remove_extra_whitespaces=True)
+        return str(form.normalize(token))
+
+    keeps = files.short_kind in KEEPS_TRAILING
+    prefix = "always"
+    if files.tokenizer and not files.is_slow():
+        try:
+            _, prefix, _, keeps_too = read_normalizer(files.tokenizer)
+            keeps = keeps or keeps_too and files.short_kind not in CLASSES.values()
+        except NotPieces:
+            pass  # the SentencePiece model beside it counts
+    by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
+    added = added_table(files.listed_added(by_token), sizes["src"], files.is_slow(), normalize)
+    facts: Config = {"trailing_space": "keep"} if keeps else {}
+    if len(added):
+        model.tables["src_added"] = added
+        if prefix == "first":
+            facts["prefix_space"] = "first"
+    return facts
 
 
 def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
@@ -712,7 +785,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
         elif tokens and tokens[0] in by_token:
             facts[key] = by_token[tokens[0]]
     suffixed = len(after) > 1 or files.family == "plbart"
-    languages = {} if suffixed or model.tables else find_languages(
+    languages = {} if suffixed or "src_merges" in model.tables else find_languages(
         {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
     if languages:
         facts.pop("src_start", None)  # the one that the files happen to name

@@ -3,13 +3,15 @@
 
     unicode_classes.py [--check HEADER]     needs Unicode 16.0.0: pip install unicodedata2==16.0.0
 
-GPT-2's pre-tokenizer asks of a character whether it is a letter (\\p{L}) or a number (\\p{N}). The
-package tokenizers (0.23) has that from Oniguruma, as of Unicode 16.0.0, and so has the table.
+GPT-2's pre-tokenizer asks whether a character is a letter (\\p{L}) or a number (\\p{N}), an added
+token of single_word whether it is part of a word (\\w). The package tokenizers (0.23) has that from
+Oniguruma and from Rust's regex, both as of Unicode 16.0.0, and so has the table.
 
-Runs of characters of one class, from U+0000 on, as numbers: twice a run's length, and 1 more where
-its class is the second of those that the run before had not (of 0 other, 1 letter, 2 number; before
-the first run: letter). A number's last digit is 0 to 33, written from ']' on, digits before it are 0
-to 27, from '#' on. --check prints nothing and fails where the header has another table.
+The classes are 0 other, 1 letter, 2 number in a word (Nd, Nl), 3 other in a word, 4 number in no word
+(No). Runs of characters of one class, from U+0000 on, are numbers: four times a run's length, and
+the class's place, 0 to 3, among those that the run before did not have (before the first run:
+letter). A number's last digit is 0 to 33, written from ']' on, digits before it are 0 to 27, from
+'#' on. --check prints nothing and fails where the header has another table.
 """
 
 from __future__ import annotations
@@ -36,13 +38,24 @@ def digits(number: int) -> str:
     return text
 
 
+# Join_Control, and the letters in circles and squares that are Other_Alphabetic.
+MORE_WORD = {0x200C, 0x200D, *range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A),
+             *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
+KINDS = {"L": 1, "Nd": 2, "Nl": 2, "M": 3, "Pc": 3, "No": 4}
+
+
+def class_of(c: int) -> int:
+    kind = unicodedata.category(chr(c))
+    return KINDS.get(kind, KINDS.get(kind[0], 3 if c in MORE_WORD else 0))
+
+
 def table() -> str:
-    classes = [{"L": 1, "N": 2}.get(unicodedata.category(chr(c))[0], 0) for c in range(0x110000)]
+    classes = [class_of(c) for c in range(0x110000)]
     ends = [at for at in range(1, 0x110000) if classes[at] != classes[at - 1]] + [0x110000]
     text, begin, before = "", 0, 1
     for end in ends:
-        others = [one for one in range(3) if one != before]
-        text += digits(2 * (end - begin) + others.index(classes[begin]))
+        others = [one for one in range(5) if one != before]
+        text += digits(4 * (end - begin) + others.index(classes[begin]))
         begin, before = end, classes[begin]
     lines = [text[at:at + WIDTH] for at in range(0, len(text), WIDTH)]
     return (f"enum {{ TFM__N_CLASS_RUNS = {len(ends)} }};\n"
