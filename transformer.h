@@ -2272,12 +2272,12 @@ typedef struct tfm__team {
     tfm_parallel parallel;
     struct tfm__workers *workers; /* behind parallel; NULL: the host's */
     int32_t n;                    /* 1: nobody to share with */
-    unsigned char *taken;         /* a product's x as tiles take it, all rows; NULL: floats only */
+    unsigned char *converted;     /* room for a product's converted x; NULL: x is floats always */
     float *scales;                /* of these rows */
 } tfm__team;
 
 /* task(context, 0) to task(context, parts - 1). */
-static void tfm__parallel_for(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
+static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
     int32_t part;
     if (team->n > 1 && parts > 1) team->parallel.run(team->parallel.user, task, context, parts);
     else
@@ -2296,39 +2296,41 @@ enum {
 /* What the pool wants of a system: loads and stores in one order for all threads, the core that a
    thread is on, and locks. */
 #ifdef _WIN32
-typedef uint64_t tfm__word;
+typedef uint64_t tfm__atomic;
 typedef HANDLE tfm__thread;
 typedef SRWLOCK tfm__mutex;
 typedef CONDITION_VARIABLE tfm__condition;
 #define TFM__THREAD_MAIN DWORD WINAPI
 
-static uint64_t tfm__load(tfm__word *at) {
+static uint64_t tfm__atomic_load(tfm__atomic *at) {
     return (uint64_t)InterlockedCompareExchange64((volatile LONG64 *)at, 0, 0);
 }
-static void tfm__store(tfm__word *at, uint64_t value) {
+static void tfm__atomic_store(tfm__atomic *at, uint64_t value) {
     (void)InterlockedExchange64((volatile LONG64 *)at, (LONG64)value);
 }
-static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+static int tfm__atomic_exchange(tfm__atomic *at, uint64_t from, uint64_t to) {
     return InterlockedCompareExchange64((volatile LONG64 *)at, (LONG64)to, (LONG64)from) ==
            (LONG64)from;
 }
-static void tfm__count_one(tfm__word *at) { (void)InterlockedIncrement64((volatile LONG64 *)at); }
-static void tfm__yield(void) { (void)SwitchToThread(); }
-static uint64_t tfm__core(void) { return GetCurrentProcessorNumber(); }
+static void tfm__atomic_increment(tfm__atomic *at) {
+    (void)InterlockedIncrement64((volatile LONG64 *)at);
+}
+static void tfm__thread_yield(void) { (void)SwitchToThread(); }
+static uint64_t tfm__thread_core(void) { return GetCurrentProcessorNumber(); }
 
-static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+static int tfm__mutex_init(tfm__mutex *mutex, tfm__condition *wake) {
     InitializeSRWLock(mutex);
     InitializeConditionVariable(wake);
     return 1;
 }
-static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) { (void)mutex, (void)wake; }
-static void tfm__lock(tfm__mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int tfm__try_lock(tfm__mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void tfm__unlock(tfm__mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
-static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) {
+static void tfm__mutex_destroy(tfm__mutex *mutex, tfm__condition *wake) { (void)mutex, (void)wake; }
+static void tfm__mutex_lock(tfm__mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int tfm__mutex_try_lock(tfm__mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void tfm__mutex_unlock(tfm__mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static void tfm__condition_wait(tfm__condition *wake, tfm__mutex *mutex) {
     (void)SleepConditionVariableSRW(wake, mutex, INFINITE, 0);
 }
-static void tfm__wake_all(tfm__condition *wake) { WakeAllConditionVariable(wake); }
+static void tfm__condition_wake_all(tfm__condition *wake) { WakeAllConditionVariable(wake); }
 
 static int tfm__thread_start(tfm__thread *thread, DWORD(WINAPI *run)(void *), void *context) {
     *thread = CreateThread(NULL, 0, run, context, 0, NULL);
@@ -2339,45 +2341,49 @@ static void tfm__thread_join(tfm__thread thread) {
     (void)CloseHandle(thread);
 }
 #else
-typedef uint64_t tfm__word __attribute__((aligned(8))); /* i386 has it at 4 */
+typedef uint64_t tfm__atomic __attribute__((aligned(8))); /* i386 has it at 4 */
 typedef pthread_t tfm__thread;
 typedef pthread_mutex_t tfm__mutex;
 typedef pthread_cond_t tfm__condition;
 #define TFM__THREAD_MAIN void *
 
-static uint64_t tfm__load(tfm__word *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
-static void tfm__store(tfm__word *at, uint64_t value) {
+static uint64_t tfm__atomic_load(tfm__atomic *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
+static void tfm__atomic_store(tfm__atomic *at, uint64_t value) {
     __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
 }
-static int tfm__exchange(tfm__word *at, uint64_t from, uint64_t to) {
+static int tfm__atomic_exchange(tfm__atomic *at, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(at, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
-static void tfm__count_one(tfm__word *at) { (void)__atomic_add_fetch(at, 1, __ATOMIC_RELEASE); }
-static void tfm__yield(void) { (void)sched_yield(); }
+static void tfm__atomic_increment(tfm__atomic *at) {
+    (void)__atomic_add_fetch(at, 1, __ATOMIC_RELEASE);
+}
+static void tfm__thread_yield(void) { (void)sched_yield(); }
 #if defined(__linux__) && !defined(__UCLIBC__)
 #if !defined(_GNU_SOURCE)
 extern int sched_getcpu(void); /* sched.h has it for those who ask for all of GNU's */
 #endif
-static uint64_t tfm__core(void) { return (uint64_t)sched_getcpu(); }
+static uint64_t tfm__thread_core(void) { return (uint64_t)sched_getcpu(); }
 #else
-static uint64_t tfm__core(void) { return TFM__NO_CORE; }
+static uint64_t tfm__thread_core(void) { return TFM__NO_CORE; }
 #endif
 
-static int tfm__locks_init(tfm__mutex *mutex, tfm__condition *wake) {
+static int tfm__mutex_init(tfm__mutex *mutex, tfm__condition *wake) {
     if (pthread_mutex_init(mutex, NULL) != 0) return 0;
     if (pthread_cond_init(wake, NULL) == 0) return 1;
     pthread_mutex_destroy(mutex);
     return 0;
 }
-static void tfm__locks_destroy(tfm__mutex *mutex, tfm__condition *wake) {
+static void tfm__mutex_destroy(tfm__mutex *mutex, tfm__condition *wake) {
     pthread_cond_destroy(wake);
     pthread_mutex_destroy(mutex);
 }
-static void tfm__lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
-static int tfm__try_lock(tfm__mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void tfm__unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
-static void tfm__sleep(tfm__condition *wake, tfm__mutex *mutex) { pthread_cond_wait(wake, mutex); }
-static void tfm__wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
+static void tfm__mutex_lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
+static int tfm__mutex_try_lock(tfm__mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void tfm__mutex_unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
+static void tfm__condition_wait(tfm__condition *wake, tfm__mutex *mutex) {
+    pthread_cond_wait(wake, mutex);
+}
+static void tfm__condition_wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
 
 static int tfm__thread_start(tfm__thread *thread, void *(*run)(void *), void *context) {
     return pthread_create(thread, NULL, run, context) == 0;
@@ -2396,140 +2402,141 @@ typedef struct tfm__workers {
     tfm__mutex mutex;
     tfm__condition wake;
     int32_t asleep;   /* under the mutex */
-    tfm__word wanted; /* a thread sleeps, or is about to, that nobody has woken */
-    tfm__word ticket;
-    tfm__word core; /* the caller's */
-    tfm__word seen; /* the number of the work that a thread found last */
-    tfm__word done; /* parts of this work */
-    tfm__word stop;
+    tfm__atomic wanted; /* a thread sleeps, or is about to, that nobody has woken */
+    tfm__atomic ticket;
+    tfm__atomic core; /* the caller's */
+    tfm__atomic seen; /* the number of the work that a thread found last */
+    tfm__atomic done; /* parts of this work */
+    tfm__atomic stop;
     tfm_task task; /* of this work: stay as they are until all its parts are done */
     void *context;
 } tfm__workers;
 
-static void tfm__pause(void) {
+static void tfm__thread_pause(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     __builtin_ia32_pause();
 #endif
 }
 
-static uint32_t tfm__work_number(tfm__workers *w) {
-    return (uint32_t)(tfm__load(&w->ticket) >> 32);
+static uint32_t tfm__workers_number(tfm__workers *w) {
+    return (uint32_t)(tfm__atomic_load(&w->ticket) >> 32);
 }
 
 /* Takes parts of work number until there are none. */
-static void tfm__work_off(tfm__workers *w, uint32_t number) {
+static void tfm__workers_drain(tfm__workers *w, uint32_t number) {
     for (;;) {
-        uint64_t ticket = tfm__load(&w->ticket);
+        uint64_t ticket = tfm__atomic_load(&w->ticket);
         uint32_t parts = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF;
         if ((uint32_t)(ticket >> 32) != number || next >= parts) return;
-        if (!tfm__exchange(&w->ticket, ticket, ticket + 1)) continue;
+        if (!tfm__atomic_exchange(&w->ticket, ticket, ticket + 1)) continue;
         w->task(w->context, (int32_t)next);
-        tfm__count_one(&w->done);
+        tfm__atomic_increment(&w->done);
     }
 }
 
 /* Whether a thread has only the core that the caller works on: some schedulers wake it there though
    another is idle (a guest's idle core may count as taken). */
-static int tfm__crowds(tfm__workers *w) {
-    uint64_t core = tfm__core();
-    return core != TFM__NO_CORE && core == tfm__load(&w->core);
+static int tfm__workers_crowded(tfm__workers *w) {
+    uint64_t core = tfm__thread_core();
+    return core != TFM__NO_CORE && core == tfm__atomic_load(&w->core);
 }
 
 /* The number of the work that comes after the one seen; sleeps if none comes soon. */
-static uint32_t tfm__wait_for_work(tfm__workers *w, uint32_t seen) {
+static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
     for (i = 0; i < TFM__SPINS; i++) {
-        number = tfm__work_number(w);
+        number = tfm__workers_number(w);
         if (number != seen) return number;
-        if (tfm__crowds(w)) tfm__yield(), i += TFM__A_YIELD;
-        else tfm__pause();
+        if (tfm__workers_crowded(w)) tfm__thread_yield(), i += TFM__A_YIELD;
+        else tfm__thread_pause();
     }
-    tfm__lock(&w->mutex);
+    tfm__mutex_lock(&w->mutex);
     w->asleep++;
     for (;;) {
-        tfm__store(&w->wanted, 1); /* before the last look: whoever posts after it sees this */
-        number = tfm__work_number(w);
+        tfm__atomic_store(&w->wanted,
+                          1); /* before the last look: whoever posts after it sees this */
+        number = tfm__workers_number(w);
         if (number != seen) break;
-        tfm__sleep(&w->wake, &w->mutex);
+        tfm__condition_wait(&w->wake, &w->mutex);
     }
     w->asleep--;
-    tfm__unlock(&w->mutex);
+    tfm__mutex_unlock(&w->mutex);
     return number;
 }
 
-static TFM__THREAD_MAIN tfm__worker(void *workers) {
+static TFM__THREAD_MAIN tfm__workers_main(void *workers) {
     tfm__workers *w = (tfm__workers *)workers;
     uint32_t number = 0;
     for (;;) {
-        number = tfm__wait_for_work(w, number);
-        if (tfm__load(&w->stop)) return 0;
-        if (tfm__crowds(w)) continue;
-        tfm__store(&w->seen, number);
-        tfm__work_off(w, number);
+        number = tfm__workers_wait(w, number);
+        if (tfm__atomic_load(&w->stop)) return 0;
+        if (tfm__workers_crowded(w)) continue;
+        tfm__atomic_store(&w->seen, number);
+        tfm__workers_drain(w, number);
     }
 }
 
 /* Under the mutex. */
-static void tfm__wake_workers(tfm__workers *w) {
-    tfm__store(&w->wanted, 0);
-    tfm__wake_all(&w->wake);
+static void tfm__workers_wake(tfm__workers *w) {
+    tfm__atomic_store(&w->wanted, 0);
+    tfm__condition_wake_all(&w->wake);
 }
 
 /* Puts up the next work: its number. If the mutex is another's, the work after it wakes those who
    sleep. */
-static uint32_t tfm__post(tfm__workers *w, int32_t parts) {
-    uint32_t number = tfm__work_number(w) + 1;
-    uint64_t core = tfm__core();
-    if (core != tfm__load(&w->core)) tfm__store(&w->core, core);
-    tfm__store(&w->ticket, TFM__TICKET(number, parts, 0));
-    if (tfm__load(&w->wanted) && tfm__try_lock(&w->mutex)) {
-        tfm__wake_workers(w);
-        tfm__unlock(&w->mutex);
+static uint32_t tfm__workers_post(tfm__workers *w, int32_t parts) {
+    uint32_t number = tfm__workers_number(w) + 1;
+    uint64_t core = tfm__thread_core();
+    if (core != tfm__atomic_load(&w->core)) tfm__atomic_store(&w->core, core);
+    tfm__atomic_store(&w->ticket, TFM__TICKET(number, parts, 0));
+    if (tfm__atomic_load(&w->wanted) && tfm__mutex_try_lock(&w->mutex)) {
+        tfm__workers_wake(w);
+        tfm__mutex_unlock(&w->mutex);
     }
     return number;
 }
 
 /* Whether a thread has found one of the last works. If not, one that has no parts calls them. */
-static int tfm__workers_here(tfm__workers *w) {
-    if (tfm__work_number(w) - (uint32_t)tfm__load(&w->seen) <= 2) return 1;
-    (void)tfm__post(w, 0);
+static int tfm__workers_awake(tfm__workers *w) {
+    if (tfm__workers_number(w) - (uint32_t)tfm__atomic_load(&w->seen) <= 2) return 1;
+    (void)tfm__workers_post(w, 0);
     return 0;
 }
 
 /* tfm_parallel's run: the caller works too, and those who sleep too long miss it. */
-static void tfm__run_parts(void *workers, tfm_task task, void *context, int32_t parts) {
+static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_t parts) {
     tfm__workers *w = (tfm__workers *)workers;
     int i;
     w->task = task, w->context = context;
-    tfm__store(&w->done, 0);
-    tfm__work_off(w, tfm__post(w, parts));
-    for (i = 0; tfm__load(&w->done) != (uint64_t)parts; i++) {
-        if (i < TFM__SPINS) tfm__pause();
-        else tfm__yield(); /* whoever has the last part may want this core */
+    tfm__atomic_store(&w->done, 0);
+    tfm__workers_drain(w, tfm__workers_post(w, parts));
+    for (i = 0; tfm__atomic_load(&w->done) != (uint64_t)parts; i++) {
+        if (i < TFM__SPINS) tfm__thread_pause();
+        else tfm__thread_yield(); /* whoever has the last part may want this core */
     }
 }
 
-static void tfm__stop_workers(tfm__workers *w) {
+static void tfm__workers_stop(tfm__workers *w) {
     int32_t i;
-    tfm__store(&w->stop, 1);
-    (void)tfm__post(w, 0);
-    tfm__lock(&w->mutex);
-    tfm__wake_workers(w);
-    tfm__unlock(&w->mutex);
+    tfm__atomic_store(&w->stop, 1);
+    (void)tfm__workers_post(w, 0);
+    tfm__mutex_lock(&w->mutex);
+    tfm__workers_wake(w);
+    tfm__mutex_unlock(&w->mutex);
     for (i = 0; i < w->n; i++) tfm__thread_join(w->threads[i]);
-    tfm__locks_destroy(&w->mutex, &w->wake);
+    tfm__mutex_destroy(&w->mutex, &w->wake);
 }
 
 /* n threads besides the caller's. What was started is stopped again if one cannot be. */
-static tfm_status tfm__start_workers(tfm__workers *w, int32_t n, tfm_error *err) {
+static tfm_status tfm__workers_start(tfm__workers *w, int32_t n, tfm_error *err) {
     memset(w, 0, sizeof *w);
-    if (!tfm__locks_init(&w->mutex, &w->wake))
+    if (!tfm__mutex_init(&w->mutex, &w->wake))
         return tfm__fail(err, TFM_E_MEMORY, "no mutex or condition variable for threads");
     for (; w->n < n; w->n++)
-        if (!tfm__thread_start(&w->threads[w->n], tfm__worker, w)) {
+        if (!tfm__thread_start(&w->threads[w->n], tfm__workers_main, w)) {
             int32_t started = w->n;
-            tfm__stop_workers(w);
+            tfm__workers_stop(w);
             return tfm__fail(err, TFM_E_MEMORY, "thread %i of %i cannot be started",
                              (int64_t)started + 2, (int64_t)n + 1);
         }
@@ -2543,10 +2550,10 @@ enum {
 };
 
 /* Whether so many operations are to be cut into parts, which costs something. */
-static int tfm__shares(const tfm__team *team, int64_t operations) {
+static int tfm__team_shares(const tfm__team *team, int64_t operations) {
     if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
 #ifdef TFM__THREADS
-    if (team->workers && operations < TFM__WORTH_WAKING) return tfm__workers_here(team->workers);
+    if (team->workers && operations < TFM__WORTH_WAKING) return tfm__workers_awake(team->workers);
 #endif
     return 1;
 }
@@ -2557,7 +2564,7 @@ static int tfm__shares(const tfm__team *team, int64_t operations) {
    tfm__plain_tile_int8 a product with packed weights (>>packed has the layout), the others dot
    products of rows and what goes element by element. The vector kernels do the same with the
    instructions that the machine has, and are tested against them; a model chooses its set when it
-   is loaded (tfm__kernels_here), and its sessions pass it along.
+   is loaded (tfm__kernel_best), and its sessions pass it along.
 
    A tile of some rows of x by some panels of w runs down k with its sums in registers. Where w is
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
@@ -2602,15 +2609,22 @@ typedef struct tfm__tiling {
 } tfm__tiling;
 
 enum {
-    TFM__X_BYTES = 2048,     /* of a row of x that a tile takes at a time */
-    TFM__X_STRIDE = 2112,    /* off the powers of two, at which rows would drive each other out */
-    TFM__X_CHUNK = 96,       /* rows of x, or */
-    TFM__TAKEN_CHUNK = 512,  /* where they became smaller and w is read from further away, and */
-    TFM__W_CHUNK = 512 << 10 /* bytes of w that stay in the second-level cache together */
+    TFM__X_BYTES = 2048,  /* of a row of x that a tile takes at a time */
+    TFM__X_STRIDE = 2112, /* off the powers of two, at which rows would drive each other out */
+    TFM__X_CHUNK = 96,    /* rows of x, or */
+    TFM__CONVERTED_CHUNK = 512, /* where they became smaller and w is read from further away, and */
+    TFM__W_CHUNK = 512 << 10    /* bytes of w that stay in the second-level cache together */
 };
 
 enum { TFM__SIGMOID = TFM_GELU_SIGMOID + 1 }; /* behind tfm_activation: an SSRU's gate */
 enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* behind tfm_weight_type: BF16, and so is x */
+/* The same by the names that the kernels' tables have. */
+enum {
+    TFM__TYPE_f32 = TFM_WEIGHTS_F32,
+    TFM__TYPE_f16 = TFM_WEIGHTS_F16,
+    TFM__TYPE_bf16 = TFM_WEIGHTS_BF16,
+    TFM__TYPE_pairs = TFM__PAIRS
+};
 
 /* One set of inner loops. */
 typedef struct tfm__kernels {
@@ -2701,10 +2715,10 @@ typedef struct tfm__kernels {
 /* X_ROWS: the most rows of x that a tile of floats has; a product keeps so many on the stack. */
 #ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
-static int tfm__is_intel(void) { return __builtin_cpu_is("intel"); }
+static int tfm__cpu_is_intel(void) { return __builtin_cpu_is("intel"); }
 #else
 enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
-static int tfm__is_intel(void) { return 0; }
+static int tfm__cpu_is_intel(void) { return 0; }
 #endif
 
 /* ---- plain loops ---- */
@@ -2727,29 +2741,16 @@ static double tfm__sum_double_lanes(const double *lanes) {
     return sum[0];
 }
 
-/* x is loaded once for four rows of w. */
-static void tfm__plain_dots_1x4(const float *TFM__RESTRICT x, const float *const *w, int64_t n,
-                                float *sums) {
-    float acc[4][TFM__LANES];
-    const float *TFM__RESTRICT w0 = w[0], *TFM__RESTRICT w1 = w[1];
-    const float *TFM__RESTRICT w2 = w[2], *TFM__RESTRICT w3 = w[3];
+static void tfm__plain_dots_1x4(const float *x, const float *const *w, int64_t n, float *sums) {
     int64_t k;
     int i, l;
-    memset(acc, 0, sizeof acc);
-    for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
-        for (l = 0; l < TFM__LANES; l++) {
-            acc[0][l] += x[k + l] * w0[k + l];
-            acc[1][l] += x[k + l] * w1[k + l];
-            acc[2][l] += x[k + l] * w2[k + l];
-            acc[3][l] += x[k + l] * w3[k + l];
-        }
-    for (l = 0; k < n; k++, l++) {
-        acc[0][l] += x[k] * w0[k];
-        acc[1][l] += x[k] * w1[k];
-        acc[2][l] += x[k] * w2[k];
-        acc[3][l] += x[k] * w3[k];
+    for (i = 0; i < 4; i++) {
+        float acc[TFM__LANES] = {0};
+        for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
+            for (l = 0; l < TFM__LANES; l++) acc[l] += x[k + l] * w[i][k + l];
+        for (l = 0; k < n; k++, l++) acc[l] += x[k] * w[i][k];
+        sums[i] = tfm__sum_lanes(acc);
     }
-    for (i = 0; i < 4; i++) sums[i] = tfm__sum_lanes(acc[i]);
 }
 static void tfm__plain_dots_4x4(const float *const *x, const float *const *w, int64_t n,
                                 float *sums) {
@@ -2979,13 +2980,13 @@ enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
 /* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
-static const tfm__kernels *tfm__kernels_here(void) {
+static const tfm__kernels *tfm__kernel_best(void) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     while (!tfm__kernel_set(i)) i--;
     return tfm__kernel_set(i);
 }
 
-TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernels_here()->name; }
+TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
 /* >>packed ========================================================================================
    14. PACKED WEIGHTS
@@ -3026,13 +3027,13 @@ typedef struct tfm__type {
 } tfm__type;
 
 /* Floats. 16 bits: little-endian machines only, since no other has tiles for them. */
-static void tfm__pack_floats(const tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
-                             const float *row, int64_t n, float *scale) {
+static void tfm__type_pack_floats(const tfm__type *type, const tfm__kernels *kernels,
+                                  unsigned char *to, const float *row, int64_t n, float *scale) {
     (void)kernels, (void)scale;
     tfm__narrow(to, row, type->dtype, n);
 }
-static void tfm__unpack_floats(const tfm__type *type, float *row, const unsigned char *from,
-                               int64_t n) {
+static void tfm__type_unpack_floats(const tfm__type *type, float *row, const unsigned char *from,
+                                    int64_t n) {
     if (type->dtype == TFM_F32) memcpy(row, from, (size_t)n * sizeof *row);
     else tfm__widen(row, from, type->dtype, n);
 }
@@ -3044,23 +3045,23 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
     *scale = absmax / 127.0f;
     return absmax > 0 ? 127.0f / absmax : 0.0f;
 }
-static void tfm__pack_int8(const tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
-                           const float *row, int64_t n, float *scale) {
+static void tfm__type_pack_int8(const tfm__type *type, const tfm__kernels *kernels,
+                                unsigned char *to, const float *row, int64_t n, float *scale) {
     (void)type;
     kernels->quantize(to, row, tfm__int8_factor(kernels, row, n, scale), 0, n);
 }
-static void tfm__unpack_int8(const tfm__type *type, float *row, const unsigned char *from,
-                             int64_t n) {
+static void tfm__type_unpack_int8(const tfm__type *type, float *row, const unsigned char *from,
+                                  int64_t n) {
     tfm__widen(row, from, type->dtype, n);
 }
 
 /* By tfm_weight_type, as are the tiles of a set of kernels. */
 static const tfm__type tfm__types[TFM__TYPES] = {
     {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
-    {"f32", TFM_F32, 32, 1, 0, tfm__pack_floats, tfm__unpack_floats},
-    {"f16", TFM_F16, 16, 1, 0, tfm__pack_floats, tfm__unpack_floats},
-    {"bf16", TFM_BF16, 16, 2, 0, tfm__pack_floats, tfm__unpack_floats},
-    {"int8", TFM_I8, 8, 4, 1, tfm__pack_int8, tfm__unpack_int8},
+    {"f32", TFM_F32, 32, 1, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
+    {"f16", TFM_F16, 16, 1, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
+    {"bf16", TFM_BF16, 16, 2, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
+    {"int8", TFM_I8, 8, 4, 1, tfm__type_pack_int8, tfm__type_unpack_int8},
 };
 
 /* A matrix [rows, columns] of a model. */
@@ -3086,50 +3087,54 @@ typedef struct tfm__linear {
 
 /* ---- sizes ---- */
 
-static int64_t tfm__panels(int64_t rows) { return (rows + TFM__PANEL - 1) / TFM__PANEL; }
-static int64_t tfm__blocks(int64_t columns) { return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES; }
+static int64_t tfm__packed_panels(int64_t rows) { return (rows + TFM__PANEL - 1) / TFM__PANEL; }
+static int64_t tfm__packed_blocks(int64_t columns) {
+    return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
+}
 
 /* A group of columns of one row. */
-static int64_t tfm__group_bytes(const tfm__type *type) { return type->bits * type->k_group / 8; }
+static int64_t tfm__packed_group_bytes(const tfm__type *type) {
+    return type->bits * type->k_group / 8;
+}
 
-static int64_t tfm__groups(const tfm__type *type, int64_t columns) {
+static int64_t tfm__packed_groups(const tfm__type *type, int64_t columns) {
     return (columns + type->k_group - 1) / type->k_group;
 }
-static int64_t tfm__panel_bytes(tfm_weight_type type, int64_t columns) {
+static int64_t tfm__packed_panel_bytes(tfm_weight_type type, int64_t columns) {
     const tfm__type *t = &tfm__types[type];
-    return TFM__PANEL * tfm__groups(t, columns) * tfm__group_bytes(t);
+    return TFM__PANEL * tfm__packed_groups(t, columns) * tfm__packed_group_bytes(t);
 }
 static int64_t tfm__packed_bytes(tfm_weight_type type, int64_t rows, int64_t columns) {
-    return tfm__panels(rows) * tfm__panel_bytes(type, columns);
+    return tfm__packed_panels(rows) * tfm__packed_panel_bytes(type, columns);
 }
 
 /* Of scales and block sums. */
-static int64_t tfm__padded_rows(int64_t rows) {
-    return (tfm__panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
+static int64_t tfm__packed_padded_rows(int64_t rows) {
+    return (tfm__packed_panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
 }
 
-/* Floats that tfm__pack needs while it works: 16 rows as elements, and one as floats. */
-static int64_t tfm__pack_scratch(int64_t columns) {
+/* Floats that tfm__packed_make needs while it works: 16 rows as elements, and one as floats. */
+static int64_t tfm__packed_scratch(int64_t columns) {
     return (TFM__PANEL + 1) * columns + TFM__PANEL;
 }
 
 /* ---- panels ---- */
 
 /* Panel i, where panels have so many bytes. */
-static unsigned char *tfm__panel_of(const tfm__matrix *w, int64_t i, int64_t bytes) {
+static unsigned char *tfm__packed_panel_at(const tfm__matrix *w, int64_t i, int64_t bytes) {
     return w->tail && i == w->rows / TFM__PANEL ? w->tail : w->data + i * bytes;
 }
 
 /* Panel i, from its column k on, a multiple of the group. */
-static unsigned char *tfm__panel(const tfm__matrix *w, int64_t i, int64_t k) {
-    return tfm__panel_of(w, i, tfm__panel_bytes(w->type, w->columns)) +
+static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t k) {
+    return tfm__packed_panel_at(w, i, tfm__packed_panel_bytes(w->type, w->columns)) +
            k * TFM__PANEL * tfm__types[w->type].bits / 8;
 }
 
 #ifdef TFM__SHUFFLES
 /* Four groups of 4 bytes of each of four rows, where they lie one after the other. */
-static TFM__INLINE void tfm__interleave_4x4(unsigned char *to, const unsigned char *const *rows,
-                                            int64_t at) {
+static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
+                                                   const unsigned char *const *rows, int64_t at) {
     typedef uint32_t four __attribute__((vector_size(16)));
     four a, b, c, d, low, high;
     memcpy(&a, rows[0] + at, 16);
@@ -3150,9 +3155,10 @@ static TFM__INLINE void tfm__interleave_4x4(unsigned char *to, const unsigned ch
 #endif
 
 /* Some groups of n rows, from group g on: 2 or 4 bytes each, step bytes apart in a row. */
-static TFM__INLINE void tfm__interleave_some(unsigned char *panel, const unsigned char *const *rows,
-                                             int n, int64_t g, int some, int64_t bytes,
-                                             int64_t step) {
+static TFM__INLINE void tfm__packed_interleave_some(unsigned char *panel,
+                                                    const unsigned char *const *rows, int n,
+                                                    int64_t g, int some, int64_t bytes,
+                                                    int64_t step) {
     int r, i;
     for (r = 0; r < n; r++) {
         const unsigned char *from = rows[r] + g * step;
@@ -3165,40 +3171,41 @@ static TFM__INLINE void tfm__interleave_some(unsigned char *panel, const unsigne
 }
 
 /* All groups of n rows side by side: four of a row at a time, whose address is found once. */
-static void tfm__interleave(unsigned char *panel, const unsigned char *const *rows, int n,
-                            int64_t groups, int64_t bytes, int64_t step) {
+static void tfm__packed_interleave(unsigned char *panel, const unsigned char *const *rows, int n,
+                                   int64_t groups, int64_t bytes, int64_t step) {
     int64_t g = 0;
 #ifdef TFM__SHUFFLES
     int r;
     for (; bytes == 4 && step == 4 && n == TFM__PANEL && g < groups - 3; g += 4)
         for (r = 0; r < TFM__PANEL; r += 4)
-            tfm__interleave_4x4(panel + 4 * (g * TFM__PANEL + r), rows + r, 4 * g);
+            tfm__packed_interleave_4x4(panel + 4 * (g * TFM__PANEL + r), rows + r, 4 * g);
 #endif
     for (; g < groups - 3; g += 4)
-        if (bytes == 4) tfm__interleave_some(panel, rows, n, g, 4, 4, step);
-        else tfm__interleave_some(panel, rows, n, g, 4, 2, step);
-    for (; g < groups; g++) tfm__interleave_some(panel, rows, n, g, 1, bytes, step);
+        if (bytes == 4) tfm__packed_interleave_some(panel, rows, n, g, 4, 4, step);
+        else tfm__packed_interleave_some(panel, rows, n, g, 4, 2, step);
+    for (; g < groups; g++) tfm__packed_interleave_some(panel, rows, n, g, 1, bytes, step);
 }
 
 /* Panel i of rows whose groups lie step bytes apart; where there are fewer than 16, zeros. */
-static void tfm__pack_panel(const tfm__matrix *w, int64_t i, const unsigned char *const *rows,
-                            int64_t step) {
+static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigned char *const *rows,
+                                  int64_t step) {
     const tfm__type *type = &tfm__types[w->type];
     int n = (int)tfm__min(TFM__PANEL, w->rows - i * TFM__PANEL);
-    unsigned char *panel = tfm__panel(w, i, 0);
-    if (n < TFM__PANEL) memset(panel, 0, (size_t)tfm__panel_bytes(w->type, w->columns));
-    tfm__interleave(panel, rows, n, tfm__groups(type, w->columns), tfm__group_bytes(type), step);
+    unsigned char *panel = tfm__packed_panel(w, i, 0);
+    if (n < TFM__PANEL) memset(panel, 0, (size_t)tfm__packed_panel_bytes(w->type, w->columns));
+    tfm__packed_interleave(panel, rows, n, tfm__packed_groups(type, w->columns),
+                           tfm__packed_group_bytes(type), step);
 }
 
 /* The type of weights whose elements these are. */
-static tfm_weight_type tfm__weights_of(tfm_dtype dtype) {
+static tfm_weight_type tfm__type_of_dtype(tfm_dtype dtype) {
     int type = TFM_WEIGHTS_F32;
     while (type < TFM_WEIGHTS_I8 && tfm__types[type].dtype != dtype) type++;
     return (tfm_weight_type)type;
 }
 
 /* Row i as floats, whatever the form. */
-static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
+static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
     const tfm__type *type = &tfm__types[w->type];
     int64_t k, n;
     if (w->floats) memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
@@ -3210,7 +3217,7 @@ static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
         int bits = w->type ? type->bits : tfm__dtypes[w->dtype].bits;
         int64_t k_group = w->type ? type->k_group : w->k_group, bytes = bits * k_group / 8, g;
         int64_t panel_bytes = TFM__PANEL * bytes * ((w->columns + k_group - 1) / k_group);
-        const unsigned char *from = tfm__panel_of(w, i / TFM__PANEL, panel_bytes) +
+        const unsigned char *from = tfm__packed_panel_at(w, i / TFM__PANEL, panel_bytes) +
                                     i % TFM__PANEL * bytes;
         for (k = 0; k < w->columns; k += n) {
             n = tfm__min(256 * 8 / bits, w->columns - k); /* whole groups, but at the end */
@@ -3225,22 +3232,22 @@ static void tfm__unpack_row(const tfm__matrix *w, int64_t i, float *row) {
 }
 
 /* Attention's keys [n, columns], stride floats apart, packed into w's data times scale. */
-static void tfm__pack_rows(tfm__matrix *w, const float *rows, int64_t stride, float scale,
-                           const tfm__kernels *kernels) {
+static void tfm__packed_set_keys(tfm__matrix *w, const float *rows, int64_t stride, float scale,
+                                 const tfm__kernels *kernels) {
     const unsigned char *panel[TFM__PANEL];
     int64_t i, r;
     for (i = 0; i < w->rows; i += TFM__PANEL) {
         for (r = 0; r < TFM__PANEL && i + r < w->rows; r++)
             panel[r] = (const unsigned char *)(rows + (i + r) * stride);
-        tfm__pack_panel(w, i / TFM__PANEL, panel, sizeof(float));
+        tfm__packed_set_panel(w, i / TFM__PANEL, panel, sizeof(float));
     }
     kernels->scale((float *)(void *)w->data, scale,
                    tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
 }
 
 /* The same of bf16. row: room for a row of floats, and 16 of bf16, of whole vectors. */
-static void tfm__pack_rows_bf16(tfm__matrix *w, const float *rows, int64_t stride, float scale,
-                                const tfm__kernels *kernels, float *row) {
+static void tfm__packed_set_keys_bf16(tfm__matrix *w, const float *rows, int64_t stride,
+                                      float scale, const tfm__kernels *kernels, float *row) {
     unsigned char *panel[TFM__PANEL], *bf16 = (unsigned char *)(row + w->columns);
     int64_t i, r, bytes = 2 * w->columns + 64;
     for (r = 0; r < TFM__PANEL; r++) panel[r] = bf16 + r * bytes;
@@ -3251,12 +3258,12 @@ static void tfm__pack_rows_bf16(tfm__matrix *w, const float *rows, int64_t strid
             kernels->narrow(panel[r], row, w->columns);
             memset(panel[r] + 2 * w->columns, 0, 2);
         }
-        tfm__pack_panel(w, i / TFM__PANEL, (const unsigned char *const *)panel, 4);
+        tfm__packed_set_panel(w, i / TFM__PANEL, (const unsigned char *const *)panel, 4);
     }
 }
 
 /* Its values [columns, rows], which are summed up row by row, likewise: w is their transpose. */
-static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t stride) {
+static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t stride) {
     float *to = (float *)(void *)w->data;
     int64_t i, s;
     for (i = 0; i < w->rows; i += TFM__PANEL)
@@ -3268,8 +3275,8 @@ static void tfm__pack_transposed(tfm__matrix *w, const float *values, int64_t st
 }
 
 /* The same of bf16: two positions side by side. pair: room for two rows of bf16, whole vectors. */
-static void tfm__pack_transposed_bf16(tfm__matrix *w, const float *values, int64_t stride,
-                                      const tfm__kernels *kernels, uint16_t *pair) {
+static void tfm__packed_set_values_bf16(tfm__matrix *w, const float *values, int64_t stride,
+                                        const tfm__kernels *kernels, uint16_t *pair) {
     uint16_t *first = pair, *second = pair + w->rows + 32, *to;
     int64_t i, s;
     int l;
@@ -3280,7 +3287,7 @@ static void tfm__pack_transposed_bf16(tfm__matrix *w, const float *values, int64
             kernels->narrow((unsigned char *)second, values + (s + 1) * stride, w->rows);
         else memset(second, 0, (size_t)w->rows * sizeof *second);
         for (i = 0; i < w->rows; i += TFM__PANEL) {
-            to = (uint16_t *)(void *)tfm__panel(w, i / TFM__PANEL, s);
+            to = (uint16_t *)(void *)tfm__packed_panel(w, i / TFM__PANEL, s);
             for (l = 0; l < TFM__PANEL; l++) {
                 to[2 * l] = first[i + l];
                 to[2 * l + 1] = second[i + l];
@@ -3298,7 +3305,7 @@ typedef struct tfm__packer {
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
     int is_ours;             /* panels may take the place of rows */
-    void *scratch;           /* tfm__pack_scratch floats */
+    void *scratch;           /* tfm__packed_scratch floats */
     tfm_error *err;
 } tfm__packer;
 
@@ -3311,13 +3318,13 @@ static int tfm__are_floats(const void *data, tfm_dtype dtype) {
 }
 
 /* Rows of floats: where they lie, or a copy. */
-static tfm_status tfm__keep_rows(tfm__packer *p, tfm__matrix *w) {
+static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
     void *memory = w->data;
     int64_t i;
     if (w->k_group || !tfm__are_floats(w->data, w->dtype)) {
         float *rows;
         TFM__TRY(TFM__TAKE(&p->arena, w->rows, w->columns, &rows, p->err));
-        for (i = 0; rows && i < w->rows; i++) tfm__unpack_row(w, i, rows + i * w->columns);
+        for (i = 0; rows && i < w->rows; i++) tfm__matrix_read_row(w, i, rows + i * w->columns);
         memory = rows;
     }
     w->floats = (const float *)memory, w->stride = w->columns;
@@ -3327,7 +3334,8 @@ static tfm_status tfm__keep_rows(tfm__packer *p, tfm__matrix *w) {
 
 /* Panel i's block sums: what a row of nothing but zero points gives. (Exact as floats: multiples of
    128, below 2^25.) */
-static void tfm__set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w, int64_t i) {
+static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w,
+                                       int64_t i) {
     enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL };
     const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHTS_I8];
     unsigned char x[TFM__X_BYTES];
@@ -3342,17 +3350,18 @@ static void tfm__set_block_sums(const tfm__kernels *kernels, const tfm__matrix *
     t.x = x, t.y = y, t.y_stride = WIDTH, t.rows = t.begins = 1;
     t.x_scales = t.w_scales = ones, t.block_sums = none;
     while (tiling->rows > 1) tiling++;
-    for (k = 0; k < w->columns; k += TFM__X_BYTES, sums += tfm__padded_rows(w->rows)) {
+    for (k = 0; k < w->columns; k += TFM__X_BYTES, sums += tfm__packed_padded_rows(w->rows)) {
         t.K = tfm__min(TFM__X_BYTES, w->columns - k);
-        for (j = 0; j < TFM__MOST_PANELS; j++) t.ahead = t.w[j] = tfm__panel(w, i, k);
+        for (j = 0; j < TFM__MOST_PANELS; j++) t.ahead = t.w[j] = tfm__packed_panel(w, i, k);
         tiling->run(&t);
         for (j = 0; j < TFM__PANEL; j++) sums[j] = (int32_t)y[j];
     }
 }
 
 /* Zeroed memory for what stands beside int8. */
-static tfm_status tfm__take_scales(tfm__packer *p, tfm__matrix *w) {
-    int64_t padded = tfm__padded_rows(w->rows), sums = padded * tfm__blocks(w->columns);
+static tfm_status tfm__packed_alloc_scales(tfm__packer *p, tfm__matrix *w) {
+    int64_t padded = tfm__packed_padded_rows(w->rows),
+            sums = padded * tfm__packed_blocks(w->columns);
     TFM__TRY(TFM__TAKE(&p->arena, padded, 1, &w->scales, p->err));
     if (w->scales) memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
     if (!p->kernels->zero_point) return TFM_OK;
@@ -3363,14 +3372,14 @@ static tfm_status tfm__take_scales(tfm__packer *p, tfm__matrix *w) {
 
 /* The type that a matrix is packed as: what is wanted, or the file's; F32 where these kernels have
    no tiles for it. */
-static tfm_weight_type tfm__type_for(const tfm__packer *p, const tfm__matrix *w) {
+static tfm_weight_type tfm__packed_choose_type(const tfm__packer *p, const tfm__matrix *w) {
     int type = (int)p->weights;
     for (; !type || (!p->weights && tfm__types[type].dtype != w->dtype);) type++;
     return p->kernels->tiles[type] ? (tfm_weight_type)type : TFM_WEIGHTS_F32;
 }
 
 /* Uses the panels of a packed file where they lie. 0: they are not as these kernels read them. */
-static int tfm__use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type *type) {
+static int tfm__packed_use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type *type) {
     if (type->dtype != w->dtype || type->k_group != w->k_group) return 0;
     if (w->dtype == TFM_F32 && !tfm__are_floats(w->data, TFM_F32)) return 0;
     if (!p->kernels->zero_point) w->block_sums = NULL;
@@ -3378,10 +3387,11 @@ static int tfm__use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type
 }
 
 /* Packs a matrix that is as the file has it. */
-static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
+static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const tfm__type *type;
-    int64_t row_bytes, panel_bytes, panels = tfm__panels(w->rows), full = w->rows / TFM__PANEL;
+    int64_t row_bytes, panel_bytes, panels = tfm__packed_panels(w->rows),
+                                    full = w->rows / TFM__PANEL;
     int64_t i, r;
     unsigned char *rows = (unsigned char *)p->scratch;
     float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
@@ -3392,14 +3402,14 @@ static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
 #else
     in_place = p->in_place && !w->k_group;
 #endif
-    w->type = tfm__type_for(p, w), type = &tfm__types[w->type];
+    w->type = tfm__packed_choose_type(p, w), type = &tfm__types[w->type];
     if (w->type == TFM_WEIGHTS_F32 && in_place) {
         w->type = TFM_WEIGHTS_AS_STORED;
-        return tfm__keep_rows(p, w);
+        return tfm__matrix_set_rows(p, w);
     }
-    if (w->k_group && tfm__use_panels(p, w, type)) return TFM_OK;
-    row_bytes = tfm__groups(type, w->columns) * tfm__group_bytes(type);
-    panel_bytes = tfm__panel_bytes(w->type, w->columns);
+    if (w->k_group && tfm__packed_use_panels(p, w, type)) return TFM_OK;
+    row_bytes = tfm__packed_groups(type, w->columns) * tfm__packed_group_bytes(type);
+    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns);
     same = type->dtype == from.dtype && !from.k_group &&
            (from.dtype != TFM_F32 || tfm__are_floats(from.data, TFM_F32));
     /* panels may take the place of their own rows, if these are whole groups */
@@ -3410,7 +3420,7 @@ static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
         else w->data = memory;
     }
     w->scales = NULL, w->block_sums = NULL;
-    if (type->has_scales) TFM__TRY(tfm__take_scales(p, w));
+    if (type->has_scales) TFM__TRY(tfm__packed_alloc_scales(p, w));
     if (p->arena.measuring) return TFM_OK;
     for (i = 0; i < panels; i++) {
         const unsigned char *panel[TFM__PANEL];
@@ -3420,57 +3430,58 @@ static tfm_status tfm__pack(tfm__packer *p, tfm__matrix *w) {
             float scale = from.scales ? from.scales[row] : 0.0f;
             if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
             else {
-                tfm__unpack_row(&from, row, floats);
+                tfm__matrix_read_row(&from, row, floats);
                 type->pack(type, p->kernels, to, floats, w->columns, &scale);
             }
             memset(to + bytes, 0, (size_t)(row_bytes - bytes));
             panel[r] = to;
             if (w->scales) w->scales[row] = scale;
         }
-        tfm__pack_panel(w, i, panel, tfm__group_bytes(type));
-        if (w->block_sums) tfm__set_block_sums(p->kernels, w, i);
+        tfm__packed_set_panel(w, i, panel, tfm__packed_group_bytes(type));
+        if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
     }
     return TFM_OK;
 }
 
 /* Packs the matrices of a list of linear maps, in one allocation of the pool. */
-static tfm_status tfm__pack_list(tfm__packer *p, tfm__pool *pool, tfm__linear *list) {
+static tfm_status tfm__packed_make_all(tfm__packer *p, tfm__pool *pool, tfm__linear *list) {
     tfm__linear *l;
     void *memory;
     size_t bytes;
     p->arena = tfm_arena_measuring();
     for (l = list; l; l = l->next) {
         tfm__matrix untouched = l->w;
-        TFM__TRY(tfm__pack(p, &untouched));
+        TFM__TRY(tfm__packed_make(p, &untouched));
     }
     bytes = p->arena.peak;
     TFM__TRY(tfm__pool_take(pool, (int64_t)bytes, 1, &memory, p->err));
     p->arena = tfm_arena_make(memory, bytes);
-    for (l = list; l; l = l->next) TFM__TRY(tfm__pack(p, &l->w));
+    for (l = list; l; l = l->next) TFM__TRY(tfm__packed_make(p, &l->w));
     return TFM_OK;
 }
 
 /* ---- some rows of a matrix: a shortlist of the output projection ---- */
 
 /* Memory for n rows of w. */
-static tfm_status tfm__take_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n, tfm__matrix *to,
-                                 tfm_error *err) {
-    int64_t padded = tfm__padded_rows(n);
+static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n,
+                                         tfm__matrix *to, tfm_error *err) {
+    int64_t padded = tfm__packed_padded_rows(n);
     *to = *w;
     to->rows = n, to->tail = NULL, to->stride = w->columns;
     if (w->floats) return TFM__TAKE(arena, n, w->columns, &to->floats, err);
-    TFM__TRY(
-        TFM__TAKE(arena, tfm__panels(n), tfm__panel_bytes(w->type, w->columns), &to->data, err));
+    TFM__TRY(TFM__TAKE(arena, tfm__packed_panels(n), tfm__packed_panel_bytes(w->type, w->columns),
+                       &to->data, err));
     if (w->scales) TFM__TRY(TFM__TAKE(arena, padded, 1, &to->scales, err));
     if (w->block_sums)
-        TFM__TRY(TFM__TAKE(arena, padded, tfm__blocks(w->columns), &to->block_sums, err));
+        TFM__TRY(TFM__TAKE(arena, padded, tfm__packed_blocks(w->columns), &to->block_sums, err));
     return TFM_OK;
 }
 
 /* The rows ids [n] of w, into memory for as many or more. */
-static void tfm__gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_t *ids, int64_t n) {
+static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_t *ids,
+                                    int64_t n) {
     const tfm__type *type = &tfm__types[w->type];
-    int64_t bytes = tfm__group_bytes(type), padded = tfm__padded_rows(n), i, k;
+    int64_t bytes = tfm__packed_group_bytes(type), padded = tfm__packed_padded_rows(n), i, k;
     to->rows = n;
     for (i = 0; w->floats && i < n; i++)
         memcpy((float *)(uintptr_t)to->floats + i * w->columns, w->floats + ids[i] * w->stride,
@@ -3479,66 +3490,61 @@ static void tfm__gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_
     for (i = 0; i < n; i += TFM__PANEL) {
         const unsigned char *rows[TFM__PANEL];
         for (k = 0; k < TFM__PANEL && i + k < n; k++)
-            rows[k] = tfm__panel(w, ids[i + k] / TFM__PANEL, 0) + ids[i + k] % TFM__PANEL * bytes;
-        tfm__pack_panel(to, i / TFM__PANEL, rows, TFM__PANEL * bytes);
+            rows[k] = tfm__packed_panel(w, ids[i + k] / TFM__PANEL, 0) +
+                      ids[i + k] % TFM__PANEL * bytes;
+        tfm__packed_set_panel(to, i / TFM__PANEL, rows, TFM__PANEL * bytes);
     }
     if (to->scales) memset(to->scales, 0, (size_t)padded * sizeof *to->scales);
     for (i = 0; to->scales && i < n; i++) to->scales[i] = w->scales[ids[i]];
-    for (k = 0; to->block_sums && k < tfm__blocks(w->columns); k++) {
+    for (k = 0; to->block_sums && k < tfm__packed_blocks(w->columns); k++) {
         int32_t *sums = to->block_sums + k * padded;
         memset(sums, 0, (size_t)padded * sizeof *sums);
-        for (i = 0; i < n; i++) sums[i] = w->block_sums[k * tfm__padded_rows(w->rows) + ids[i]];
+        for (i = 0; i < n; i++)
+            sums[i] = w->block_sums[k * tfm__packed_padded_rows(w->rows) + ids[i]];
     }
 }
 
 /* ---- products ---- */
 
-/* y = activation(x w^T + bias), or that times a gate; y's columns may be some of w's rows, from
-   first on. */
+/* y = activation(x w^T + bias), multiplied by a gate if there is one. */
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
-    int64_t first;        /* a multiple of 16 */
-    int activation;       /* a tfm_activation, TFM__SIGMOID, or -1 */
-    unsigned char *taken; /* x as tiles take it; NULL: floats, as they are */
-    float *scales;        /* of int8: one a row; NULL: x has none */
-    int64_t taken_block;  /* bytes of taken from a block of columns to the next */
-    int64_t gate;         /* floats from y to what multiplies it; 0: nothing does */
+    int64_t first;            /* row of w that gives column 0 of y: a multiple of 16 */
+    int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
+    int64_t gate;             /* floats from y to the factors of y; 0: no gate */
+    unsigned char *converted; /* x as int8 or bf16, block by block; NULL: tiles read floats */
+    int64_t converted_block;  /* bytes from one block of columns to the next */
+    float *scales;            /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
-static tfm__product tfm__product_of(const tfm__rows *y, const tfm__rows *x, const tfm__linear *w) {
+static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
+                                      const tfm__linear *w) {
     tfm__product p;
     memset(&p, 0, sizeof p);
     p.y = *y, p.x = *x, p.w = w, p.activation = -1;
     return p;
 }
 
-/* Bytes of a column of x for tiles that do not take it as floats; else 0. */
-static int64_t tfm__taken_size(const tfm__kernels *kernels, const tfm__matrix *w) {
+/* Returns the bytes of an element of x after conversion, or 0 if the tiles for w read floats. */
+static int64_t tfm__product_x_size(const tfm__kernels *kernels, const tfm__matrix *w) {
     return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
 }
 
-/* Bytes of a row of x as tiles take it. */
-static int64_t tfm__taken_bytes(const tfm__kernels *kernels, const tfm__matrix *w) {
-    return tfm__blocks(tfm__taken_size(kernels, w) * w->columns) * TFM__X_STRIDE;
+/* Returns the bytes of a converted row of x. */
+static int64_t tfm__product_x_bytes(const tfm__kernels *kernels, const tfm__matrix *w) {
+    return tfm__packed_blocks(tfm__product_x_size(kernels, w) * w->columns) * TFM__X_STRIDE;
 }
 
-/* Where x will be taken to: memory of the team's. */
-static void tfm__aim_taken(tfm__product *p, const tfm__team *team) {
-    if (!tfm__taken_size(team->kernels, &p->w->w)) return;
-    p->taken = team->taken, p->scales = team->scales;
-    p->taken_block = p->x.B * p->x.L * TFM__X_STRIDE;
-}
-
-/* Takes rows first to end of x: of int8, quantized. Zeros fill up the last vector. */
-static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int64_t first,
-                        int64_t end) {
-    int64_t K = p->x.D, size = tfm__taken_size(kernels, &p->w->w), i, k, n;
+/* Converts rows first to end of x. Zeros fill the last vector, because tiles read whole vectors. */
+static void tfm__product_convert(const tfm__kernels *kernels, const tfm__product *p, int64_t first,
+                                 int64_t end) {
+    int64_t K = p->x.D, size = tfm__product_x_size(kernels, &p->w->w), i, k, n;
     for (i = first; i < end; i++) {
         const float *x = tfm__row(&p->x, i / p->x.L, i % p->x.L);
-        unsigned char *to = p->taken + i * TFM__X_STRIDE;
+        unsigned char *to = p->converted + i * TFM__X_STRIDE;
         float factor = size == 1 ? tfm__int8_factor(kernels, x, K, &p->scales[i]) : 0.0f;
-        for (k = 0; k < K; k += n, x += n, to += p->taken_block) {
+        for (k = 0; k < K; k += n, x += n, to += p->converted_block) {
             n = tfm__min(TFM__X_BYTES / size, K - k);
             if (size == 1) kernels->quantize(to, x, factor, kernels->zero_point, n);
             else kernels->narrow(to, x, n);
@@ -3547,23 +3553,23 @@ static void tfm__take_x(const tfm__kernels *kernels, const tfm__product *p, int6
     }
 }
 
-/* What comes after the sums: n columns of a row of y. */
-static void tfm__finish_row(const tfm__kernels *kernels, const tfm__product *p, float *y,
-                            int64_t n) {
+/* Applies activation and gate to n columns of a row of y whose sums are complete. */
+static void tfm__product_finish(const tfm__kernels *kernels, const tfm__product *p, float *y,
+                                int64_t n) {
     if (p->activation >= 0) kernels->activate(y, n, (tfm_activation)p->activation);
     if (p->gate) kernels->times(y, y + p->gate, n);
 }
 
-/* y[i] = x . row i of w, for i < rows; w's rows lie stride floats apart. */
-static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x, const float *w,
-                          int64_t stride, int64_t rows, int64_t n) {
+/* Computes y[i] = x . row i of w, for i < rows. The rows of w are stride floats apart. */
+static void tfm__product_dots(const tfm__kernels *kernels, float *y, const float *x, const float *w,
+                              int64_t stride, int64_t rows, int64_t n) {
     const float *some[16];
     float sums[16];
     int64_t i;
     int c, step;
     for (i = 0; i < rows; i += step) {
         step = rows - i > 4 ? 16 : 4;
-        /* past the end, the last row once more: no second loop for the rest */
+        /* The last row stands in for rows past the end, which saves a second loop. */
         for (c = 0; c < step; c++) some[c] = w + tfm__min(i + c, rows - 1) * stride;
         if (step == 16) kernels->dots_1x16(x, some, n, sums);
         else kernels->dots_1x4(x, some, n, sums);
@@ -3571,8 +3577,8 @@ static void tfm__dot_rows(const tfm__kernels *kernels, float *y, const float *x,
     }
 }
 
-/* One block of rows of x by rows of floats: dot products. */
-static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *p) {
+/* Multiplies one batch row of x by a w that is rows of floats. */
+static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
     const float *first = w->floats + p->first * w->stride;
     const float *bias = p->w->bias ? p->w->bias + p->first : NULL;
@@ -3587,8 +3593,8 @@ static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *
     }
 #endif
     for (m = 0; M < 4 && m < M; m++)
-        tfm__dot_rows(kernels, tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N,
-                      K);
+        tfm__product_dots(kernels, tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride,
+                          N, K);
     for (n = 0; M >= 4 && n < N; n += 4)
         for (m = 0; m < M; m += 4) {
             const float *xs[4], *ws[4];
@@ -3604,12 +3610,13 @@ static void tfm__multiply_rows(const tfm__kernels *kernels, const tfm__product *
         }
     for (m = 0; m < p->x.L; m++) {
         if (bias) kernels->add(tfm__row(&p->y, 0, m), bias, N);
-        tfm__finish_row(kernels, p, tfm__row(&p->y, 0, m), N);
+        tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m), N);
     }
 }
 
-/* A tile at the edge, of which only so many columns are wanted: it has room of its own. */
-static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t columns) {
+/* Runs a tile at the edge of y, where only some columns exist. The kernel writes whole tiles, so it
+   gets memory of its own, and the columns that exist are copied. */
+static void tfm__product_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t columns) {
     enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL, MOST = (int)TFM__MOST_ROWS * WIDTH };
     float y[MOST], bias[WIDTH];
     size_t bytes = (size_t)columns * sizeof *y;
@@ -3625,211 +3632,206 @@ static void tfm__run_edge(const tfm__tiling *tiling, const tfm__tile *t, int64_t
     for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Aims a tile at row m and column n of y, from column k of w on; next: the next one's column. */
-static void tfm__aim_tile(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
-                          int64_t next) {
+/* Points a tile at row m and column n of y and at w from column k on. next: column of the tile
+   after it, whose panels are prefetched. */
+static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
+                             int64_t next) {
     const tfm__matrix *w = &p->w->w;
-    int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__panels(w->rows) - 1;
+    int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__packed_panels(w->rows) - 1;
     int64_t bytes = t->ahead_stride, at = k * TFM__PANEL * tfm__types[w->type].bits / 8;
     int i;
     for (i = 0; i < TFM__MOST_PANELS; i++)
-        t->w[i] = tfm__panel_of(w, tfm__min(panel + i, last), bytes) + at;
-    t->ahead = tfm__panel_of(w, (p->first + next) / TFM__PANEL, bytes) + at;
+        t->w[i] = tfm__packed_panel_at(w, tfm__min(panel + i, last), bytes) + at;
+    t->ahead = tfm__packed_panel_at(w, (p->first + next) / TFM__PANEL, bytes) + at;
     t->y = tfm__row(&p->y, 0, m) + n;
     t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
     if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
     if (w->block_sums)
-        t->block_sums = w->block_sums + k / TFM__X_BYTES * tfm__padded_rows(w->rows) +
+        t->block_sums = w->block_sums + k / TFM__X_BYTES * tfm__packed_padded_rows(w->rows) +
                         panel * TFM__PANEL;
 }
 
-/* A chunk of rows by a chunk of panels, over one block of columns of w. */
+/* The share of a product that stays in the second-level cache: rows m to m_end of x by columns n to
+   n_end of y, over the columns of w from k on. */
 typedef struct tfm__chunk {
-    int64_t m, m_end, n, n_end;
-    int64_t k, block; /* the first column, and which block it begins */
-    int configured;   /* tile registers are */
+    int64_t m, m_end, n, n_end, k;
+    int64_t rows, wide, step; /* the most rows, columns of y and columns of w */
 } tfm__chunk;
 
-/* Tile by tile. block: room for the floats of a tile's rows, if t's x lies there. */
-static void tfm__multiply_chunk(const tfm__kernels *kernels, const tfm__product *p, tfm__chunk *c,
-                                tfm__tile *t, float *block) {
-    const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
-    int64_t m, n, r;
-    if (tiling->rows == TFM__TALL && !tfm__is_intel()) tiling++;
-    for (m = c->m; m < c->m_end; m += t->rows) {
-        while (tiling->least > c->m_end - m) tiling++;
-        t->rows = (int)tfm__min(tiling->rows, c->m_end - m);
-        if (tiling->configured && !c->configured) kernels->configure(c->configured = 1);
-        if (p->taken) {
-            t->x = p->taken + c->block * p->taken_block + m * TFM__X_STRIDE;
-            if (p->scales) t->x_scales = p->scales + m;
-        }
-        for (r = 0; r < tiling->rows && t->x == block; r++)
-            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + c->k,
-                   (size_t)t->K * sizeof *block);
-        for (n = c->n; n < c->n_end;) {
-            int64_t at = n, next = n += tiling->panels * TFM__PANEL;
-            if (next >= c->n_end)
-                next = m + t->rows < c->m_end ? c->n : c->n_end < p->y.D ? c->n_end : c->n;
-            tfm__aim_tile(t, p, m, at, c->k, next);
-            if (n <= c->n_end) tiling->run(t);
-            else tfm__run_edge(tiling, t, c->n_end - at);
-        }
-        for (r = 0; r < t->rows && c->k + t->K >= p->x.D; r++)
-            tfm__finish_row(kernels, p, tfm__row(&p->y, 0, m + r) + c->n, c->n_end - c->n);
-    }
-}
-
-/* How many X_CHUNKs and W_CHUNKs of floats at a time: 2 where the second-level cache has 2 MB, as
-   Intels with AVX512-BF16 have it (2 to 4 %). */
-static int tfm__chunks(void) {
-#ifdef TFM__BF16
-    return tfm__is_intel() && __builtin_cpu_supports("avx512bf16") ? 2 : 1;
-#else
-    return 1;
-#endif
-}
-
-/* One block of rows of x by packed weights: a chunk of rows by a chunk of panels, which stay in the
-   cache together, block by block of columns, tile by tile. */
-static void tfm__multiply_packed(const tfm__kernels *kernels, const tfm__product *p) {
+static tfm__chunk tfm__chunk_first(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t M = p->x.L, N = p->y.D, K = w->columns, chunks = p->taken ? 1 : tfm__chunks();
-    int64_t rows = chunks * TFM__X_CHUNK, wide;
-    int64_t step = TFM__X_BYTES / (p->taken ? tfm__taken_size(kernels, w) : 4);
-    float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4];
+    int64_t K = w->columns, larger = 1;
+    tfm__chunk c;
+#ifdef TFM__BF16
+    /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
+    if (!p->converted && tfm__cpu_is_intel() && __builtin_cpu_supports("avx512bf16")) larger = 2;
+#endif
+    c.m = c.n = c.k = 0;
+    c.step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
+    c.wide = larger * TFM__W_CHUNK /
+             tfm__packed_panel_bytes(w->type, tfm__max(1, tfm__min(K, c.step)));
+    c.wide = tfm__max(1, c.wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
+    c.rows = larger * TFM__X_CHUNK;
+    if (p->converted && tfm__packed_bytes(w->type, p->y.D, K) > 2 * TFM__W_CHUNK)
+        c.rows = TFM__CONVERTED_CHUNK;
+    /* A single row of floats is read in place, whole. */
+    if (p->x.L == 1 && !p->converted) c.step = tfm__max(1, K);
+    c.m_end = tfm__min(p->x.L, c.rows), c.n_end = tfm__min(p->y.D, c.wide);
+    return c;
+}
+
+/* Goes on to the next columns of w, then columns of y, then rows. */
+static void tfm__chunk_next(tfm__chunk *c, const tfm__product *p) {
+    if ((c->k += c->step) < p->w->w.columns) return;
+    c->k = 0, c->n = c->n_end;
+    if (c->n >= p->y.D) c->n = 0, c->m = c->m_end;
+    c->m_end = tfm__min(p->x.L, c->m + c->rows), c->n_end = tfm__min(p->y.D, c->n + c->wide);
+}
+
+/* Multiplies one batch row of x by packed weights, chunk by chunk and tile by tile. */
+static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product *p) {
+    const int64_t K = p->w->w.columns;
+    float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
+    int configured = 0;
     tfm__chunk c;
     tfm__tile t;
-    /* panels of one block of columns that fit the cache, by fours */
-    wide = chunks * TFM__W_CHUNK / tfm__panel_bytes(w->type, tfm__max(1, tfm__min(K, step)));
-    wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
-    if (p->taken && tfm__panels(N) * tfm__panel_bytes(w->type, K) > 2 * TFM__W_CHUNK)
-        rows = TFM__TAKEN_CHUNK;
     memset(&t, 0, sizeof t);
-    t.y_stride = p->y.sl, t.x = block, c.configured = 0;
-    t.ahead_stride = tfm__panel_bytes(w->type, K);
-    if (M == 1 && !p->taken) t.x = p->x.data, step = tfm__max(1, K); /* it is read in place */
-    for (c.m = 0; c.m < M; c.m = c.m_end) {
-        c.m_end = tfm__min(M, c.m + rows);
-        for (c.n = 0; c.n < N; c.n = c.n_end) {
-            c.n_end = tfm__min(N, c.n + wide);
-            for (c.k = 0; c.k < K || c.k == 0; c.k += step) {
-                t.K = tfm__min(step, K - c.k), t.begins = c.k == 0, c.block = c.k / step;
-                tfm__multiply_chunk(kernels, p, &c, &t, block);
+    t.y_stride = p->y.sl, t.x = p->x.L == 1 ? p->x.data : block;
+    t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
+    for (c = tfm__chunk_first(kernels, p); c.m < p->x.L && c.n < p->y.D; tfm__chunk_next(&c, p)) {
+        const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
+        int64_t m, n, r;
+        if (tiling->rows == TFM__TALL && !tfm__cpu_is_intel()) tiling++;
+        t.K = tfm__min(c.step, K - c.k), t.begins = c.k == 0;
+        for (m = c.m; m < c.m_end; m += t.rows) {
+            while (tiling->least > c.m_end - m) tiling++;
+            t.rows = (int)tfm__min(tiling->rows, c.m_end - m);
+            if (tiling->configured && !configured) kernels->configure(configured = 1);
+            if (p->converted)
+                t.x = p->converted + c.k / c.step * p->converted_block + m * TFM__X_STRIDE;
+            if (p->scales) t.x_scales = p->scales + m;
+            for (r = 0; r < tiling->rows && t.x == block; r++)
+                memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + c.k,
+                       (size_t)t.K * sizeof *block);
+            for (n = c.n; n < c.n_end;) {
+                int64_t at = n, next = n += tiling->panels * TFM__PANEL;
+                if (next >= c.n_end)
+                    next = m + t.rows < c.m_end ? c.n : c.n_end < p->y.D ? c.n_end : c.n;
+                tfm__product_aim(&t, p, m, at, c.k, next);
+                if (n <= c.n_end) tiling->run(&t);
+                else tfm__product_edge(tiling, &t, c.n_end - at);
             }
+            for (r = 0; r < t.rows && c.k + t.K >= K; r++)
+                tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m + r) + c.n, c.n_end - c.n);
         }
     }
-    if (c.configured) kernels->configure(0);
+    if (configured) kernels->configure(0);
 }
 
 /* ---- products in parts ---- */
 
-/* Up to three products of the same x. x is taken once for all of them, by whoever has its rows.
-   Parts by rows read all of w, so they are for many rows; by columns, each reads its own. */
-typedef struct tfm__products {
-    const tfm__team *team;
+/* Up to three products of the same x, which is converted once for all of them, and the parts that
+   threads compute. A part has some rows of all products, or some columns of one product. Parts by
+   rows each read all of w, so they pay only with many rows; parts by columns read their own. */
+typedef struct tfm__product_job {
+    const tfm__kernels *kernels;
     tfm__product all[3];
-    int n;
-    int64_t rows; /* of x */
-    int64_t parts;
-} tfm__products;
+    int n, by_rows;
+    int64_t rows;  /* of x */
+    int64_t parts; /* by columns: of each product */
+} tfm__product_job;
 
 enum {
-    TFM__WORTH_TAKING = 1 << 15, /* elements of x: some microseconds */
-    TFM__MANY_ROWS = 96,         /* for each thread: reading w is cheap beside multiplying */
-    TFM__LOT = TFM__MOST_ROWS    /* rows that stay in one part */
+    TFM__WORTH_CONVERTING = 1 << 15, /* elements of x whose conversion is worth sharing */
+    TFM__MANY_ROWS = 96,             /* rows a thread from which reading all of w is cheap */
+    TFM__LOT = TFM__MOST_ROWS        /* rows that stay in one part */
 };
 
-/* All of one product, or what a part has of it. */
-static void tfm__multiply_one(const tfm__kernels *kernels, tfm__product p) {
-    int64_t b;
-    TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
-    for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
-        if (!p.w->w.type) tfm__multiply_rows(kernels, &p);
-        else tfm__multiply_packed(kernels, &p);
-        if (p.taken) p.taken += p.x.L * TFM__X_STRIDE;
-        if (p.scales) p.scales += p.x.L;
-    }
-}
-
-/* Where part i of so many begins, of n things in lots: the last may be smaller. */
+/* Returns where part i begins when n things are divided in whole lots; the last may be smaller. */
 static int64_t tfm__part_begin(int64_t i, int64_t parts, int64_t n, int64_t lot) {
     return tfm__min(n, i * ((n + lot - 1) / lot) / parts * lot);
 }
 
-static void tfm__take_part(void *context, int32_t part) {
-    const tfm__products *job = (const tfm__products *)context;
-    tfm__take_x(job->team->kernels, job->all, tfm__part_begin(part, job->parts, job->rows, 1),
-                tfm__part_begin(part + 1, job->parts, job->rows, 1));
+static void tfm__product_convert_part(void *context, int32_t part) {
+    const tfm__product_job *job = (const tfm__product_job *)context;
+    tfm__product_convert(job->kernels, job->all, tfm__part_begin(part, job->parts, job->rows, 1),
+                         tfm__part_begin(part + 1, job->parts, job->rows, 1));
 }
 
-static void tfm__multiply_columns(void *context, int32_t part) {
-    const tfm__products *job = (const tfm__products *)context;
-    tfm__product p = job->all[part / job->parts];
-    int64_t first, N = p.y.D, i = part % job->parts;
-    first = tfm__part_begin(i, job->parts, N, TFM__PANEL);
-    p.y.D = tfm__part_begin(i + 1, job->parts, N, TFM__PANEL) - first;
-    p.first += first, p.y.data += first;
-    if (p.y.D > 0) tfm__multiply_one(job->team->kernels, p);
-}
-
-static void tfm__multiply_some_rows(void *context, int32_t part) {
-    const tfm__products *job = (const tfm__products *)context;
-    int64_t first = tfm__part_begin(part, job->parts, job->rows, TFM__LOT);
-    int64_t end = tfm__part_begin(part + 1, job->parts, job->rows, TFM__LOT);
-    int i;
-    if (job->all->taken) tfm__take_x(job->team->kernels, job->all, first, end);
-    for (i = 0; i < job->n && first < end; i++) {
-        tfm__product p = job->all[i];
-        p.x.data += first * p.x.sl, p.y.data += first * p.y.sl;
-        p.x.L = p.y.L = end - first;
-        if (p.taken) p.taken += first * TFM__X_STRIDE;
-        if (p.scales) p.scales += first;
-        tfm__multiply_one(job->team->kernels, p);
+static void tfm__product_part(void *context, int32_t part) {
+    const tfm__product_job *job = (const tfm__product_job *)context;
+    int64_t i = part % job->parts, m = 0, b;
+    int which = job->by_rows ? 0 : (int)(part / job->parts);
+    int end = job->by_rows ? job->n : which + 1;
+    for (; which < end; which++) {
+        tfm__product p = job->all[which];
+        int64_t *some = job->by_rows ? &p.x.L : &p.y.D, n = *some;
+        int64_t lot = job->by_rows ? (int)TFM__LOT : (int)TFM__PANEL;
+        int64_t first = tfm__part_begin(i, job->parts, n, lot);
+        *some = tfm__part_begin(i + 1, job->parts, n, lot) - first;
+        if (*some < 1) continue;
+        if (job->by_rows) {
+            m = first, p.y.L = p.x.L;
+            if (!which && p.converted) tfm__product_convert(job->kernels, job->all, m, m + p.x.L);
+        } else p.first += first, p.y.data += first;
+        p.x.data += m * p.x.sl, p.y.data += m * p.y.sl;
+        if (p.converted) p.converted += m * TFM__X_STRIDE;
+        if (p.scales) p.scales += m;
+        TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
+        for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
+            if (p.w->w.type) tfm__product_packed(job->kernels, &p);
+            else tfm__product_rows(job->kernels, &p);
+            if (p.converted) p.converted += p.x.L * TFM__X_STRIDE;
+            if (p.scales) p.scales += p.x.L;
+        }
     }
 }
 
-/* Where all rows lie evenly, it is one product over all blocks, so that w is read once. */
-static int tfm__flatten(tfm__product *p) {
+/* Prepares a product for its kernels: x is converted to the team's memory if it has to be. Where
+   batch rows follow each other in memory, all become one, and w is read once for all. Returns
+   whether they are one. */
+static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
+    if (tfm__product_x_size(team->kernels, &p->w->w)) {
+        p->converted = team->converted, p->scales = team->scales;
+        p->converted_block = p->x.B * p->x.L * TFM__X_STRIDE;
+    }
     if (p->x.sb == p->x.L * p->x.sl && p->y.sb == p->y.L * p->y.sl) p->x.L *= p->x.B, p->x.B = 1;
     return p->x.B == 1;
 }
 
-/* Up to three products of the same x at once, in parts where that pays. */
-static void tfm__multiply(const tfm__team *team, const tfm__product *products, int n) {
+/* Computes up to three products of the same x, in parts where that pays. */
+static void tfm__product_run(const tfm__team *team, const tfm__product *products, int n) {
     tfm__team hands = *team;
-    tfm__products job;
+    tfm__product_job job;
     int64_t operations;
-    int i, flat = 1;
-    for (i = 1; i < n; i++) /* of types that take x alike */
-        if (tfm__taken_size(team->kernels, &products[i].w->w) !=
-            tfm__taken_size(team->kernels, &products->w->w)) {
-            tfm__multiply(team, products + i, n - i);
+    int i;
+    for (i = 1; i < n; i++) /* types whose x is converted alike go together */
+        if (tfm__product_x_size(team->kernels, &products[i].w->w) !=
+            tfm__product_x_size(team->kernels, &products->w->w)) {
+            tfm__product_run(team, products + i, n - i);
             n = i;
         }
-    job.team = team, job.n = n, job.parts = 1;
+    job.kernels = team->kernels, job.n = n, job.parts = job.by_rows = 1;
     job.rows = products->x.B * products->x.L;
     if (job.rows < 1) return;
     for (i = 0; i < n; i++) {
         job.all[i] = products[i];
-        tfm__aim_taken(&job.all[i], team);
-        flat &= tfm__flatten(&job.all[i]);
+        job.by_rows &= tfm__product_prepare(&job.all[i], team);
     }
     operations = 2 * job.rows * products->x.D * products->y.D;
-    if (!tfm__shares(team, n * operations)) hands.n = 1;
+    if (!tfm__team_shares(team, n * operations)) hands.n = 1;
     else if (operations >= TFM__WORTH_SHARING)
         job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
 #ifdef TRANSFORMER_BLAS
     job.parts = 1;
 #endif
-    if (flat && job.rows >= TFM__MANY_ROWS * (int64_t)hands.n) {
-        tfm__parallel_for(&hands, tfm__multiply_some_rows, &job, (int32_t)job.parts);
-        return;
-    }
-    if (job.all->taken && job.rows * products->x.D < TFM__WORTH_TAKING)
-        tfm__take_x(team->kernels, job.all, 0, job.rows);
-    else if (job.all->taken) tfm__parallel_for(&hands, tfm__take_part, &job, (int32_t)job.parts);
-    tfm__parallel_for(&hands, tfm__multiply_columns, &job, (int32_t)(n * job.parts));
+    job.by_rows &= job.rows >= TFM__MANY_ROWS * (int64_t)hands.n;
+    if (job.by_rows) n = 1;
+    else if (job.all->converted && job.rows * products->x.D < TFM__WORTH_CONVERTING)
+        tfm__product_convert(team->kernels, job.all, 0, job.rows);
+    else if (job.all->converted)
+        tfm__team_run(&hands, tfm__product_convert_part, &job, (int32_t)job.parts);
+    tfm__team_run(&hands, tfm__product_part, &job, (int32_t)(n * job.parts));
 }
 
 /* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf,
@@ -3989,15 +3991,15 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
     memset(&plain, 0, sizeof plain);
     if (!weights) weights = &plain;
     TFM__TRY(tfm__check_norm(weights, "norm", from.D, err));
-    tfm__norm(tfm__kernels_here(), &to, &from, weights);
+    tfm__norm(tfm__kernel_best(), &to, &from, weights);
     return TFM_OK;
 }
 
 /* Who computes a module that was called by itself: one thread, with the kernels of this machine. */
-static tfm__team tfm__alone(void) {
+static tfm__team tfm__team_alone(void) {
     tfm__team team;
     memset(&team, 0, sizeof team);
-    team.kernels = tfm__kernels_here();
+    team.kernels = tfm__kernel_best();
     team.n = 1;
     return team;
 }
@@ -4005,8 +4007,8 @@ static tfm__team tfm__alone(void) {
 /* out = x weight^T + bias */
 static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
                             const tfm__linear *w) {
-    tfm__product p = tfm__product_of(out, x, w);
-    tfm__multiply(team, &p, 1);
+    tfm__product p = tfm__product_make(out, x, w);
+    tfm__product_run(team, &p, 1);
 }
 
 /* Checks a caller's linear, which takes in columns, and sees it as the products do. */
@@ -4030,7 +4032,7 @@ static tfm_status tfm__view_linear(const tfm_linear_weights *w, const char *name
 
 TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
                               const tfm_linear_weights *weights, tfm_error *err) {
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm_tensor expected;
     tfm__linear linear;
     tfm__rows from, to;
@@ -4045,7 +4047,7 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 }
 
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err) {
-    const tfm__kernels *kernels = tfm__kernels_here();
+    const tfm__kernels *kernels = tfm__kernel_best();
     tfm__rows from, to;
     int64_t b, l;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
@@ -4069,18 +4071,18 @@ static int64_t tfm__hidden_width(const tfm__ffn *w) { return w->linear1.w.rows +
 static void tfm__feed_forward(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
                               const tfm__ffn *w, float *hidden) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
-    tfm__product first = tfm__product_of(&h, x, &w->linear1), gate;
+    tfm__product first = tfm__product_make(&h, x, &w->linear1), gate;
     TFM_PART(FFN);
     if (w->gate.w.rows) { /* first, since the other product is multiplied by it where it ends */
         first.gate = x->B * x->L * h.D;
         g.data += first.gate;
-        gate = tfm__product_of(&g, x, &w->gate);
+        gate = tfm__product_make(&g, x, &w->gate);
         gate.activation = (int)w->activation;
-        tfm__multiply(team, &gate, 1);
+        tfm__product_run(team, &gate, 1);
     } else {
         first.activation = (int)w->activation;
     }
-    tfm__multiply(team, &first, 1);
+    tfm__product_run(team, &first, 1);
     tfm__linear_run(team, out, &h, &w->linear2);
 }
 
@@ -4107,7 +4109,7 @@ static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
                                     const tfm_ffn_weights *weights, tfm_arena *scratch,
                                     tfm_error *err) {
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm__rows from, to;
     tfm__ffn ffn;
     tfm_arena all;
@@ -4132,11 +4134,11 @@ typedef struct tfm__ssru {
 static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const tfm__rows *gates,
                                const tfm__rows *x, const tfm__ssru *w) {
     tfm__product products[2];
-    products[0] = tfm__product_of(c, x, &w->input);
-    products[1] = tfm__product_of(gates, x, &w->gate);
+    products[0] = tfm__product_make(c, x, &w->input);
+    products[1] = tfm__product_make(gates, x, &w->gate);
     products[1].activation = TFM__SIGMOID;
     TFM_PART(PROJECTIONS);
-    tfm__multiply(team, products, 2);
+    tfm__product_run(team, products, 2);
 }
 
 /* Then position by position of block b. before: c in front of the first; NULL: zeros. */
@@ -4171,7 +4173,7 @@ static tfm_status tfm__view_ssru(const tfm_ssru_weights *w, int64_t D, tfm__ssru
 
 TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
                             const tfm_tensor *x, tfm_arena *scratch, tfm_error *err) {
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm__rows from, to, gates, states;
     tfm_tensor expected;
     tfm__ssru w;
@@ -4452,7 +4454,7 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
 static void tfm__dot_keys(const tfm__kernels *kernels, float *sums, const float *q,
                           const tfm__heads *k, const void *rows, int64_t n, int64_t K) {
     if (k->is_f16) kernels->dots_f16(sums, q, (const uint16_t *)rows, k->t, n, K);
-    else tfm__dot_rows(kernels, sums, q, (const float *)rows, k->t, n, K);
+    else tfm__product_dots(kernels, sums, q, (const float *)rows, k->t, n, K);
 }
 
 /* y += sum_i p[i] * row i, likewise */
@@ -4505,9 +4507,10 @@ static int64_t tfm__tile_scratch(tfm_weight_type type, int64_t S, int64_t K, int
         n > INT64_MAX / 128)
         return INT64_MAX / 128;
     if (type == TFM_WEIGHTS_F32) return (S + TFM__PANEL) * (TFM__QUERIES + K + W + TFM__PANEL);
-    return TFM__QUERIES_BF16 * S + (tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S) +
-                                    TFM__QUERIES_BF16 * tfm__blocks(2 * longest) * TFM__X_STRIDE) /
-                                       4;
+    return TFM__QUERIES_BF16 * S +
+           (tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S) +
+            TFM__QUERIES_BF16 * tfm__packed_blocks(2 * longest) * TFM__X_STRIDE) /
+               4;
 }
 
 /* Keys or values as weights of a product, which are packed next, to *at, which moves on. */
@@ -4523,16 +4526,16 @@ static tfm__linear tfm__packed_map(tfm_weight_type type, int64_t rows, int64_t c
     return map;
 }
 
-/* One product of a head. taken: room for x as tiles take it, if they do not take floats. */
-static void tfm__multiply_head(const tfm__kernels *kernels, const tfm__rows *y, const tfm__rows *x,
-                               const tfm__linear *w, float *taken) {
-    tfm__product p = tfm__product_of(y, x, w);
+/* Computes one product of a head. converted: room for the converted x of bf16. */
+static void tfm__attention_product(const tfm__kernels *kernels, const tfm__rows *y,
+                                   const tfm__rows *x, const tfm__linear *w, float *converted) {
+    tfm__product p = tfm__product_make(y, x, w);
     if (w->w.type == TFM_WEIGHTS_BF16) {
-        p.taken = (unsigned char *)taken;
-        p.taken_block = TFM__QUERIES_BF16 * (int64_t)TFM__X_STRIDE;
-        tfm__take_x(kernels, &p, 0, x->L);
+        p.converted = (unsigned char *)converted;
+        p.converted_block = TFM__QUERIES_BF16 * (int64_t)TFM__X_STRIDE;
+        tfm__product_convert(kernels, &p, 0, x->L);
     }
-    tfm__multiply_packed(kernels, &p);
+    tfm__product_packed(kernels, &p);
 }
 
 /* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
@@ -4541,29 +4544,30 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
                               int64_t h, float *scratch) {
     int64_t n = tfm__visible_keys(a, b, 0), t, i;
     int64_t most = a->tiles == TFM_WEIGHTS_BF16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
-    float *taken = scratch + most * n, factors[TFM__QUERIES_BF16];
-    tfm__linear key_map = tfm__packed_map(a->tiles, n, a->K, &taken);
-    tfm__linear value_map = tfm__packed_map(a->tiles, a->W, n, &taken);
+    float *converted = scratch + most * n, factors[TFM__QUERIES_BF16];
+    tfm__linear key_map = tfm__packed_map(a->tiles, n, a->K, &converted);
+    tfm__linear value_map = tfm__packed_map(a->tiles, a->W, n, &converted);
     const float *k = tfm__head_row(&a->k, b, h, 0), *v = tfm__head_row(&a->v, b, h, 0);
     if (a->tiles == TFM_WEIGHTS_BF16) {
-        tfm__pack_rows_bf16(&key_map.w, k, a->k.t, a->scale, kernels, taken);
-        tfm__pack_transposed_bf16(&value_map.w, v, a->v.t, kernels, (uint16_t *)(void *)taken);
+        tfm__packed_set_keys_bf16(&key_map.w, k, a->k.t, a->scale, kernels, converted);
+        tfm__packed_set_values_bf16(&value_map.w, v, a->v.t, kernels,
+                                    (uint16_t *)(void *)converted);
     } else {
-        tfm__pack_rows(&key_map.w, k, a->k.t, a->scale, kernels);
-        tfm__pack_transposed(&value_map.w, v, a->v.t);
+        tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels);
+        tfm__packed_set_values(&value_map.w, v, a->v.t);
     }
     for (t = 0; t < a->T; t += most) {
         int64_t M = tfm__min(most, a->T - t);
         tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M, a->K);
         tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
         tfm__rows scores = tfm__rows_make(scratch, 1, M, n);
-        tfm__multiply_head(kernels, &scores, &q, &key_map, taken);
+        tfm__attention_product(kernels, &scores, &q, &key_map, converted);
         for (i = 0; i < M; i++) {
             float *row = tfm__row(&scores, 0, i);
             tfm__apply_masks(a, kernels, b, h, t + i, row, n);
             factors[i] = tfm__exp_row(kernels, row, row, n);
         }
-        tfm__multiply_head(kernels, &context, &scores, &value_map, taken);
+        tfm__attention_product(kernels, &context, &scores, &value_map, converted);
         /* the sums become 1 where there is least to multiply */
         for (i = 0; i < M; i++) {
             kernels->scale(tfm__row(&context, 0, i), factors[i], a->W);
@@ -4601,9 +4605,9 @@ static void tfm__attend_part(void *context, int32_t part) {
 static void tfm__attend(const tfm__team *team, const tfm__attention *a, float *scratch) {
     tfm__attention_job job = {team->kernels, a, scratch, 1, a->S};
     if (a->tiles) job.size = tfm__tile_scratch(a->tiles, a->S, a->K, a->W);
-    if (tfm__shares(team, 2 * a->B * a->H * a->T * a->S * (a->K + a->W)))
+    if (tfm__team_shares(team, 2 * a->B * a->H * a->T * a->S * (a->K + a->W)))
         job.parts = tfm__min(team->n, a->B * a->H);
-    tfm__parallel_for(team, tfm__attend_part, &job, (int32_t)job.parts);
+    tfm__team_run(team, tfm__attend_part, &job, (int32_t)job.parts);
 }
 
 /* 1/sqrt(K) unless the caller has a scale of its own. */
@@ -4616,7 +4620,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     const tfm_tensor *value, double scale,
                                                     const tfm_masks *masks, tfm_arena *scratch,
                                                     tfm_error *err) {
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected, shape;
     tfm_arena all;
@@ -4821,7 +4825,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
                                             const tfm_tensor *query, const tfm_tensor *key,
                                             const tfm_tensor *value, const tfm_masks *masks,
                                             tfm_arena *scratch, tfm_error *err) {
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__attention a;
     tfm__rows q, k, v, y, queries, keys, values;
@@ -4888,17 +4892,22 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
    (post-norm). Scratch is taken once, before the first layer; from then on nothing can fail.
    ============================================================================================== */
 
-/* What the layers of one pass share. */
+/* The sub-layers of a layer, in order. */
+enum { TFM__SELF, TFM__CROSS, TFM__FFN };
+
+/* What the layers of one pass share. Arrays are by sub-layer: self-attention, cross-attention. */
 typedef struct tfm__pass {
     tfm__rows x;   /* the residual stream [B, L, D], row-major */
     int64_t first; /* position of its first row in the cache */
-    const tfm_masks *self_masks, *cross_masks;
-    int64_t S; /* memory positions for cross-attention */
-    /* the cache rows of each batch row's own keys and of the memory's, NULL: its number; of a step's
-       hypotheses the ancestries, else NULL */
-    const int32_t *self_rows, *cross_rows, *ancestry;
-    int64_t only_layer;  /* the one whose cross-attention is wanted, from 1; 0: all */
-    const float *spread; /* [tables, H, 2 * reach - 1]: the stack's relative positions */
+    int64_t S;     /* memory positions for cross-attention */
+    const tfm_masks *masks[2];
+    const tfm__kv *kv[2];           /* [layers]; self NULL: no cache; cross NULL: an encoder */
+    const int32_t *kv_rows[2];      /* the cache row of each batch row; NULL: its number */
+    const int32_t *ancestry;        /* of the hypotheses in a step; else NULL */
+    const tfm_tensor *attention[2]; /* [layers, B, H, L, S]: weights to write; NULL: none */
+    int64_t first_row;              /* of the attention tensors: batch row 0 */
+    int64_t only_layer;             /* the one whose cross-attention is written, from 1; 0: all */
+    const float *spread;            /* [tables, H, 2 * reach - 1]: the stack's relative positions */
     int64_t reach;
     tfm__work work;
 } tfm__pass;
@@ -4912,8 +4921,8 @@ typedef struct tfm__sizes {
 
 /* Everything that the layers of a pass need besides the stream: taken first, so that the
    computation cannot fail in its middle. */
-static tfm_status tfm__take_work(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
-                                 tfm_error *err) {
+static tfm_status tfm__work_alloc(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
+                                  tfm_error *err) {
     TFM__TRY(TFM__TAKE(arena, z->M, z->HK, &w->q, err));
     TFM__TRY(TFM__TAKE(arena, z->M, z->HW, &w->context, err));
     TFM__TRY(TFM__TAKE(arena, z->key_rows, z->HK, &w->k, err));
@@ -4933,6 +4942,17 @@ typedef struct tfm__layer {
     tfm_norm_weights self_norm, cross_norm, ffn_norm;
     tfm_norm_order order;
 } tfm__layer;
+
+/* Layers, and the norm after the last, if it has data. */
+typedef struct tfm__stack {
+    tfm__layer **layers; /* [n] */
+    int32_t n;
+    tfm__relative relative; /* the table of every layer that has none of its own */
+    int32_t n_relative;     /* tables of relative positions, of the stack and of layers */
+    tfm_norm_weights norm;
+} tfm__stack;
+
+static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 /* Rows of D columns, one for each of the stream's, at data. */
 static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
@@ -4956,112 +4976,95 @@ static void tfm__sublayer_out(const tfm__pass *p, const tfm_norm_weights *norm,
     if (order == TFM_POST_NORM) tfm__norm(p->work.team->kernels, &p->x, &p->x, norm);
 }
 
-/* A row of a head into the cache. */
-static void tfm__store_row(const tfm__kernels *kernels, const tfm__heads *to, int64_t b, int64_t h,
-                           int64_t t, const float *row, int64_t width) {
-    void *at = tfm__head_at(to, b, h, t);
-    if (to->is_f16) kernels->narrow_f16((uint16_t *)at, row, width);
-    else memcpy(at, row, (size_t)width * sizeof *row);
-}
-
-/* Keys and values of x [B, L, D] at positions first.. of their cache rows, by way of scratch where
-   these lie by heads. query: a product to be made along with them, or NULL. */
-static void tfm__append_kv(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                           const tfm__kv *kv, int64_t first, const tfm__product *query) {
-    const tfm__kernels *kernels = p->work.team->kernels;
+/* Sets up the products that make keys and values of x [B, L, D] for positions p->first and later.
+   They go to scratch if the cache is by heads, else straight to their place. */
+static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                             const tfm__kv *kv, tfm__product *products) {
     tfm__heads to_k = tfm__heads_of_cache(kv, kv->k, w->n_heads, w->K);
     tfm__heads to_v = tfm__heads_of_cache(kv, kv->v, w->n_heads, w->W);
     tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, w->key.w.rows);
     tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, w->value.w.rows);
-    tfm__product products[3];
-    int64_t b, h, l;
     if (!kv->by_heads) {
-        k.data = tfm__head_row(&to_k, 0, 0, first);
-        k.sb = to_k.b;
-        v.data = tfm__head_row(&to_v, 0, 0, first);
-        v.sb = to_v.b;
+        k.data = tfm__head_row(&to_k, 0, 0, p->first), k.sb = to_k.b;
+        v.data = tfm__head_row(&to_v, 0, 0, p->first), v.sb = to_v.b;
     }
-    products[0] = tfm__product_of(&k, x, &w->key);
-    products[1] = tfm__product_of(&v, x, &w->value);
-    if (query) products[2] = *query;
-    TFM_PART(PROJECTIONS);
-    tfm__multiply(p->work.team, products, query ? 3 : 2);
-    for (b = 0; kv->by_heads && b < x->B; b++)
-        for (h = 0; h < w->n_heads; h++)
-            for (l = 0; l < x->L; l++) {
-                int64_t row = p->self_rows ? p->self_rows[b] : b;
-                tfm__store_row(kernels, &to_k, row, h, first + l, tfm__row(&k, b, l) + h * w->K,
-                               w->K);
-                tfm__store_row(kernels, &to_v, row, h, first + l, tfm__row(&v, b, l) + h * w->W,
-                               w->W);
-            }
+    products[0] = tfm__product_make(&k, x, &w->key);
+    products[1] = tfm__product_make(&v, x, &w->value);
 }
 
-/* Self-attention: appends the keys and values of x to kv, then attends to all positions so far.
-   Cross-attention: kv holds those of the memory already. attention: [B, H, L, S] or NULL. */
-static void tfm__attention_sublayer(const tfm__pass *p, const tfm__layer *l, int is_self,
-                                    const tfm__kv *kv, float *attention) {
-    const tfm__projections *w = is_self ? &l->self : &l->cross;
-    const tfm_norm_weights *norm = is_self ? &l->self_norm : &l->cross_norm;
-    tfm__rows in = tfm__sublayer_in(p, norm, l->order);
-    tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
-    tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
-    tfm__product query = tfm__product_of(&q, &in, &w->query);
+/* Moves the results of these products from scratch to a cache that is by heads. */
+static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const tfm__kv *kv,
+                          const tfm__product *products) {
+    int64_t b, h, l;
+    int i;
+    for (i = 0; kv->by_heads && i < 2; i++) {
+        const tfm__rows *from = &products[i].y;
+        int64_t width = i ? w->W : w->K;
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
+        for (b = 0; b < from->B; b++)
+            for (h = 0; h < w->n_heads; h++)
+                for (l = 0; l < from->L; l++) {
+                    int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
+                    const float *x = tfm__row(from, b, l) + h * width;
+                    void *at = tfm__head_at(&to, row, h, p->first + l);
+                    if (to.is_f16) p->work.team->kernels->narrow_f16((uint16_t *)at, x, width);
+                    else memcpy(at, x, (size_t)width * sizeof *x);
+                }
+    }
+}
+
+/* Makes the keys and values of x, an encoder's output, for the cross-attention of a decoder layer. */
+static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__layer *l,
+                           const tfm__kv *kv) {
+    tfm__product products[2];
+    tfm__kv_products(p, x, &l->cross, kv, products);
+    TFM_PART(PROJECTIONS);
+    tfm__product_run(p->work.team, products, 2);
+    tfm__kv_store(p, &l->cross, kv, products);
+}
+
+/* Attends from queries in work.q to the keys and values of sub-layer i of a layer, which are in kv.
+   weights: [B, H, L, S], or NULL. */
+static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int i,
+                              const tfm__kv *kv, const tfm__rows *out, float *weights) {
     tfm__attention a;
     memset(&a, 0, sizeof a);
-    TFM_PART(PROJECTIONS);
-    if (is_self) tfm__append_kv(p, &in, w, kv, p->first, &query);
-    else tfm__multiply(p->work.team, &query, 1);
-    a.S = is_self ? p->first + p->x.L : p->S;
-    a.first = is_self ? p->first : 0;
-    if (is_self && w->relative.table) {
+    a.S = i == TFM__SELF ? p->first + p->x.L : p->S;
+    a.first = i == TFM__SELF ? p->first : 0;
+    if (i == TFM__SELF && w->relative.table) {
         a.bias.head = 2 * p->reach - 1;
         a.bias.zero = p->spread + w->relative.slot * w->n_heads * a.bias.head + p->reach - 1;
     }
-    a.masks = is_self ? p->self_masks : p->cross_masks;
-    a.kv_rows = is_self ? p->self_rows : p->cross_rows;
-    a.ancestry = is_self ? p->ancestry : NULL;
-    a.weights.data = attention;
+    a.masks = p->masks[i];
+    a.kv_rows = p->kv_rows[i];
+    a.ancestry = i == TFM__SELF ? p->ancestry : NULL;
+    a.weights.data = weights;
     a.weights.t = a.S;
     a.weights.h = p->x.L * a.S;
     a.weights.b = w->n_heads * p->x.L * a.S;
-    tfm__attend_cached(&out, w, kv, &a, &p->work);
-    tfm__sublayer_out(p, norm, l->order);
+    tfm__attend_cached(out, w, kv, &a, &p->work);
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
 
-/* A step reads the state in the row of each hypothesis's predecessor and writes its own row: all
-   are read before the first is written, and a fork copies nothing else. */
-static void tfm__ssru_sublayer(const tfm__pass *p, const tfm__layer *l, const tfm__kv *kv) {
-    tfm__rows in = tfm__sublayer_in(p, &l->self_norm, l->order);
-    tfm__rows c = tfm__rows_beside(p, p->work.y, p->x.D);
+/* Computes an SSRU. A step reads the state in the row of each hypothesis's predecessor and writes
+   its own row. All states are read before the first is written, so a fork copies nothing else. */
+static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv *kv,
+                          const tfm__rows *in, const tfm__rows *c) {
     tfm__rows gates = tfm__rows_beside(p, p->work.q, p->x.D);
     float *states = (float *)kv->k;
     int64_t b;
-    tfm__ssru_products(p->work.team, &c, &gates, &in, &l->ssru);
+    tfm__ssru_products(p->work.team, c, &gates, in, &l->ssru);
     TFM_PART(ATTENTION);
-    for (b = 0; b < c.B; b++) {
+    for (b = 0; b < c->B; b++) {
         const float *before = NULL;
-        if (p->first) before = states + p->ancestry[b * kv->capacity + p->first - 1] * c.D;
-        tfm__ssru_scan(&c, &gates, b, before);
+        if (p->first) before = states + p->ancestry[b * kv->capacity + p->first - 1] * c->D;
+        tfm__ssru_scan(c, &gates, b, before);
     }
-    for (b = 0; p->ancestry && b < c.B; b++)
-        memcpy(states + p->self_rows[b] * c.D, tfm__row(&c, b, 0), (size_t)c.D * sizeof *states);
-    tfm__ssru_out(p->work.team->kernels, &c);
-    tfm__sublayer_out(p, &l->self_norm, l->order);
-}
-
-/* self: the cache to append to; cross: the memory's keys and values, NULL: an encoder's layer. */
-static void tfm__run_layer(const tfm__pass *p, const tfm__layer *l, const tfm__kv *self,
-                           const tfm__kv *cross, float *self_attention, float *cross_attention) {
-    tfm__rows in, out = tfm__rows_beside(p, p->work.y, p->x.D);
-    if (tfm__is_ssru(l)) tfm__ssru_sublayer(p, l, self);
-    else tfm__attention_sublayer(p, l, 1, self, self_attention);
-    if (cross) tfm__attention_sublayer(p, l, 0, cross, cross_attention);
-    in = tfm__sublayer_in(p, &l->ffn_norm, l->order);
-    tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
-    tfm__sublayer_out(p, &l->ffn_norm, l->order);
+    for (b = 0; p->ancestry && b < c->B; b++)
+        memcpy(states + p->kv_rows[TFM__SELF][b] * c->D, tfm__row(c, b, 0),
+               (size_t)c->D * sizeof *states);
+    tfm__ssru_out(p->work.team->kernels, c);
 }
 
 /* Keys and values of a pass that needs none later. */
@@ -5072,6 +5075,50 @@ static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
     kv.v = p->work.v;
     kv.capacity = p->x.L;
     return kv;
+}
+
+/* Returns where the attention weights of layer i begin, or NULL if they are not wanted. */
+static float *tfm__attention_at(const tfm__pass *p, int sublayer, int32_t i) {
+    const tfm_tensor *t = p->attention[sublayer];
+    if (!t || !t->data || (sublayer == TFM__CROSS && p->only_layer && p->only_layer != i + 1))
+        return NULL;
+    return (float *)t->data + i * t->strides[0] + p->first_row * t->strides[1];
+}
+
+/* Runs all layers of an encoder or a decoder over the stream, then the stack's norm. Self-attention
+   first appends the keys and values of its input to the cache. */
+static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
+    const tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
+    const tfm__kv scratch = tfm__kv_of_work(p);
+    int32_t i, part;
+    for (i = 0; i < stack->n; i++)
+        for (part = TFM__SELF; part <= TFM__FFN; part++) {
+            const tfm__layer *l = stack->layers[i];
+            const tfm_norm_weights *norm = part == TFM__SELF    ? &l->self_norm
+                                           : part == TFM__CROSS ? &l->cross_norm
+                                                                : &l->ffn_norm;
+            const tfm__projections *w = part == TFM__SELF ? &l->self : &l->cross;
+            const tfm__kv *kv = part < TFM__FFN && p->kv[part] ? p->kv[part] + i : &scratch;
+            tfm__product products[3];
+            tfm__rows q, in;
+            if (part == TFM__CROSS && !p->kv[part]) continue;
+            in = tfm__sublayer_in(p, norm, l->order);
+            if (part == TFM__FFN)
+                tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
+            else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
+            else {
+                q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
+                if (part == TFM__SELF) tfm__kv_products(p, &in, w, kv, products);
+                products[2] = tfm__product_make(&q, &in, &w->query);
+                TFM_PART(PROJECTIONS);
+                if (part == TFM__SELF) tfm__product_run(p->work.team, products, 3);
+                else tfm__product_run(p->work.team, products + 2, 1);
+                if (part == TFM__SELF) tfm__kv_store(p, w, kv, products);
+                tfm__attend_layer(p, w, part, kv, &out, tfm__attention_at(p, part, i));
+            }
+            tfm__sublayer_out(p, norm, l->order);
+        }
+    if (tfm__has_norm(&stack->norm)) tfm__norm(p->work.team->kernels, &p->x, &p->x, &stack->norm);
 }
 
 /* An attention whose output is added to a stream of width D. memory: width of what keys and values
@@ -5086,7 +5133,7 @@ static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char 
 }
 
 /* Widens sizes to what a layer needs. */
-static void tfm__grow_sizes(tfm__sizes *z, const tfm__layer *l) {
+static void tfm__sizes_grow(tfm__sizes *z, const tfm__layer *l) {
     const tfm__projections *c = &l->cross;
     z->HK = tfm__max(z->HK, tfm__max(l->self.query.w.rows, c->query.w.rows));
     z->HK = tfm__max(z->HK, l->ssru.gate.w.rows);
@@ -5150,21 +5197,25 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     const tfm_encoder_weights *e = c->encoder;
     const tfm_decoder_weights *d = c->decoder;
     const tfm_norm_weights *norm;
-    tfm__team team = tfm__alone();
+    tfm__team team = tfm__team_alone();
     tfm__rows from, to, mem;
     tfm__layer layer;
     tfm__sizes z;
     tfm__pass p;
-    tfm__kv self, cross;
-    tfm_tensor shape;
+    tfm__kv cross;
+    tfm__layer *one = &layer;
+    tfm__stack stack;
+    tfm_tensor shape, weights[2];
     tfm_arena all;
-    float *data, *spread, *sa = c->self_attention ? (float *)c->self_attention->data : NULL;
-    float *ca = c->cross_attention ? (float *)c->cross_attention->data : NULL;
+    float *data, *spread;
     int32_t i, n;
+    int k;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     memset(&mem, 0, sizeof mem);
     memset(&cross, 0, sizeof cross);
+    memset(&stack, 0, sizeof stack);
+    memset(weights, 0, sizeof weights);
     if ((!e && !d) || !c->scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     n = e ? e->n_layers : d->n_layers;
@@ -5180,7 +5231,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     TFM__TRY(tfm__view_like(c->out, "out", c->x, &to, err));
     for (i = 0; i < n; i++) {
         TFM__TRY(tfm__view_layer(c, i, from.D, mem.D, &layer, err));
-        tfm__grow_sizes(&z, &layer);
+        tfm__sizes_grow(&z, &layer);
         shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.self.n_heads, from.L, from.L);
         if (!tfm__is_ssru(&layer)) TFM__TRY(tfm__check_masks(c->self_masks, &shape, err));
         TFM__TRY(tfm__check_attention_out(c->self_attention, d ? "self_attention" : "attention", n,
@@ -5195,7 +5246,7 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     z.scores = d ? tfm__max(from.L, mem.L) : tfm__tile_scratch(TFM_WEIGHTS_F32, from.L, z.K, z.W);
     all = tfm__scratch_begin(c->scratch);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
-    TFM__TRY(tfm__take_work(&all, &z, &p.work, err));
+    TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
     TFM__TRY(TFM__TAKE(&all, z.spread, from.L ? 2 * from.L - 1 : 0, &spread, err));
     if (d) {
         TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HK, sizeof(float), &cross.k, err));
@@ -5206,21 +5257,24 @@ static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
     p.x = tfm__rows_make(data, from.B, from.L, from.D);
     p.spread = spread, p.reach = from.L;
     p.S = cross.capacity = mem.L;
-    p.self_masks = c->self_masks;
-    p.cross_masks = c->cross_masks;
+    p.masks[TFM__SELF] = c->self_masks, p.masks[TFM__CROSS] = c->cross_masks;
+    if (c->self_attention) weights[TFM__SELF] = *c->self_attention;
+    if (c->cross_attention) weights[TFM__CROSS] = *c->cross_attention;
+    p.attention[TFM__SELF] = &weights[TFM__SELF], p.attention[TFM__CROSS] = &weights[TFM__CROSS];
+    if (d) p.kv[TFM__CROSS] = &cross;
+    stack.layers = &one, stack.n = 1;
     p.work.team = &team;
     p.work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
-    self = tfm__kv_of_work(&p);
     tfm__copy_rows(&p.x, &from);
     for (i = 0; i < n; i++) {
         (void)tfm__view_layer(c, i, from.D, mem.D, &layer, NULL);
-        if (d) tfm__append_kv(&p, &mem, &layer.cross, &cross, 0, NULL);
+        if (d) tfm__kv_append(&p, &mem, &layer, &cross);
         if (layer.self.relative.table && from.L)
             (void)tfm__spread(&layer.self.relative, layer.self.n_heads, from.L - 1, from.L - 1,
                               spread);
-        tfm__run_layer(&p, &layer, &self, d ? &cross : NULL, sa, ca);
-        if (sa) sa += c->self_attention->strides[0];
-        if (ca) ca += c->cross_attention->strides[0];
+        tfm__stack_run(&p, &stack);
+        for (k = 0; k < 2; k++)
+            if (weights[k].data) weights[k].data = (float *)weights[k].data + weights[k].strides[0];
     }
     if (norm) tfm__norm(team.kernels, &p.x, &p.x, norm);
     tfm__copy_rows(&to, &p.x);
@@ -6425,15 +6479,6 @@ typedef struct tfm__side {
     tfm__byte_bpe *bpe;         /* NULL: another kind of text */
 } tfm__side;
 
-/* Layers, and the norm after the last, if it has data. */
-typedef struct tfm__stack {
-    tfm__layer **layers; /* [n] */
-    int32_t n;
-    tfm__relative relative; /* the table of every layer that has none of its own */
-    int32_t n_relative;     /* tables of relative positions, of the stack and of layers */
-    tfm_norm_weights norm;
-} tfm__stack;
-
 #ifndef TRANSFORMER_NO_TEXT
 /* Whether a side's texts can be read and written. */
 static int tfm__has_text(const tfm__side *side) {
@@ -6495,7 +6540,7 @@ enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 /* Panels [panels, groups, 16, k_group] of a matrix [rows, columns]; what is padded is not read. */
 static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
                                     int64_t rows, int64_t columns) {
-    const tfm__type *type = &tfm__types[tfm__weights_of(t->dtype)];
+    const tfm__type *type = &tfm__types[tfm__type_of_dtype(t->dtype)];
     int64_t k_group = t->dims[3];
     tfm_tensor expected = *t;
     /* scales cannot be kept where int8 is rearranged, floats can */
@@ -6503,7 +6548,7 @@ static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_
         k_group = type->k_group;
     if (rows < 0 || columns < 0)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank 2", name, t);
-    expected.dims[0] = tfm__panels(rows);
+    expected.dims[0] = tfm__packed_panels(rows);
     expected.dims[1] = (columns + k_group - 1) / k_group;
     expected.dims[2] = TFM__PANEL;
     expected.dims[3] = k_group;
@@ -6590,7 +6635,8 @@ typedef struct tfm__found {
 /* NAME_sums of int8 panels: what a zero point of 128 adds. */
 static tfm_status tfm__find_sums(tfm__loader *l, const char *prefix, const char *suffix,
                                  tfm__found *found) {
-    int64_t dims[2] = {tfm__blocks(found->w.columns), tfm__padded_rows(found->w.rows)};
+    int64_t dims[2] = {tfm__packed_blocks(found->w.columns),
+                       tfm__packed_padded_rows(found->w.rows)};
     char name[TFM__NAME];
     tfm_tensor expected = tfm_tensor_make(NULL, TFM_I32, 2, dims);
     int64_t i;
@@ -6620,7 +6666,7 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.columns = t.rank == 4 ? columns : t.dims[1];
     if (t.dtype != TFM_I8) return TFM_OK;
     if (found->w.k_group) TFM__TRY(tfm__find_sums(l, prefix, suffix, found));
-    rows = found->w.k_group ? tfm__padded_rows(rows) : t.dims[0];
+    rows = found->w.k_group ? tfm__packed_padded_rows(rows) : t.dims[0];
     tfm__format(scales, sizeof scales, "%s_scale", suffix);
     return tfm__find_weight(l, prefix, scales, TFM__REQUIRED, rows, 0, &found->scales);
 }
@@ -6681,7 +6727,6 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
 }
 
 /* Where a norm may be missing as a whole, either of its tensors says that it is there. */
-static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 /* Whether some tensor's name begins so. */
 static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
@@ -7099,15 +7144,15 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
     tfm__packer p;
     tfm__linear *w;
     int64_t columns = 0;
-    p.kernels = m->kernels = tfm__kernels_here();
+    p.kernels = m->kernels = tfm__kernel_best();
     p.err = l->err;
     p.weights = l->options.weights;
     p.in_place = l->options.in_place;
     p.is_ours = l->is_ours;
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
-    TFM__TRY(tfm__pool_take(l->temporary, tfm__pack_scratch(columns), sizeof(float), &p.scratch,
+    TFM__TRY(tfm__pool_take(l->temporary, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
-    return tfm__pack_list(&p, &m->pool, m->linears);
+    return tfm__packed_make_all(&p, &m->pool, m->linears);
 }
 
 /* The whole model: config, tensors in the order in which shapes become known, what is left over. */
@@ -7567,20 +7612,20 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     const tfm__linear *w;
     tfm__shortlist *l = &s->shortlist;
     tfm__sizes z;
-    int64_t taken = 0;
+    int64_t converted = 0;
     int32_t i;
     memset(&z, 0, sizeof z);
-    for (i = 0; i < m->encoder.n; i++) tfm__grow_sizes(&z, m->encoder.layers[i]);
-    for (i = 0; i < m->decoder.n; i++) tfm__grow_sizes(&z, m->decoder.layers[i]);
+    for (i = 0; i < m->encoder.n; i++) tfm__sizes_grow(&z, m->encoder.layers[i]);
+    for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__group_rows(s);
     z.D = m->config.d_model;
     z.scores = s->team.n * tfm__max(tfm__max(s->max_source, s->max_target),
                                     tfm__tile_scratch(s->encoder_tiles, s->max_source, z.K, z.W));
-    TFM__TRY(tfm__take_work(arena, &z, &s->work, err));
+    TFM__TRY(tfm__work_alloc(arena, &z, &s->work, err));
     for (w = m->linears; w; w = w->next)
-        taken = tfm__max(taken, tfm__taken_bytes(m->kernels, &w->w));
-    TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, taken, &s->team.taken, err));
-    TFM__TRY(TFM__TAKE(arena, taken ? z.M : 0, 1, &s->team.scales, err));
+        converted = tfm__max(converted, tfm__product_x_bytes(m->kernels, &w->w));
+    TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, converted, &s->team.converted, err));
+    TFM__TRY(TFM__TAKE(arena, converted ? z.M : 0, 1, &s->team.scales, err));
     TFM__TRY(tfm__layout_caches(s, arena, err));
     TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
     for (i = 0; i < 2; i++) {
@@ -7588,7 +7633,8 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
         heads *= i ? m->decoder.n_relative : m->encoder.n_relative;
         TFM__TRY(TFM__TAKE(arena, heads, 2 * longest - 1, &s->spread[i], err));
     }
-    if (l->most) TFM__TRY(tfm__take_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
+    if (l->most)
+        TFM__TRY(tfm__matrix_alloc_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
     l->linear.bias = l->bias;
     return tfm__layout_text(s, arena, err);
 }
@@ -7719,12 +7765,12 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     tfm__spread_stack(&model->decoder, s->max_target, s->spread[1]);
 #ifdef TFM__THREADS
     if (s->team.n > 1 && !s->team.parallel.run) {
-        tfm_status status = tfm__start_workers(&s->workers, s->team.n - 1, err);
+        tfm_status status = tfm__workers_start(&s->workers, s->team.n - 1, err);
         if (status != TFM_OK) {
             s->allocator.release(s->allocator.user, s->allocation);
             return status;
         }
-        s->team.parallel.run = tfm__run_parts;
+        s->team.parallel.run = tfm__workers_run;
         s->team.parallel.user = s->team.workers = &s->workers;
     }
 #endif
@@ -7735,7 +7781,7 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
 TFM_DEF void tfm_session_free(tfm_session *session) {
     if (!session) return;
 #ifdef TFM__THREADS
-    if (session->workers.n) tfm__stop_workers(&session->workers);
+    if (session->workers.n) tfm__workers_stop(&session->workers);
 #endif
     session->allocator.release(session->allocator.user, session->allocation);
 }
@@ -7941,7 +7987,7 @@ static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tf
             const float *added = NULL;
             float *row = tfm__row(&p.x, b, l);
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else if (!in->given) tfm__unpack_row(side->embedding, in->ids[at], row);
+            else if (!in->given) tfm__matrix_read_row(side->embedding, in->ids[at], row);
             if (scale != 1 && !in->given) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
@@ -7970,11 +8016,6 @@ static tfm_masks tfm__pad_masks(const tfm__id_rows *keys) {
     masks.key_lengths = keys->lengths;
     if (keys->has_holes) masks.key_padding = tfm_tensor_2d(keys->pads, TFM_BOOL, keys->B, keys->L);
     return masks;
-}
-
-/* Where batch row b0 begins in [N, B, H, T, S], layer 0; NULL if not wanted. */
-static float *tfm__attention_at(const tfm_tensor *t, int64_t b0) {
-    return t && t->data ? (float *)t->data + b0 * t->strides[1] : NULL;
 }
 
 /* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
@@ -8017,13 +8058,13 @@ static void tfm__take_memory(tfm_session *s, int for_decoding) {
         tfm__rows from = s->given, to = tfm__rows_make(s->memory + b * S * D, 1, S, D);
         tfm__pass p;
         memset(&p, 0, sizeof p);
-        p.work = s->work, p.self_rows = &b;
+        p.work = s->work, p.kv_rows[TFM__SELF] = &b;
         from.data = tfm__row(&s->given, b, 0);
         from.B = 1, from.L = to.L = s->src.lengths[b];
         tfm__copy_rows(&to, &from);
         memset(to.data + to.L * D, 0, (size_t)((S - to.L) * D) * sizeof *to.data);
         for (i = 0; for_decoding && i < w->n; i++)
-            tfm__append_kv(&p, &to, &w->layers[i]->cross, &s->cross[i], 0, NULL);
+            tfm__kv_append(&p, &to, w->layers[i], &s->cross[i]);
     }
 }
 
@@ -8044,24 +8085,19 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
     tfm__order_rows(s);
     for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
     for (first = 0; first < s->src.B; first += group.B) {
-        float *weights = tfm__attention_at(attention, first);
         tfm_masks masks;
         tfm__pass p;
         L = wanted ? s->src.L : s->src.lengths[s->order[first]];
         group = tfm__gather_group(s, first, L);
         masks = tfm__pad_masks(&group);
         p = tfm__begin_pass(s, &m->source, &group, 0);
-        p.self_masks = &masks;
+        p.masks[TFM__SELF] = &masks;
+        p.attention[TFM__SELF] = attention, p.first_row = first;
         p.work.tiles = s->encoder_tiles;
-        for (i = 0; i < m->encoder.n; i++) {
-            tfm__kv self = tfm__kv_of_work(&p);
-            tfm__run_layer(&p, m->encoder.layers[i], &self, NULL, weights, NULL);
-            if (weights) weights += attention->strides[0];
-        }
-        if (tfm__has_norm(&m->encoder.norm)) tfm__norm(m->kernels, &p.x, &p.x, &m->encoder.norm);
-        p.self_rows = s->order + first;
+        tfm__stack_run(&p, &m->encoder);
+        p.kv_rows[TFM__SELF] = s->order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
-            tfm__append_kv(&p, &p.x, &m->decoder.layers[i]->cross, &s->cross[i], 0, NULL);
+            tfm__kv_append(&p, &p.x, m->decoder.layers[i], &s->cross[i]);
         for (b = 0; b < group.B; b++) {
             float *row = s->memory + s->order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -8097,22 +8133,6 @@ TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
                          session->src.L, session->model->config.d_memory);
 }
 
-/* Runs the pass through the decoder over the session's caches. b0: which row of the attention
-   tensors is the first of the batch. */
-static void tfm__run_decoder(tfm_session *s, const tfm__pass *p, int64_t b0,
-                             const tfm_tensor *self_attention, const tfm_tensor *cross_attention) {
-    const tfm__stack *w = &s->model->decoder;
-    float *sa = tfm__attention_at(self_attention, b0), *ca = tfm__attention_at(cross_attention, b0);
-    int32_t i;
-    for (i = 0; i < w->n; i++) {
-        int wanted = !p->only_layer || p->only_layer == i + 1;
-        tfm__run_layer(p, w->layers[i], &s->self[i], &s->cross[i], sa, wanted ? ca : NULL);
-        if (sa) sa += self_attention->strides[0];
-        if (ca) ca += cross_attention->strides[0];
-    }
-    if (tfm__has_norm(&w->norm)) tfm__norm(s->team.kernels, &p->x, &p->x, &w->norm);
-}
-
 /* The teacher-forced decoder on targets b0 onwards, as many as a pass takes; its output. */
 static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
                                    const tfm_tensor *self_attention,
@@ -8124,10 +8144,12 @@ static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
     for (b = 0; b < B; b++) s->step_rows[b] = (int32_t)(b0 + b);
     self.causal = causal;
     p.S = s->src.L;
-    p.self_masks = &self;
-    p.cross_masks = &cross;
-    p.self_rows = p.cross_rows = s->step_rows;
-    tfm__run_decoder(s, &p, b0, self_attention, cross_attention);
+    p.masks[TFM__SELF] = &self, p.masks[TFM__CROSS] = &cross;
+    p.kv[TFM__SELF] = s->self, p.kv[TFM__CROSS] = s->cross;
+    p.kv_rows[TFM__SELF] = p.kv_rows[TFM__CROSS] = s->step_rows;
+    p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
+    p.first_row = b0;
+    tfm__stack_run(&p, &s->model->decoder);
     return p.x;
 }
 
@@ -8831,7 +8853,7 @@ static void tfm__take_shortlist(tfm_session *s, const tfm_batch *src) {
     if (s->decode.lexical_shortlist) tfm__take_candidates(s, src);
     if (!l->n) return;
     TFM_PART(OUTPUT);
-    tfm__gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
+    tfm__matrix_gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
@@ -9092,17 +9114,18 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         last.B = tfm__list_hypotheses(s);
         p = tfm__begin_pass(s, &m->target, &last, s->position);
         p.S = s->src.L;
-        p.self_rows = s->step_rows;
+        p.kv[TFM__SELF] = s->self, p.kv[TFM__CROSS] = s->cross;
+        p.kv_rows[TFM__SELF] = s->step_rows, p.kv_rows[TFM__CROSS] = s->step_sentences;
         p.ancestry = s->ancestry;
-        p.cross_rows = s->step_sentences;
-        p.cross_masks = &cross;
+        p.masks[TFM__CROSS] = &cross;
         attention = tfm_tensor_4d(s->step_attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
         attention = tfm__stacked(&attention, c->n_decoder_layers);
         p.only_layer = s->decode.attention_layer;
         if (!p.only_layer && s->decode.attention_head) p.only_layer = c->n_decoder_layers;
         else if (!p.only_layer) p.only_layer = tfm__alignment_layer(c);
         if (p.only_layer) attention.strides[0] = 0; /* one layer's weights are wanted */
-        tfm__run_decoder(s, &p, 0, NULL, s->attention ? &attention : NULL);
+        if (s->attention) p.attention[TFM__CROSS] = &attention;
+        tfm__stack_run(&p, &m->decoder);
         TFM_PART(OUTPUT);
         tfm__compute_logits(s, &p.x);
         TFM_PART(SEARCH);
@@ -12515,13 +12538,13 @@ static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *
 #define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
 
 /* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
-TFM__AVX512 static TFM__INLINE __mmask16 tfm__mask_avx512(int64_t left) {
+TFM__AVX512 static TFM__INLINE __mmask16 tfm__avx512_mask(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
     return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
 }
 
 /* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
-TFM__AVX512 static TFM__INLINE __m512 tfm__sum_lanes_avx512(const __m512 *a) {
+TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_sum_lanes(const __m512 *a) {
     __m512 b[8], c[4], d[2], e;
     int i;
     /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
@@ -12552,7 +12575,7 @@ TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float 
     TFM__UNROLL
     for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
     for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - k);
+        __mmask16 mask = tfm__avx512_mask(n - k);
         TFM__UNROLL
         for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
         TFM__UNROLL
@@ -12562,7 +12585,7 @@ TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float 
             for (i = 0; i < 4; i++) a[4 * i + j] = _mm512_fmadd_ps(xs[i], ws, a[4 * i + j]);
         }
     }
-    _mm512_storeu_ps(sums, tfm__sum_lanes_avx512(a));
+    _mm512_storeu_ps(sums, tfm__avx512_sum_lanes(a));
 }
 
 /* The sums of one x with rows of w; rows is a constant where this is inlined. */
@@ -12574,13 +12597,13 @@ TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_dots(const float *x, const flo
     TFM__UNROLL
     for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
     for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__mask_avx512(n - k);
+        __mmask16 mask = tfm__avx512_mask(n - k);
         __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
         TFM__UNROLL
         for (j = 0; j < rows; j++)
             a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
     }
-    return tfm__sum_lanes_avx512(a);
+    return tfm__avx512_sum_lanes(a);
 }
 TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
                                               float *sums) {
@@ -12592,14 +12615,14 @@ TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const 
 }
 
 /* 16 lanes in two registers. */
-TFM__AVX2 static TFM__INLINE __m256i tfm__mask_avx2(int64_t left) {
+TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
 /* The sums of four accumulators of two registers each, by halves as ever. */
-TFM__AVX2 static TFM__INLINE __m128 tfm__sum_lanes_avx2(const __m256 *low, const __m256 *high) {
+TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const __m256 *high) {
     __m256 a[4], b, c;
     __m128 d;
     int i;
@@ -12653,7 +12676,7 @@ TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_dots(const float *const *x, int nx
             ws[i] = (float *)memcpy(rest[2 + i], w[i] + k, (size_t)(n - k) * sizeof(float));
         tfm__avx2_dot_step(xs, nx, ws, nw, 0, low, high);
     }
-    return tfm__sum_lanes_avx2(low, high);
+    return tfm__avx2_sum_lanes(low, high);
 }
 /* Two rows by two at a time: as many loads as products. */
 TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
@@ -12680,7 +12703,7 @@ TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w,
 
 /* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known is 0
    as long as nobody has asked, then 1 for no and 2 for yes; any thread finds the same. */
-static int tfm__ask_once(int *known, int (*ask)(void)) {
+static int tfm__cpu_ask_once(int *known, int (*ask)(void)) {
     int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (!answer) {
         answer = ask() ? 2 : 1;
@@ -12689,13 +12712,13 @@ static int tfm__ask_once(int *known, int (*ask)(void)) {
     return answer == 2;
 }
 
-static int tfm__cpu_f16c(void) {
+static int tfm__cpu_ask_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
 }
-static int tfm__has_f16c(void) {
+static int tfm__cpu_has_f16c(void) {
     static int known;
-    return tfm__ask_once(&known, tfm__cpu_f16c);
+    return tfm__cpu_ask_once(&known, tfm__cpu_ask_f16c);
 }
 
 #ifdef TFM__AVX_VNNI
@@ -12706,7 +12729,7 @@ static int tfm__has_f16c(void) {
 #else
 #define TFM__VEX "%{vex%} "
 #endif
-static int tfm__cpu_avx_vnni(void) {
+static int tfm__cpu_ask_avx_vnni(void) {
 #ifdef TFM__EVEX
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
 #else
@@ -12714,9 +12737,9 @@ static int tfm__cpu_avx_vnni(void) {
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 #endif
 }
-static int tfm__has_avx_vnni(void) {
+static int tfm__cpu_has_avx_vnni(void) {
     static int known;
-    return tfm__ask_once(&known, tfm__cpu_avx_vnni);
+    return tfm__cpu_ask_once(&known, tfm__cpu_ask_avx_vnni);
 }
 #define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
     __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
@@ -12725,7 +12748,7 @@ static int tfm__has_avx_vnni(void) {
 #ifdef TFM__AMX
 /* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
    makes room for the tiles in a signal's frame from then on. */
-static int tfm__amx_allowed(void) {
+static int tfm__cpu_ask_amx(void) {
     enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
@@ -12734,22 +12757,22 @@ static int tfm__amx_allowed(void) {
     if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
     return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
 }
-static int tfm__has_amx(void) {
+static int tfm__cpu_has_amx(void) {
     static int known;
-    return tfm__ask_once(&known, tfm__amx_allowed);
+    return tfm__cpu_ask_once(&known, tfm__cpu_ask_amx);
 }
 #endif
 
 #ifdef TFM__BF16
 /* Whether VDPBF16PS does more than FMA: twice as much on AMD's Zen 4, half on an Intel with AMX. */
-static int tfm__has_fast_bf16(void) {
+static int tfm__cpu_has_fast_bf16(void) {
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
 }
 
 TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
     const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
     for (; n > 0; n -= 16, x += 16, to += 32) {
-        __m512 v = _mm512_maskz_loadu_ps(tfm__mask_avx512(n), x);
+        __m512 v = _mm512_maskz_loadu_ps(tfm__avx512_mask(n), x);
         __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
         __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
         bits = _mm512_add_epi32(bits, _mm512_add_epi32(almost_half, _mm512_and_si512(high, one)));
@@ -12766,11 +12789,11 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__ISA sse2
 #define TFM__TARGET
 #define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) _mm_set1_ps(x)
 #define TFM__V_LOAD(p) _mm_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_sse2(q, v, bias)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__sse2_store_bytes(q, v, bias)
 #define TFM__V_BF16_EVEN(p)                                                                        \
     _mm_castsi128_ps(_mm_slli_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)), 16))
 #define TFM__V_BF16_ODD(p)                                                                         \
@@ -12783,7 +12806,7 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
 #define TFM__V_MIN(a, b) _mm_min_ps(a, b)
 #define TFM__V_MAX(a, b) _mm_max_ps(a, b)
-#define TFM__V_IF_LESS(a, b, x, y) tfm__if_less_sse2(_mm_cmplt_ps(a, b), x, y)
+#define TFM__V_IF_LESS(a, b, x, y) tfm__sse2_if_less(_mm_cmplt_ps(a, b), x, y)
 #define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
 #define TFM__V_EXP2(v)                                                                             \
     _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(127)), 23))
@@ -12792,31 +12815,31 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
 #define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
+#define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I __m128i
 #define TFM__I_ZERO _mm_setzero_si128()
 #define TFM__I_ADD(a, b) _mm_add_epi32(a, b)
-#define TFM__I_LOAD(p) tfm__widen_sse2(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
-#define TFM__I_X(four) tfm__widen_sse2(_mm_set1_epi32(four))
+#define TFM__I_LOAD(p) tfm__sse2_widen(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
+#define TFM__I_X(four) tfm__sse2_widen(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
-#define TFM__I_FLOATS(a, b, sums) tfm__pairs_sse2(a, b)
+#define TFM__I_FLOATS(a, b, sums) tfm__sse2_pairs(a, b)
 
-static TFM__INLINE void tfm__store_bytes_sse2(unsigned char *q, __m128 v, int bias) {
+static TFM__INLINE void tfm__sse2_store_bytes(unsigned char *q, __m128 v, int bias) {
     __m128i i = _mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(bias));
     int32_t four;
     i = _mm_packs_epi32(i, i);
     four = _mm_cvtsi128_si32(bias ? _mm_packus_epi16(i, i) : _mm_packs_epi16(i, i));
     memcpy(q, &four, sizeof four);
 }
-static TFM__INLINE __m128 tfm__if_less_sse2(__m128 less, __m128 x, __m128 y) {
+static TFM__INLINE __m128 tfm__sse2_if_less(__m128 less, __m128 x, __m128 y) {
     return _mm_or_ps(_mm_and_ps(less, x), _mm_andnot_ps(less, y));
 }
 /* The lower eight bytes as words. */
-static TFM__INLINE __m128i tfm__widen_sse2(__m128i bytes) {
+static TFM__INLINE __m128i tfm__sse2_widen(__m128i bytes) {
     return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
 }
-static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
+static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
     __m128 x = _mm_castsi128_ps(a), y = _mm_castsi128_ps(b);
     return _mm_cvtepi32_ps(_mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(x, y, 0x88)),
                                          _mm_castps_si128(_mm_shuffle_ps(x, y, 0xDD))));
@@ -12828,13 +12851,13 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__ISA avx2
 #define TFM__TARGET TFM__AVX2
 #define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 4)
 #define TFM__V_SET(x) _mm256_set1_ps(x)
 #define TFM__V_LOAD(p) _mm256_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
-#define TFM__V_LOAD_SOME(p, n) tfm__load_some_avx2(p, n)
-#define TFM__V_STORE_SOME(p, v, n) tfm__store_some_avx2(p, v, n)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx2(q, v, bias)
+#define TFM__V_LOAD_SOME(p, n) tfm__avx2_load_some(p, n)
+#define TFM__V_STORE_SOME(p, v, n) tfm__avx2_store_some(p, v, n)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__avx2_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__V_BF16_EVEN(p)                                                                        \
     _mm256_castsi256_ps(                                                                           \
@@ -12845,7 +12868,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__V_STORE_F16(p, v)                                                                     \
     _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
 #define TFM__DOTS 4
-#define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__sum_lanes_avx2(a[0], a[1]))
+#define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__avx2_sum_lanes(a[0], a[1]))
 #define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
 #define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
 #define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
@@ -12861,7 +12884,7 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
 #define TFM__INT8_TARGET TFM__AVX2
 /* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits,
    of the size of w and x with w's sign. x is from -127 to 127: a pair has at most 2 * 128 * 127. */
-#define TFM__INT8_TILES(X) X(4, 1) X(2, 1) X(1, 2)
+#define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 1) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_ZERO _mm256_setzero_si256()
@@ -12874,14 +12897,14 @@ static TFM__INLINE __m128 tfm__pairs_sse2(__m128i a, __m128i b) {
                                _mm256_set1_epi16(1)))
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
-TFM__AVX2 static TFM__INLINE __m256 tfm__load_some_avx2(const float *p, int64_t n) {
-    return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__mask_avx2(n));
+TFM__AVX2 static TFM__INLINE __m256 tfm__avx2_load_some(const float *p, int64_t n) {
+    return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__avx2_mask(n));
 }
-TFM__AVX2 static TFM__INLINE void tfm__store_some_avx2(float *p, __m256 v, int64_t n) {
+TFM__AVX2 static TFM__INLINE void tfm__avx2_store_some(float *p, __m256 v, int64_t n) {
     if (n == 8) _mm256_storeu_ps(p, v);
-    else _mm256_maskstore_ps(p, tfm__mask_avx2(n), v);
+    else _mm256_maskstore_ps(p, tfm__avx2_mask(n), v);
 }
-TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256 v, int bias) {
+TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256 v, int bias) {
     __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
     __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
     _mm_storel_epi64((__m128i *)(void *)q, bias ? _mm_packus_epi16(w, w) : _mm_packs_epi16(w, w));
@@ -12891,7 +12914,7 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #include TRANSFORMER_FILE
 #define TFM__ISA avx_vnni
 #define TFM__INT8_TARGET TFM__AVX2
-#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 4)
+#define TFM__INT8_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 4)
 #define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
 #endif
@@ -12902,20 +12925,21 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__ISA avx512
 #define TFM__TARGET TFM__AVX512
 #define TFM__LOOPS
-#define TFM__TALL_TILE(X) X(24, 1) /* as TFM__TALL says */
-#define TFM__FLOAT_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__TALL_TILE(X, type) X(type, 24, 1) /* as TFM__TALL says */
+#define TFM__FLOAT_TILES(X, type)                                                                  \
+    X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
 #define TFM__V_SET(x) _mm512_set1_ps(x)
 #define TFM__V_LOAD(p) _mm512_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
-#define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__mask_avx512(n), p)
-#define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__mask_avx512(n), v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_avx512(q, v, bias)
+#define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__avx512_mask(n), p)
+#define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__avx512_mask(n), v)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__avx512_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define TFM__V_BF16_EVEN(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
 #define TFM__V_BF16_ODD(p)                                                                         \
     _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))
 #define TFM__DOTS 16
-#define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__sum_lanes_avx512(a[0]))
+#define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__avx512_sum_lanes(a[0]))
 #define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
 #define TFM__V_SUB(a, b) _mm512_sub_ps(a, b)
 #define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
@@ -12936,11 +12960,12 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
 #define TFM__SL 8
 #define TFM__S_ZERO _mm256_setzero_ps()
 #define TFM__S_STORE(p, s) _mm256_storeu_ps(p, s)
-#define TFM__S_ADD(s, v, n) tfm__add_avx512(s, v, n)
+#define TFM__S_ADD(s, v, n) tfm__avx512_add_sums(s, v, n)
 #define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
     tfm__avx2_moments(x, stride, rows, n, w, means, scales)
 #define TFM__INT8_TARGET TFM__VNNI
-#define TFM__INT8_TILES(X) X(12, 2) X(8, 2) X(4, 4) X(2, 4) X(1, 4)
+#define TFM__INT8_TILES(X, type)                                                                   \
+    X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m512i
 #define TFM__I_ZERO _mm512_setzero_si512()
@@ -12978,13 +13003,13 @@ TFM__AVX2 static TFM__INLINE void tfm__store_bytes_avx2(unsigned char *q, __m256
                      ", tmm" #a ", tmm" #b "}" ::)
 #endif
 
-TFM__AVX512 static TFM__INLINE void tfm__store_bytes_avx512(unsigned char *q, __m512 v, int bias) {
+TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __m512 v, int bias) {
     __m512i i = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(bias));
     __m128i bytes = bias ? _mm512_cvtusepi32_epi8(_mm512_max_epi32(i, _mm512_setzero_si512()))
                          : _mm512_cvtsepi32_epi8(i);
     _mm_storeu_si128((__m128i *)(void *)q, bytes);
 }
-TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n) {
+TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, int n) {
     s = _mm256_add_ps(s, _mm512_castps512_ps256(v));
     return n > 8 ? _mm256_add_ps(s, _mm512_extractf32x8_ps(v, 1)) : s;
 }
@@ -13012,11 +13037,11 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 #define TFM__ISA neon
 #define TFM__TARGET
 #define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__V_SET(x) vdupq_n_f32(x)
 #define TFM__V_LOAD(p) vld1q_f32(p)
 #define TFM__V_STORE(p, v) vst1q_f32(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_neon(q, v, bias)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__neon_store_bytes(q, v, bias)
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define TFM__V_BF16_EVEN(p) vreinterpretq_f32_u32(vshlq_n_u32(TFM__NEON_PAIRS(p), 16))
 #define TFM__V_BF16_ODD(p)                                                                         \
@@ -13030,8 +13055,8 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 #define TFM__V_MUL(a, b) vmulq_f32(a, b)
 #define TFM__V_DIV(a, b) vdivq_f32(a, b)
 #define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define TFM__V_MIN(a, b) tfm__min_neon(a, b)
-#define TFM__V_MAX(a, b) tfm__max_neon(a, b)
+#define TFM__V_MIN(a, b) tfm__neon_min(a, b)
+#define TFM__V_MAX(a, b) tfm__neon_max(a, b)
 #define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
 #define TFM__V_ROUND(v) vrndnq_f32(v)
 #define TFM__V_EXP2(v)                                                                             \
@@ -13041,7 +13066,7 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 #define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
 #define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
 #define TFM__I_ZERO vdupq_n_s32(0)
@@ -13049,17 +13074,17 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__add_avx512(__m256 s, __m512 v, int n)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
-    sum = tfm__dot_neon(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
+    sum = tfm__neon_madd(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 
 /* Its own minimum and maximum give NaN where either is. */
-static TFM__INLINE float32x4_t tfm__min_neon(float32x4_t a, float32x4_t b) {
+static TFM__INLINE float32x4_t tfm__neon_min(float32x4_t a, float32x4_t b) {
     return vbslq_f32(vcltq_f32(a, b), a, b);
 }
-static TFM__INLINE float32x4_t tfm__max_neon(float32x4_t a, float32x4_t b) {
+static TFM__INLINE float32x4_t tfm__neon_max(float32x4_t a, float32x4_t b) {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
-static TFM__INLINE void tfm__store_bytes_neon(unsigned char *q, float32x4_t v, int bias) {
+static TFM__INLINE void tfm__neon_store_bytes(unsigned char *q, float32x4_t v, int bias) {
     int16x4_t i = vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(bias)));
     int16x8_t w = vcombine_s16(i, i);
     uint8x8_t bytes = bias ? vqmovun_s16(w) : vreinterpret_u8_s8(vqmovn_s16(w));
@@ -13067,7 +13092,7 @@ static TFM__INLINE void tfm__store_bytes_neon(unsigned char *q, float32x4_t v, i
     memcpy(q, &four, sizeof four);
 }
 /* x has no -128, so two products fit 16 bits. */
-static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t w) {
+static TFM__INLINE int32x4_t tfm__neon_madd(int32x4_t sum, int8x16_t x, int8x16_t w) {
     int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
     return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
 }
@@ -13076,7 +13101,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #include TRANSFORMER_FILE
 #define TFM__ISA neon_dot
 #define TFM__INT8_TARGET TFM__NEON_DOT
-#define TFM__INT8_TILES(X) X(6, 1) X(4, 1) X(2, 2) X(1, 2)
+#define TFM__INT8_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__I_DOT(sum, x, w) sum = vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 #endif
@@ -13088,7 +13113,7 @@ static TFM__INLINE int32x4_t tfm__dot_neon(int32x4_t sum, int8x16_t x, int8x16_t
 #elif defined(__APPLE__) && !defined(__ARM_FEATURE_DOTPROD)
 #include <sys/sysctl.h>
 #endif
-static int tfm__has_neon_dot(void) {
+static int tfm__cpu_has_neon_dot(void) {
 #if defined(__ARM_FEATURE_DOTPROD)
     return 1;
 #elif defined(__linux__)
@@ -13113,11 +13138,11 @@ static int tfm__has_neon_dot(void) {
 #define TFM__ISA wasm
 #define TFM__TARGET
 #define TFM__LOOPS
-#define TFM__FLOAT_TILES(X) X(2, 1) X(1, 2)
+#define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) wasm_f32x4_splat(x)
 #define TFM__V_LOAD(p) wasm_v128_load(p)
 #define TFM__V_STORE(p, v) wasm_v128_store(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__store_bytes_wasm(q, v, bias)
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__wasm_store_bytes(q, v, bias)
 #define TFM__V_BF16_EVEN(p) wasm_i32x4_shl(wasm_v128_load(p), 16)
 #define TFM__V_BF16_ODD(p) wasm_v128_and(wasm_v128_load(p), wasm_i32x4_splat(-65536))
 #define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
@@ -13136,7 +13161,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
 #define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(2, 1) X(1, 1)
+#define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I v128_t
 #define TFM__I_ZERO wasm_i32x4_splat(0)
@@ -13147,7 +13172,7 @@ static int tfm__has_neon_dot(void) {
 #define TFM__I_FLOATS(a, b, sums)                                                                  \
     wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
 
-static TFM__INLINE void tfm__store_bytes_wasm(unsigned char *q, v128_t v, int bias) {
+static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bias) {
     v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
     i = wasm_i32x4_add(i, wasm_i32x4_splat(bias));
     i = wasm_i16x8_narrow_i32x4(i, i);
@@ -13205,21 +13230,23 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #endif
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        tfm__has_f16c())
+        tfm__cpu_has_f16c())
         return &avx2;
     if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
         if (i == 3) return &avx512;
         if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
 #ifdef TFM__BF16
-        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__has_fast_bf16()) return &bf16;
+        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has_fast_bf16())
+            return &bf16;
 #endif
 #ifdef TFM__AMX
-        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__has_amx()) return &amx;
+        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has_amx()) return &amx;
 #endif
     }
 #ifdef TFM__AVX_VNNI
-    else if (i == 4 && tfm__kernel_set(2) && tfm__has_avx_vnni()) return &avx_vnni;
+    else if (i == 4 && tfm__kernel_set(2) && tfm__cpu_has_avx_vnni())
+        return &avx_vnni;
 #endif
 #endif
 #ifdef TFM__NEON
@@ -13228,7 +13255,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
                  tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
-    if (i == 2 && tfm__has_neon_dot()) return &neon_dot;
+    if (i == 2 && tfm__cpu_has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
@@ -13255,6 +13282,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__PASTED(a, b) TFM__PASTE(a, b)
 #define TFM__(name) TFM__PASTED(TFM__ISA, name)
 #define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
+#define TFM__TILING(type, rows, panels) {rows, rows, panels, TFM__(tile_##type##_##rows), 0},
 
 #ifdef TFM__FLOAT_TILES
 /* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
@@ -13262,7 +13290,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
    two vectors a cycle, and there it pays most where another thread has half of the core; a Zen 4
    reads one. */
 #ifndef TFM__TALL_TILE
-#define TFM__TALL_TILE(X)
+#define TFM__TALL_TILE(X, type)
 #endif
 
 /* The element type of w is a constant where this is inlined, and so are rows and panels.
@@ -13348,44 +13376,28 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
                      TFM__V_ADD(acc[i], bias[i % wide]));
 }
 
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_f32_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, TFM_WEIGHTS_F32, rows, panels);                                             \
-    }                                                                                              \
-    TFM__TARGET static void TFM__(tile_bf16_##rows)(const tfm__tile *t) {                          \
-        TFM__(tile)(t, TFM_WEIGHTS_BF16, rows, panels);                                            \
+/* A function for each tile of floats, and for each type a table of them. */
+#define TFM__FLOAT_TILE(type, rows, panels)                                                        \
+    TFM__TARGET static void TFM__(tile_##type##_##rows)(const tfm__tile *t) {                      \
+        TFM__(tile)(t, TFM__TYPE_##type, rows, panels);                                            \
     }
-TFM__TALL_TILE(TFM__X)
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f32_##rows), 0},
-static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_bf16_##rows), 0},
-static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
+TFM__TALL_TILE(TFM__FLOAT_TILE, f32)
+TFM__FLOAT_TILES(TFM__FLOAT_TILE, f32)
+static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__TILING, f32)
+                                             TFM__FLOAT_TILES(TFM__TILING, f32)};
+TFM__TALL_TILE(TFM__FLOAT_TILE, bf16)
+TFM__FLOAT_TILES(TFM__FLOAT_TILE, bf16)
+static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__TILING, bf16)
+                                              TFM__FLOAT_TILES(TFM__TILING, bf16)};
 #ifdef TFM__V_F16
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_f16_##rows)(const tfm__tile *t) {                           \
-        TFM__(tile)(t, TFM_WEIGHTS_F16, rows, panels);                                             \
-    }
-TFM__TALL_TILE(TFM__X)
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_f16_##rows), 0},
-static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__X) TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
+TFM__TALL_TILE(TFM__FLOAT_TILE, f16)
+TFM__FLOAT_TILES(TFM__FLOAT_TILE, f16)
+static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__TILING, f16)
+                                             TFM__FLOAT_TILES(TFM__TILING, f16)};
 #endif
 #ifdef TFM__V_DOT_BF16
-#define TFM__X(rows, panels)                                                                       \
-    TFM__TARGET static void TFM__(tile_pairs_##rows)(const tfm__tile *t) {                         \
-        TFM__(tile)(t, TFM__PAIRS, rows, panels);                                                  \
-    }
-TFM__FLOAT_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_pairs_##rows), 0},
-static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__X)};
-#undef TFM__X
+TFM__FLOAT_TILES(TFM__FLOAT_TILE, pairs)
+static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__TILING, pairs)};
 #endif
 #endif /* TFM__FLOAT_TILES */
 
@@ -13428,108 +13440,76 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
     }
 }
 
-TFM__INT8_TARGET static TFM__INLINE void TFM__(clear_int8)(TFM__(sums) * sums, int rows, int n) {
-    int r, i;
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < n; i++) sums[r][i] = TFM__I_ZERO;
-    }
-}
-
-/* Four columns, of one panel or of two. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+/* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
+   own. One loop goes over all sums, because clang leaves sums in memory where an inner loop has
+   but one turn. */
+TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums,
+                                                          const unsigned char *x,
                                                           const unsigned char *w0,
-                                                          const unsigned char *w1, int rows,
-                                                          int panels, int vectors) {
-    TFM__(sums) w;
-    int r, i;
+                                                          const unsigned char *w1, int steps,
+                                                          int rows, int panels, int vectors) {
+    const int wide = panels * vectors;
+    TFM__I w[8 * 2 * TFM__PER_PANEL * TFM__INT8_SPLIT];
+    int i;
     TFM__UNROLL
-    for (i = 0; i < vectors; i++) {
-        w[i] = TFM__I_LOAD(w0 + i * TFM__I_BYTES);
-        if (panels > 1) w[vectors + i] = TFM__I_LOAD(w1 + i * TFM__I_BYTES);
-    }
+    for (i = 0; i < steps * wide; i++)
+        w[i] = TFM__I_LOAD((i % wide < vectors ? w0 : w1) + i / wide * 4 * TFM__PANEL +
+                           i % vectors * TFM__I_BYTES);
     TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__I four = TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE));
-        TFM__UNROLL
-        for (i = 0; i < panels * vectors; i++) TFM__I_DOT(sums[r][i], four, w[i]);
+    for (i = 0; i < steps * rows * wide; i++) {
+        const int s = i / (rows * wide), r = i / wide % rows, v = i % wide;
+        TFM__I_DOT(sums[s * rows + r][v], TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE + 4 * s)),
+                   w[s * wide + v]);
     }
 }
 
-/* Few rows by one panel, or some vectors of it. They wait for w, and memory gives most where it is
-   read from end to end. As each sum waits for itself, too, there are eight or more: if need be, of
-   some columns each. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(few_int8)(TFM__(sums) * sums, const tfm__tile *t,
-                                                         const unsigned char *w, int rows,
-                                                         int vectors) {
-    const int steps = rows * vectors < 8 ? 8 / (rows * vectors) : 1;
-    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    TFM__(sums) part[8][4];
-    int s, r, i;
-    TFM__UNROLL
-    for (s = 0; s < steps; s++) TFM__(clear_int8)(part[s], rows, vectors);
-    for (; x_end - x >= 4 * steps; x += 4 * steps) {
-        TFM__UNROLL
-        for (s = 0; s < steps; s++, w += 4 * TFM__PANEL)
-            TFM__(step_int8)(part[s], x + 4 * s, w, NULL, rows, 1, vectors);
-    }
-    for (; steps > 1 && x != x_end; x += 4, w += 4 * TFM__PANEL)
-        TFM__(step_int8)(part[0], x, w, NULL, rows, 1, vectors);
-    TFM__UNROLL
-    for (r = 0; r < rows; r++) {
-        TFM__UNROLL
-        for (i = 0; i < vectors; i++) {
-            sums[r][i] = part[0][r][i];
-            TFM__UNROLL
-            for (s = 1; s < steps; s++) sums[r][i] = TFM__I_ADD(sums[r][i], part[s][r][i]);
-        }
-    }
-}
-
-/* Many rows by one panel, or some vectors of it, or by two side by side. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(many_int8)(TFM__(sums) * sums, const tfm__tile *t,
-                                                          int64_t at, int rows, int panels,
-                                                          int vectors) {
-    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
-    const unsigned char *w0 = t->w[0] + at, *w1 = t->w[1] + at, *ahead = t->ahead;
-    TFM__(clear_int8)(sums, rows, panels * vectors);
-    for (; x != x_end; x += 4, w0 += 4 * TFM__PANEL, w1 += 4 * TFM__PANEL) {
-        TFM__PREFETCH(ahead);
-        if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-        ahead += 4 * TFM__PANEL;
-        TFM__(step_int8)(sums, x, w0, w1, rows, panels, vectors);
-    }
-}
-
+/* Computes a tile of int8. Many rows go by panels side by side. Few rows wait for w, and memory is
+   fastest when it is read from end to end, so they go by one panel after the other. Each addition
+   waits for the one before it in its sum, so few rows keep at least eight sums, if necessary over
+   different columns (steps), and add them up at the end. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
                                                           int panels) {
-    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, as sums are to be registers */
+    const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, so that sums fit registers */
     const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
-    int part, i;
-    for (part = 0; part < parts; part++) {
-        const int o = part * outputs * TFM__VL;
-        TFM__(sums) sums[TFM__X_ROWS];
-        if (rows > 4) {
-            TFM__(many_int8)(sums, t, 4 * o, rows, panels, vectors);
-            TFM__(write_int8)(t, sums, rows, o, panels * outputs);
-        } else
-            for (i = 0; i < panels; i++) {
-                TFM__(few_int8)(sums, t, t->w[i] + 4 * o, rows, vectors);
-                TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, outputs);
+    const int side = rows > 4 ? panels : 1, sums_of_step = rows * vectors;
+    const int steps = rows <= 4 && sums_of_step < 8 ? 8 / sums_of_step : 1;
+    int part, i, s;
+    for (part = 0; part < parts; part++)
+        for (i = 0; i < panels; i += side) {
+            const int o = part * outputs * TFM__VL;
+            const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+            const unsigned char *w0 = t->w[i] + 4 * o, *w1 = t->w[side > 1] + 4 * o;
+            const unsigned char *ahead = t->ahead;
+            TFM__(sums) sums[TFM__X_ROWS]; /* [steps, rows] */
+            TFM__UNROLL
+            for (s = 0; s < steps * rows * side * vectors; s++)
+                sums[s / (side * vectors)][s % (side * vectors)] = TFM__I_ZERO;
+            for (; x_end - x >= 4 * steps; x += 4 * steps) {
+                if (rows > 4) {
+                    TFM__PREFETCH(ahead);
+                    if (side > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+                    ahead += 4 * TFM__PANEL;
+                }
+                TFM__(step_int8)(sums, x, w0, w1, steps, rows, side, vectors);
+                w0 += 4 * steps * TFM__PANEL, w1 += 4 * steps * TFM__PANEL;
             }
-    }
+            for (; steps > 1 && x != x_end; x += 4, w0 += 4 * TFM__PANEL)
+                TFM__(step_int8)(sums, x, w0, w0, 1, rows, 1, vectors);
+            TFM__UNROLL
+            for (s = rows * vectors; s < steps * rows * vectors; s++) {
+                TFM__I *sum = &sums[s / vectors % rows][s % vectors];
+                *sum = TFM__I_ADD(*sum, sums[s / vectors][s % vectors]);
+            }
+            TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, side * outputs);
+        }
 }
 
-#define TFM__X(rows, panels)                                                                       \
-    TFM__INT8_TARGET static void TFM__(tile_int8_##rows)(const tfm__tile *t) {                     \
-        TFM__(tile_int8)(t, rows, panels);                                                         \
+#define TFM__INT8_TILE(type, rows, panels)                                                         \
+    TFM__INT8_TARGET static void TFM__(tile_##type##_##rows)(const tfm__tile *t) {                 \
+        TFM__(tile_##type)(t, rows, panels);                                                       \
     }
-TFM__INT8_TILES(TFM__X)
-#undef TFM__X
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
-static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__X)};
-#undef TFM__X
+TFM__INT8_TILES(TFM__INT8_TILE, int8)
+static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__TILING, int8)};
 #endif /* TFM__INT8_TILES */
 
 /* ---- tiles of AMX: 16 groups of a panel are a tile register as they lie ----
@@ -13662,23 +13642,18 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weig
     TFM__(finish)(t, type, sums, panels);
 }
 
-TFM__INT8_TARGET static void TFM__(amx_int8_32)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_I8, 32, 2);
-}
-TFM__INT8_TARGET static void TFM__(amx_int8_16)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_I8, 16, 4);
-}
-TFM__INT8_TARGET static void TFM__(amx_bf16_32)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_BF16, 32, 2);
-}
-TFM__INT8_TARGET static void TFM__(amx_bf16_16)(const tfm__tile *t) {
-    TFM__(amx)(t, TFM_WEIGHTS_BF16, 16, 4);
-}
+#define TFM__AMX_TILE(type, TYPE, rows, panels)                                                    \
+    TFM__INT8_TARGET static void TFM__(amx_##type##_##rows)(const tfm__tile *t) {                  \
+        TFM__(amx)(t, TYPE, rows, panels);                                                         \
+    }
+TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 32, 2)
+TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 16, 4)
+TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 32, 2)
+TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 16, 4)
 /* Few rows of int8 are as fast by other tiles, whose sums are the same; those of bf16 are not. */
-#define TFM__X(rows, panels) {rows, rows, panels, TFM__(tile_int8_##rows), 0},
-static const tfm__tiling TFM__(amx_int8)[] = {
-    {32, 21, 2, TFM__(amx_int8_32), 1}, {16, 5, 4, TFM__(amx_int8_16), 1}, TFM__INT8_TILES(TFM__X)};
-#undef TFM__X
+static const tfm__tiling TFM__(amx_int8)[] = {{32, 21, 2, TFM__(amx_int8_32), 1},
+                                              {16, 5, 4, TFM__(amx_int8_16), 1},
+                                              TFM__INT8_TILES(TFM__TILING, int8)};
 static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1},
                                               {16, 1, 4, TFM__(amx_bf16_16), 1}};
 #undef TFM__TILE_CONFIGURE
@@ -13861,33 +13836,57 @@ TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float 
     if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
 }
 
-/* How many of the columns that are left are in vector i. */
+/* The first n of a vector of halves as floats, zeros behind them. */
+#ifdef TFM__V_F16
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
+    uint16_t some[TFM__VL];
+    if (n == TFM__VL) return TFM__V_F16(p);
+    memset(some, 0, sizeof some);
+    memcpy(some, p, (size_t)n * sizeof *some);
+    return TFM__V_F16(some);
+}
+#endif
+
+/* Loads the first n numbers of row i at columns that start with vector l. */
+TFM__TARGET static TFM__INLINE TFM__V TFM__(load_column)(const void *row, int l, int64_t n,
+                                                         int is_f16) {
+#ifdef TFM__V_F16
+    if (is_f16) return TFM__(load_some_f16)((const uint16_t *)row + l * TFM__VL, n);
+#endif
+    (void)is_f16;
+    return TFM__V_LOAD_SOME((const float *)row + l * TFM__VL, n);
+}
+
+/* Returns how many of the columns that are left are in vector i. */
 static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
     int64_t left = columns - i * TFM__VL;
     return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
 
-/* Some vectors of columns stay in registers over all rows; a constant where this is inlined. */
+/* Adds rows, each times its p, to some vectors of columns, which stay in registers over all rows.
+   vectors and is_f16 are constants where this is inlined. */
 TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const float *p,
-                                                            const float *rows, int64_t stride,
-                                                            int64_t n, int64_t width, int vectors) {
+                                                            const void *rows, int64_t stride,
+                                                            int64_t n, int64_t width, int vectors,
+                                                            int is_f16) {
     TFM__V a[4];
+    const char *row = (const char *)rows;
     int64_t i;
     int l;
     TFM__UNROLL
     for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, TFM__(some)(width, l));
-    for (i = 0; i < n; i++, rows += stride) {
+    for (i = 0; i < n; i++, row += stride * (is_f16 ? 2 : 4)) {
         const TFM__V weight = TFM__V_SET(p[i]);
         if (p[i] == 0.0f) continue;
         if (width >= vectors * TFM__VL) {
             TFM__UNROLL
             for (l = 0; l < vectors; l++)
-                a[l] = TFM__V_FMA(weight, TFM__V_LOAD(rows + l * TFM__VL), a[l]);
+                a[l] = TFM__V_FMA(weight, TFM__(load_column)(row, l, TFM__VL, is_f16), a[l]);
         } else {
             TFM__UNROLL
             for (l = 0; l < vectors; l++)
-                a[l] = TFM__V_FMA(
-                    weight, TFM__V_LOAD_SOME(rows + l * TFM__VL, TFM__(some)(width, l)), a[l]);
+                a[l] = TFM__V_FMA(weight, TFM__(load_column)(row, l, TFM__(some)(width, l), is_f16),
+                                  a[l]);
         }
     }
     TFM__UNROLL
@@ -13896,8 +13895,8 @@ TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const floa
 TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
                                             int64_t stride, int64_t n, int64_t width) {
     for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4);
-    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2);
+        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4, 0);
+    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2, 0);
 }
 
 #ifndef TFM__MOMENTS
@@ -14085,15 +14084,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 }
 #endif
 
-/* The first n of a vector of halves, zeros behind them. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
-    uint16_t some[TFM__VL];
-    if (n == TFM__VL) return TFM__V_F16(p);
-    memset(some, 0, sizeof some);
-    memcpy(some, p, (size_t)n * sizeof *some);
-    return TFM__V_F16(some);
-}
-
 /* Sums of x with the first n rows, the last of which stands for those that are missing; the number
    of sums is a constant where this is inlined. */
 TFM__TARGET static TFM__INLINE void TFM__(some_dots_f16)(float *sums, const float *x,
@@ -14135,50 +14125,22 @@ TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint1
     if (n > 0) TFM__(some_dots_f16)(sums, x, rows, stride, n, width, 4);
 }
 
-/* Columns of a weighted sum, so many vectors of them (a constant where this is inlined), which stay
-   in registers over all rows. */
-TFM__TARGET static TFM__INLINE void TFM__(sum_columns_f16)(float *y, const float *p,
-                                                           const uint16_t *rows, int64_t stride,
-                                                           int64_t n, int64_t columns,
-                                                           int vectors) {
-    TFM__V a[4];
-    int64_t some = tfm__min(TFM__VL, columns), i;
-    int l;
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) a[l] = TFM__V_LOAD_SOME(y + l * TFM__VL, some);
-    for (i = 0; i < n; i++, rows += stride) {
-        const TFM__V weight = TFM__V_SET(p[i]);
-        if (p[i] == 0.0f) continue;
-        TFM__UNROLL
-        for (l = 0; l < vectors; l++)
-            a[l] = TFM__V_FMA(weight, TFM__(load_some_f16)(rows + l * TFM__VL, some), a[l]);
-    }
-    TFM__UNROLL
-    for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], some);
-}
 TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
                                                 int64_t stride, int64_t n, int64_t width) {
-    int64_t j = 0;
-    for (; j + 4 * TFM__VL <= width; j += 4 * TFM__VL)
-        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, 4 * TFM__VL, 4);
-    for (; j < width; j += TFM__VL)
-        TFM__(sum_columns_f16)(y + j, p, rows + j, stride, n, width - j, 1);
+    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
+        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4, 1);
+    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2, 1);
 }
 #endif /* TFM__DOTS */
 
 #undef TFM__ISA
 #undef TFM__TARGET
-#undef TFM__
-#undef TFM__PASTE
-#undef TFM__PASTED
-#undef TFM__PER_PANEL
 #undef TFM__TALL_TILE
 #undef TFM__FLOAT_TILES
 #undef TFM__INT8_TILES
 #undef TFM__LOOPS
 #undef TFM__INT8_TARGET
 #undef TFM__DOTS
-#undef TFM__I_BYTES
 #undef TFM__I_DOT
 #undef TFM__I_FLOATS
 #ifndef TFM__SAME_VECTORS

@@ -28,9 +28,9 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #define TFM__V_BF16_ODD(p) amx_bf16((const unsigned char *)(p) + 2)
 #define TFM__V_DOT_BF16(sum, x, w) sum = emulated_pair(sum, &x, &w)
 #define TFM__TARGET
-#define TFM__FLOAT_TILES(X) X(2, 4) X(1, 4)
+#define TFM__FLOAT_TILES(X, type) X(type, 2, 4) X(type, 1, 4)
 #define TFM__INT8_TARGET
-#define TFM__INT8_TILES(X) X(4, 2) X(1, 4)
+#define TFM__INT8_TILES(X, type) X(type, 4, 2) X(type, 1, 4)
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32_t
 #define TFM__I_ZERO 0
@@ -78,7 +78,7 @@ enum { BF16_SET = 5, AMX_SET, AVX_VNNI = TFM__KERNEL_SETS, EMULATED_BF16, EMULAT
 static const tfm__kernels *avx_vnni_set(void) {
 #ifdef TFM__AVX_VNNI
     static tfm__kernels k;
-    if (!tfm__kernel_set(2) || !tfm__has_avx_vnni()) return NULL;
+    if (!tfm__kernel_set(2) || !tfm__cpu_has_avx_vnni()) return NULL;
     k = *tfm__kernel_set(2);
     k.name = "AVX2 with VNNI, as AVX-512 encodes it";
     k.zero_point = 128, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;
@@ -500,7 +500,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     memset(h, 0, sizeof *h);
     must(tfm__choose_allocator(&h->pool.allocator, NULL, &err));
     p.kernels = kernels, p.weights = weights, p.err = &err;
-    p.scratch = test_memory((size_t)tfm__pack_scratch(columns) * sizeof(float));
+    p.scratch = test_memory((size_t)tfm__packed_scratch(columns) * sizeof(float));
     for (i = 0; i < rows * columns; i++) { /* as a file has them */
         uint32_t bits;
         memcpy(&bits, data + i, 4);
@@ -510,7 +510,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     }
     h->linear.w.dtype = TFM_F32, h->linear.w.rows = rows, h->linear.w.columns = columns;
     h->linear.w.data = little;
-    must(tfm__pack_list(&p, &h->pool, &h->linear));
+    must(tfm__packed_make_all(&p, &h->pool, &h->linear));
 }
 
 /* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */
@@ -524,17 +524,17 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
     memset(&team, 0, sizeof team);
     team.kernels = kernels;
     /* tiles read rows behind the last, whatever they are; valgrind minds */
-    team.taken = (unsigned char *)calloc(
-        1, (size_t)((M + TFM__MOST_ROWS) * tfm__taken_bytes(kernels, &linear->w)) + 1);
+    team.converted = (unsigned char *)calloc(
+        1, (size_t)((M + TFM__MOST_ROWS) * tfm__product_x_bytes(kernels, &linear->w)) + 1);
     team.scales = (float *)malloc((size_t)M * sizeof(float));
     from.sl = x_stride, to.sl = N + 1;
     for (i = 0; i < M * (N + 1); i++) y[i] = 7;
-    p = tfm__product_of(&to, &from, linear);
+    p = tfm__product_make(&to, &from, linear);
     p.first = first;
-    tfm__aim_taken(&p, &team);
-    if (p.taken) tfm__take_x(kernels, &p, 0, M);
-    tfm__multiply_packed(kernels, &p);
-    free(team.taken);
+    tfm__product_prepare(&p, &team);
+    if (p.converted) tfm__product_convert(kernels, &p, 0, M);
+    tfm__product_packed(kernels, &p);
+    free(team.converted);
     free(team.scales);
 }
 
@@ -572,7 +572,7 @@ static void products(const tfm__kernels *kernels, int few) {
                 fill_rows(w, N, K, K, &seed);
                 fill_rows(bias, 1, N, N, &seed);
                 pack(&h, kernels, w, (tfm_weight_type)type, N, K);
-                for (n = 0; n < N; n++) tfm__unpack_row(&h.linear.w, n, rows + n * K);
+                for (n = 0; n < N; n++) tfm__matrix_read_row(&h.linear.w, n, rows + n * K);
                 for (a = 0; a < 11; a += !few ? 1 : a ? 3 : 6, shapes++) {
                     int64_t M = ms[a];
                     const float *some = (a + b + c) % 2 ? bias : NULL;
@@ -663,7 +663,7 @@ static void tiles(const tfm__kernels *kernels) {
                 fill_rows(block, TFM__MOST_ROWS, K, TFM__X_STRIDE / 4, &seed);
                 if (type == TFM_WEIGHTS_I8 && !kernels->zero_point) /* a file may have -128 */
                     for (i = 0; i < (int)tiling->panels; i++) {
-                        unsigned char *panel = tfm__panel(&h.linear.w, i, 0);
+                        unsigned char *panel = tfm__packed_panel(&h.linear.w, i, 0);
                         for (k = i; k < (K + 3) / 4 * 4 * TFM__PANEL; k += 5) panel[k] = 128;
                     }
                 memcpy(s8, block, sizeof block);
@@ -681,7 +681,8 @@ static void tiles(const tfm__kernels *kernels) {
                     fill_rows(y, TFM__MOST_ROWS, ROWS, Y_STRIDE, &seed);
                     memcpy(expected, y, sizeof y);
                     memset(&t, 0, sizeof t);
-                    for (i = 0; i < TFM__MOST_PANELS; i++) t.w[i] = tfm__panel(&h.linear.w, i, 0);
+                    for (i = 0; i < TFM__MOST_PANELS; i++)
+                        t.w[i] = tfm__packed_panel(&h.linear.w, i, 0);
                     t.x = s8, t.K = K, t.y = expected, t.y_stride = Y_STRIDE, t.begins = form & 1;
                     t.bias = form & 2 ? bias : NULL;
                     t.x_scales = scales, t.w_scales = h.linear.w.scales;
@@ -744,7 +745,8 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
                     narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
                                x + r * (TFM__X_STRIDE / 4), ks[c]);
                 memset(&t, 0, sizeof t);
-                for (r = 0; r < TFM__MOST_PANELS; r++) t.w[r] = tfm__panel(&h.linear.w, r, 0);
+                for (r = 0; r < TFM__MOST_PANELS; r++)
+                    t.w[r] = tfm__packed_panel(&h.linear.w, r, 0);
                 t.x = block, t.K = ks[c], t.y_stride = ROWS, t.begins = form & 1;
                 for (set = 0; set < 2; set++) {
                     const tfm__kernels *k = set ? kernels : emulated;

@@ -232,10 +232,10 @@ static void side_by_side(const tfm_model *model, int32_t threads) {
 static void wait_asleep(tfm_session *s, int32_t n) {
     int32_t asleep;
     do {
-        tfm__yield();
-        tfm__lock(&s->workers.mutex);
+        tfm__thread_yield();
+        tfm__mutex_lock(&s->workers.mutex);
         asleep = s->workers.asleep;
-        tfm__unlock(&s->workers.mutex);
+        tfm__mutex_unlock(&s->workers.mutex);
     } while (asleep < n);
 }
 
@@ -265,34 +265,34 @@ static void held_asleep(const tfm_model *model) {
     tfm_session_free(s);
     s = make_session(model, 4, NULL);
     wait_asleep(s, 3);
-    tfm__lock(&s->workers.mutex); /* without which nobody wakes */
+    tfm__mutex_lock(&s->workers.mutex); /* without which nobody wakes */
     run(s, &many);
     same = memcmp(&one, &many, sizeof one) == 0;
     for (i = 0; i < 100; i++) {
         memset(counts, 0, sizeof counts);
-        tfm__run_parts(&s->workers, count_part, counts, 9);
+        tfm__workers_run(&s->workers, count_part, counts, 9);
         for (part = 0; part < 9; part++) once &= counts[part] == 1;
     }
-    cut = tfm__shares(&s->team, TFM__WORTH_WAKING - 1);
-    late = tfm__shares(&s->team, TFM__WORTH_WAKING) && !tfm__shares(&s->team, 1000);
+    cut = tfm__team_shares(&s->team, TFM__WORTH_WAKING - 1);
+    late = tfm__team_shares(&s->team, TFM__WORTH_WAKING) && !tfm__team_shares(&s->team, 1000);
     CHECK(same && once && s->workers.asleep == 3,
           "all parts done by the caller, each once, while %d threads sleep",
           (int)s->workers.asleep);
     CHECK(!cut && late, "only what takes long is cut for them");
-    seen = tfm__load(&s->workers.seen);
-    tfm__unlock(&s->workers.mutex);
+    seen = tfm__atomic_load(&s->workers.seen);
+    tfm__mutex_unlock(&s->workers.mutex);
     /* the next work wakes them, and what is theirs is done once; they may sleep again before this
        thread looks, but then have seen it */
     for (i = 0; i < 1000000 && !woke; i++) {
-        (void)tfm__shares(&s->team, TFM__WORTH_SHARING);
-        tfm__yield();
-        tfm__lock(&s->workers.mutex);
-        woke = s->workers.asleep < 3 || tfm__load(&s->workers.seen) != seen;
-        tfm__unlock(&s->workers.mutex);
+        (void)tfm__team_shares(&s->team, TFM__WORTH_SHARING);
+        tfm__thread_yield();
+        tfm__mutex_lock(&s->workers.mutex);
+        woke = s->workers.asleep < 3 || tfm__atomic_load(&s->workers.seen) != seen;
+        tfm__mutex_unlock(&s->workers.mutex);
     }
     for (i = 0; i < 1000; i++) {
         memset(counts, 0, sizeof counts);
-        tfm__run_parts(&s->workers, count_part, counts, 9);
+        tfm__workers_run(&s->workers, count_part, counts, 9);
         for (part = 0; part < 9; part++) once &= counts[part] == 1;
     }
     wait_asleep(s, 3); /* those who came late found nothing */

@@ -263,7 +263,7 @@ typedef struct crew {
     size_t size;
     tfm__team team; /* n 1: this thread alone */
     tfm__workers threads;
-    tfm__word done; /* workers, in this run */
+    tfm__atomic done; /* workers, in this run */
     int ok[MOST_THREADS];
     float *neighbour; /* what it reads, or NULL */
 } crew;
@@ -274,9 +274,9 @@ static void crew_part(void *context, int32_t part) {
     int64_t at;
     if (part < opt.workers) {
         c->ok[part] = c->run(c->each + (size_t)part * c->size);
-        tfm__count_one(&c->done);
+        tfm__atomic_increment(&c->done);
     } else {
-        for (at = 0; tfm__load(&c->done) < (uint64_t)opt.workers; at = (at + n) % (all - n))
+        for (at = 0; tfm__atomic_load(&c->done) < (uint64_t)opt.workers; at = (at + n) % (all - n))
             top.reader(c->neighbour + at, n);
     }
 }
@@ -284,7 +284,7 @@ static int run_crew(void *context) {
     crew *c = (crew *)context;
     int i, ok = 1;
     counted = 0, c->done = 0;
-    tfm__parallel_for(&c->team, crew_part, c, c->team.n);
+    tfm__team_run(&c->team, crew_part, c, c->team.n);
     for (i = 0; i < opt.workers; i++) ok &= c->ok[i];
     return ok;
 }
@@ -627,11 +627,11 @@ static tfm_status pack_linear(tfm__pool *pool, tfm__linear *l, float *rows, int6
     memset(l, 0, sizeof *l);
     memset(pool, 0, sizeof *pool);
     TFM__TRY(tfm__choose_allocator(&pool->allocator, NULL, err));
-    p.kernels = tfm__kernels_here(), p.err = err;
+    p.kernels = tfm__kernel_best(), p.err = err;
     p.weights = (tfm_weight_type)opt.weights;
     l->w.dtype = TFM_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
-    TFM__TRY(tfm__pool_take(pool, tfm__pack_scratch(K), sizeof(float), &p.scratch, err));
-    return tfm__pack_list(&p, pool, l);
+    TFM__TRY(tfm__pool_take(pool, tfm__packed_scratch(K), sizeof(float), &p.scratch, err));
+    return tfm__packed_make_all(&p, pool, l);
 }
 
 typedef struct product {
@@ -661,8 +661,8 @@ static int run_product(const workload *w) {
     fill(x, 2 * most * K, 1.0f, 7);
     if (pack_linear(&pool, &p.linear, rows, N, K, &err) != TFM_OK ||
         start_team(&p.team, &workers, opt.threads, &err) != TFM_OK ||
-        TFM__NEW(&pool, (M + TFM__MOST_ROWS) * tfm__taken_bytes(p.team.kernels, &p.linear.w) + 1,
-                 &p.team.taken, &err) != TFM_OK ||
+        TFM__NEW(&pool, (M + TFM__MOST_ROWS) * tfm__product_x_bytes(p.team.kernels, &p.linear.w) + 1,
+                 &p.team.converted, &err) != TFM_OK ||
         TFM__NEW(&pool, M, &p.team.scales, &err) != TFM_OK) {
         free(x);
         return fail(w->name, err.text);

@@ -39,12 +39,12 @@ typedef struct ceilings {
 static tfm_status start_team(tfm__team *team, tfm__workers *workers, int32_t threads,
                              tfm_error *err) {
     memset(team, 0, sizeof *team);
-    team->kernels = tfm__kernels_here(), team->n = threads;
-    team->parallel.run = tfm__run_parts, team->parallel.user = workers;
-    return threads > 1 ? tfm__start_workers(workers, threads - 1, err) : TFM_OK;
+    team->kernels = tfm__kernel_best(), team->n = threads;
+    team->parallel.run = tfm__workers_run, team->parallel.user = workers;
+    return threads > 1 ? tfm__workers_start(workers, threads - 1, err) : TFM_OK;
 }
 static void stop_team(const tfm__team *team) {
-    if (team->n > 1) tfm__stop_workers((tfm__workers *)team->parallel.user);
+    if (team->n > 1) tfm__workers_stop((tfm__workers *)team->parallel.user);
 }
 
 enum { CHAINS = 12, COMPUTE_N = 1200000 }; /* CHAINS: latency times rate of the CPUs, or more */
@@ -151,13 +151,13 @@ static const char *find_stints(stint *unit, stint *read) {
     if (__builtin_cpu_supports("avx512vnni")) unit[UNIT_VNNI] = vnni;
 #endif
 #ifdef TFM__AVX_VNNI
-    if (!unit[UNIT_VNNI] && tfm__has_avx_vnni()) unit[UNIT_VNNI] = avx_vnni;
+    if (!unit[UNIT_VNNI] && tfm__cpu_has_avx_vnni()) unit[UNIT_VNNI] = avx_vnni;
 #endif
 #ifdef TFM__BF16
     if (__builtin_cpu_supports("avx512bf16")) unit[UNIT_BF16] = bf16;
 #endif
 #ifdef TFM__AMX
-    if (tfm__has_amx()) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
+    if (tfm__cpu_has_amx()) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
 #endif
     return name;
 }
@@ -177,7 +177,7 @@ static void trial_part(void *work, int32_t part) {
 }
 static int run_trial(void *work) {
     const tfm__team *team = &((const trial *)work)->team;
-    tfm__parallel_for(team, trial_part, work, team->n);
+    tfm__team_run(team, trial_part, work, team->n);
     return 1;
 }
 

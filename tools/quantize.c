@@ -184,7 +184,7 @@ static int add_beside(job *j, const char *name, const char *beside, tfm_tensor t
 /* The panels of a matrix, and of I8 its scales and sums. */
 static int add_panels(job *j, const char *name, const void *data, const float *scales, int64_t rows,
                       int64_t width, int64_t *after) {
-    int64_t k_group = tfm__types[tfm__weights_of(j->want)].k_group;
+    int64_t k_group = tfm__types[tfm__type_of_dtype(j->want)].k_group;
     int64_t padded = st_padded_rows(rows), i;
     tfm_tensor t = st_panels(NULL, j->want, rows, width, k_group),
                sums = st_sums(NULL, rows, width);
