@@ -12567,53 +12567,6 @@ TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_sum_lanes(const __m512 *a) {
     return _mm512_shuffle_f32x4(e, e, 0xD8);
 }
 
-TFM__AVX512 static void tfm__avx512_dots_4x4(const float *const *x, const float *const *w,
-                                             int64_t n, float *sums) {
-    __m512 a[16], xs[4];
-    int64_t k;
-    int i, j;
-    TFM__UNROLL
-    for (i = 0; i < 16; i++) a[i] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__avx512_mask(n - k);
-        TFM__UNROLL
-        for (i = 0; i < 4; i++) xs[i] = _mm512_maskz_loadu_ps(mask, x[i] + k);
-        TFM__UNROLL
-        for (j = 0; j < 4; j++) {
-            __m512 ws = _mm512_maskz_loadu_ps(mask, w[j] + k);
-            TFM__UNROLL
-            for (i = 0; i < 4; i++) a[4 * i + j] = _mm512_fmadd_ps(xs[i], ws, a[4 * i + j]);
-        }
-    }
-    _mm512_storeu_ps(sums, tfm__avx512_sum_lanes(a));
-}
-
-/* The sums of one x with rows of w; rows is a constant where this is inlined. */
-TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_dots(const float *x, const float *const *w,
-                                                       int64_t n, int rows) {
-    __m512 a[16];
-    int64_t k;
-    int j;
-    TFM__UNROLL
-    for (j = 0; j < 16; j++) a[j] = _mm512_setzero_ps();
-    for (k = 0; k < n; k += 16) {
-        __mmask16 mask = tfm__avx512_mask(n - k);
-        __m512 xs = _mm512_maskz_loadu_ps(mask, x + k);
-        TFM__UNROLL
-        for (j = 0; j < rows; j++)
-            a[j] = _mm512_fmadd_ps(xs, _mm512_maskz_loadu_ps(mask, w[j] + k), a[j]);
-    }
-    return tfm__avx512_sum_lanes(a);
-}
-TFM__AVX512 static void tfm__avx512_dots_1x16(const float *x, const float *const *w, int64_t n,
-                                              float *sums) {
-    _mm512_storeu_ps(sums, tfm__avx512_dots(x, w, n, 16));
-}
-TFM__AVX512 static void tfm__avx512_dots_1x4(const float *x, const float *const *w, int64_t n,
-                                             float *sums) {
-    _mm512_mask_storeu_ps(sums, 15, tfm__avx512_dots(x, w, n, 4));
-}
-
 /* 16 lanes in two registers. */
 TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -12637,66 +12590,6 @@ TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const
     d = _mm_add_ps(_mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0x88),
                    _mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0xDD));
     return d;
-}
-
-/* acc[i + j] += x[i] . w[j] over 16 elements, for nx rows of x by nw of w (constants where this is
-   inlined); at most 4 sums. */
-TFM__AVX2 static TFM__INLINE void tfm__avx2_dot_step(const float *const *x, int nx,
-                                                     const float *const *w, int nw, int64_t k,
-                                                     __m256 *low, __m256 *high) {
-    int i, j;
-    TFM__UNROLL
-    for (i = 0; i < nx; i++) {
-        __m256 x0 = _mm256_loadu_ps(x[i] + k), x1 = _mm256_loadu_ps(x[i] + k + 8);
-        TFM__UNROLL
-        for (j = 0; j < nw; j++) {
-            low[i * nw + j] = _mm256_fmadd_ps(x0, _mm256_loadu_ps(w[j] + k), low[i * nw + j]);
-            high[i * nw + j] = _mm256_fmadd_ps(x1, _mm256_loadu_ps(w[j] + k + 8), high[i * nw + j]);
-        }
-    }
-}
-
-/* The four sums of nx rows by nw; what is left after whole steps goes through rows filled up with
-   zeros. */
-TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_dots(const float *const *x, int nx,
-                                                   const float *const *w, int nw, int64_t n) {
-    __m256 low[4], high[4];
-    int64_t k;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < 4; i++) low[i] = high[i] = _mm256_setzero_ps();
-    for (k = 0; k + 16 <= n; k += 16) tfm__avx2_dot_step(x, nx, w, nw, k, low, high);
-    if (k < n) {
-        float rest[6][TFM__LANES];
-        const float *xs[2], *ws[4];
-        memset(rest, 0, sizeof rest);
-        for (i = 0; i < nx; i++)
-            xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
-        for (i = 0; i < nw; i++)
-            ws[i] = (float *)memcpy(rest[2 + i], w[i] + k, (size_t)(n - k) * sizeof(float));
-        tfm__avx2_dot_step(xs, nx, ws, nw, 0, low, high);
-    }
-    return tfm__avx2_sum_lanes(low, high);
-}
-/* Two rows by two at a time: as many loads as products. */
-TFM__AVX2 static void tfm__avx2_dots_4x4(const float *const *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    int i, j;
-    for (i = 0; i < 4; i += 2)
-        for (j = 0; j < 4; j += 2) {
-            __m128 four = tfm__avx2_dots(x + i, 2, w + j, 2, n);
-            _mm_storel_pi((__m64 *)(void *)(sums + 4 * i + j), four);
-            _mm_storeh_pi((__m64 *)(void *)(sums + 4 * i + 4 + j), four);
-        }
-}
-TFM__AVX2 static void tfm__avx2_dots_1x4(const float *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    _mm_storeu_ps(sums, tfm__avx2_dots(&x, 1, w, 4, n));
-}
-TFM__AVX2 static void tfm__avx2_dots_1x16(const float *x, const float *const *w, int64_t n,
-                                          float *sums) {
-    int i;
-    for (i = 0; i < 16; i += 4) tfm__avx2_dots_1x4(x, w + i, n, sums + i);
 }
 
 /* ---- x86-64: what the CPU has and __builtin_cpu_supports does not know everywhere ---- */
@@ -12867,7 +12760,6 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
                                          _mm256_set1_epi32(-65536)))
 #define TFM__V_STORE_F16(p, v)                                                                     \
     _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
-#define TFM__DOTS 4
 #define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__avx2_sum_lanes(a[0], a[1]))
 #define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
 #define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
@@ -13048,8 +12940,6 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
     vreinterpretq_f32_u32(vandq_u32(TFM__NEON_PAIRS(p), vdupq_n_u32(0xFFFF0000u)))
 #define TFM__NEON_PAIRS(p) vreinterpretq_u32_u16(vld1q_u16(p))
 #define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
-#define TFM__DOTS 4
-#define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, tfm__neon_sum_lanes(a))
 #define TFM__V_ADD(a, b) vaddq_f32(a, b)
 #define TFM__V_SUB(a, b) vsubq_f32(a, b)
 #define TFM__V_MUL(a, b) vmulq_f32(a, b)
@@ -14013,8 +13903,16 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 #undef TFM__RUN
 
-#if TFM__VL == 4 /* wider ones have dot products of their own */
-/* The lanes of the four vectors a[..][j] by halves onto each other, until one number is left. */
+/* ---- dot products of rows ----
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
+   stores them. */
+
+#ifndef TFM__DOTS
+#define TFM__DOTS 4
+#endif
+#ifndef TFM__V_STORE_SUMS
+#define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, TFM__(sum_lanes)(a))
+/* Adds the lanes of the four vectors a[..][j] by halves, until one number is left of each j. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
     TFM__V s[4], low, high;
     int j;
@@ -14025,47 +13923,78 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
     high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
     return TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high));
 }
+#endif
 
-/* Element k in lane k mod 16 of four vectors. */
+/* Adds 16 columns from k on of nx rows of x by nw rows of w to their sums. */
+TFM__TARGET static TFM__INLINE void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x,
+                                                    int nx, const void *const *w, int nw,
+                                                    int64_t k, int is_f16) {
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < TFM__PER_PANEL * nx * nw; i++) {
+        const int v = i / (nx * nw), s = i % (nx * nw);
+        const char *row = (const char *)w[s % nw] + k * (is_f16 ? 2 : 4);
+        a[v][s] = TFM__V_FMA(TFM__V_LOAD(x[s / nw] + k + v * TFM__VL),
+                             TFM__(load_column)(row, v, TFM__VL, is_f16), a[v][s]);
+    }
+}
+
+/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added in
+   lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
+   inlined. Columns after the last whole step go through rows that zeros fill up. */
+TFM__TARGET static TFM__INLINE void TFM__(dots)(float *sums, const float *const *x, int nx,
+                                                const void *const *w, int nw, int64_t n,
+                                                int is_f16) {
+    TFM__V a[TFM__PER_PANEL][TFM__DOTS];
+    int64_t k;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < TFM__PER_PANEL * TFM__DOTS; i++)
+        a[i / TFM__DOTS][i % TFM__DOTS] = TFM__V_SET(0.0f);
+    for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
+        TFM__(dot_step)(a, x, nx, w, nw, k, is_f16);
+    if (k < n) {
+        const int size = is_f16 ? 2 : 4;
+        float rest[4 + TFM__DOTS][TFM__LANES];
+        const float *xs[4];
+        const void *ws[TFM__DOTS];
+        memset(rest, 0, sizeof rest);
+        for (i = 0; i < nx; i++)
+            xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
+        for (i = 0; i < nw; i++)
+            ws[i] = memcpy(rest[4 + i], (const char *)w[i] + k * size, (size_t)((n - k) * size));
+        TFM__(dot_step)(a, xs, nx, ws, nw, 0, is_f16);
+    }
+    TFM__V_STORE_SUMS(sums, a);
+}
 TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
                                         float *sums) {
-    TFM__V a[4][4];
-    int64_t k;
-    int j, l;
-    for (l = 0; l < 4; l++)
-        for (j = 0; j < 4; j++) a[l][j] = TFM__V_SET(0.0f);
-    for (k = 0; k + 16 <= n; k += 16) {
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) {
-            TFM__V v = TFM__V_LOAD(x + k + 4 * l);
-            TFM__UNROLL
-            for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD(w[j] + k + 4 * l), a[l][j]);
-        }
-    }
-    for (l = 0; k < n; k += 4, l++) {
-        int64_t some = tfm__min(4, n - k);
-        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
-        for (j = 0; j < 4; j++) a[l][j] = TFM__V_FMA(v, TFM__V_LOAD_SOME(w[j] + k, some), a[l][j]);
-    }
-    TFM__V_STORE(sums, TFM__(sum_lanes)(a));
-}
-TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
-                                        float *sums) {
-    int i;
-    for (i = 0; i < 4; i++) TFM__(dots_1x4)(x[i], w, n, sums + 4 * i);
+    float all[TFM__DOTS];
+    TFM__(dots)(all, &x, 1, (const void *const *)w, 4, n, 0);
+    memcpy(sums, all, 4 * sizeof *sums);
 }
 TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, int64_t n,
                                          float *sums) {
     int i;
-    for (i = 0; i < 16; i += 4) TFM__(dots_1x4)(x, w + i, n, sums + i);
+    for (i = 0; i < 16; i += TFM__DOTS)
+        TFM__(dots)(sums + i, &x, 1, (const void *const *)(w + i), TFM__DOTS, n, 0);
 }
-#endif
-#endif /* TFM__LOOPS */
+TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
+                                        float *sums) {
+    enum { SIDE = TFM__DOTS == 16 ? 4 : 2 };
+    int i, j, k;
+    for (i = 0; i < 4; i += SIDE)
+        for (j = 0; j < 4; j += SIDE) {
+            float all[TFM__DOTS];
+            TFM__(dots)(all, x + i, SIDE, (const void *const *)(w + j), SIDE, n, 0);
+            for (k = 0; k < SIDE; k++)
+                memcpy(sums + 4 * (i + k) + j, all + SIDE * k, SIDE * sizeof *sums);
+        }
+}
 
-/* ---- keys and values in F16 ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up. */
+/* ---- keys and values in F16 ---- */
 
-#ifdef TFM__DOTS
+#ifdef TFM__V_F16
 #ifdef TFM__V_STORE_F16
 TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
     const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
@@ -14084,54 +14013,30 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 }
 #endif
 
-/* Sums of x with the first n rows, the last of which stands for those that are missing; the number
-   of sums is a constant where this is inlined. */
-TFM__TARGET static TFM__INLINE void TFM__(some_dots_f16)(float *sums, const float *x,
-                                                         const uint16_t *rows, int64_t stride,
-                                                         int64_t n, int64_t width, int count) {
-    TFM__V a[TFM__PER_PANEL][TFM__DOTS];
-    const uint16_t *w[TFM__DOTS];
-    float all[TFM__DOTS];
-    int64_t k;
-    int j, l;
-    for (j = 0; j < count; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
-    TFM__UNROLL
-    for (l = 0; l < TFM__PER_PANEL; l++) {
-        TFM__UNROLL
-        for (j = 0; j < TFM__DOTS; j++) a[l][j] = TFM__V_SET(0.0f);
-    }
-    for (k = 0; k + TFM__LANES <= width; k += TFM__LANES) {
-        TFM__UNROLL
-        for (l = 0; l < TFM__PER_PANEL; l++) {
-            TFM__V v = TFM__V_LOAD(x + k + l * TFM__VL);
-            TFM__UNROLL
-            for (j = 0; j < count; j++)
-                a[l][j] = TFM__V_FMA(v, TFM__V_F16(w[j] + k + l * TFM__VL), a[l][j]);
-        }
-    }
-    for (l = 0; k < width; k += TFM__VL, l++) {
-        int64_t some = tfm__min(TFM__VL, width - k);
-        TFM__V v = TFM__V_LOAD_SOME(x + k, some);
-        for (j = 0; j < count; j++)
-            a[l][j] = TFM__V_FMA(v, TFM__(load_some_f16)(w[j] + k, some), a[l][j]);
-    }
-    TFM__V_STORE_SUMS(all, a);
-    memcpy(sums, all, (size_t)tfm__min(count, n) * sizeof *sums);
-}
+/* Computes the dot products of x with n rows. The last row stands in for rows past the end. */
 TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
                                         int64_t stride, int64_t n, int64_t width) {
-    for (; n > 4; n -= TFM__DOTS, sums += TFM__DOTS, rows += TFM__DOTS * stride)
-        TFM__(some_dots_f16)(sums, x, rows, stride, n, width, TFM__DOTS);
-    if (n > 0) TFM__(some_dots_f16)(sums, x, rows, stride, n, width, 4);
+    int64_t step;
+    int j;
+    for (; n > 0; n -= step, sums += step, rows += step * stride) {
+        const void *w[TFM__DOTS];
+        float all[TFM__DOTS];
+        for (j = 0; j < TFM__DOTS; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
+        if (n > 4) TFM__(dots)(all, &x, 1, w, TFM__DOTS, width, 1);
+        else TFM__(dots)(all, &x, 1, w, 4, width, 1);
+        step = tfm__min(TFM__DOTS, n);
+        memcpy(sums, all, (size_t)step * sizeof *sums);
+    }
 }
-
 TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
                                                 int64_t stride, int64_t n, int64_t width) {
-    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4, 1);
-    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2, 1);
+    for (; width >= 4 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
+        TFM__(weighted_columns)(y, p, rows, stride, n, 4 * TFM__VL, 4, 1);
+    for (; width > 0; width -= TFM__VL, y += TFM__VL, rows += TFM__VL)
+        TFM__(weighted_columns)(y, p, rows, stride, n, tfm__min(TFM__VL, width), 1, 1);
 }
-#endif /* TFM__DOTS */
+#endif /* TFM__V_F16 */
+#endif /* TFM__LOOPS */
 
 #undef TFM__ISA
 #undef TFM__TARGET
