@@ -601,7 +601,9 @@ TFM_DEF const char *tfm_version(void);
    dot product", "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
-/* Each status and its meaning. The enum and tfm_status_text are made from this table. */
+/* A table of an enum has each value's identifier and its text. It makes the enum and the names. Here
+   the text is what a status means; in later tables it is the word in a model file. */
+#define TFM_ID(id, text) id,
 /* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
     X(TFM_OK, "success")                                                           \
@@ -622,12 +624,7 @@ TFM_DEF const char *tfm_cpu_string(void);
     X(TFM_E_STATE, "the session is not at the point that this call needs")         \
     X(TFM_E_NO_TEXT, "the model has no vocabulary")
 
-typedef enum tfm_status {
-#define TFM_X(name, text) name,
-    TFM_STATUS_TABLE(TFM_X)
-#undef TFM_X
-    TFM_STATUS_COUNT
-} tfm_status;
+typedef enum tfm_status { TFM_STATUS_TABLE(TFM_ID) TFM_STATUS_COUNT } tfm_status;
 /* clang-format on */
 
 /* A failed call fills this in. text is terminated. Control characters in names become '?'. */
@@ -750,19 +747,19 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 
 /* ---- positions ---- */
 
-typedef enum tfm_position_kind {
-    /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */
-    TFM_POSITIONS_SINUSOIDAL,
-    /* the sines in the first half of the columns, the cosines in the second (tensor2tensor,
-       fairseq, Marian) */
-    TFM_POSITIONS_HALVES,
-    /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */
-    TFM_POSITIONS_PER_INDEX,
-    /* row p of a table (BERT, BART) */
-    TFM_POSITIONS_LEARNED,
-    /* zero */
-    TFM_POSITIONS_NONE
-} tfm_position_kind;
+/* clang-format off */
+#define TFM_POSITION_TABLE(X)                                                                      \
+    /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */   \
+    X(TFM_POSITIONS_SINUSOIDAL, "sinusoidal")                                                      \
+    /* the sines in the first half of the columns, the cosines in the second (tensor2tensor, */    \
+    /* fairseq, Marian) */                                                                         \
+    X(TFM_POSITIONS_HALVES, "sinusoidal_halves")                                                   \
+    /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */          \
+    X(TFM_POSITIONS_PER_INDEX, "sinusoidal_per_index")                                             \
+    X(TFM_POSITIONS_LEARNED, "learned") /* row p of a table (BERT, BART) */                        \
+    X(TFM_POSITIONS_NONE, "none")       /* zero */
+typedef enum tfm_position_kind { TFM_POSITION_TABLE(TFM_ID) TFM_POSITIONS_COUNT } tfm_position_kind;
+/* clang-format on */
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
@@ -782,13 +779,18 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 
 /* ---- norm, linear, softmax, feed-forward ---- */
 
-typedef enum tfm_norm_kind {
-    TFM_NORM_VARIANCE,  /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance
-                          (torch.nn.LayerNorm, arXiv:1607.06450) */
-    TFM_NORM_DEVIATION, /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation
-                           (the Annotated Transformer) */
-    TFM_NORM_RMS        /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */
-} tfm_norm_kind;
+/* clang-format off */
+#define TFM_NORM_KIND_TABLE(X)                                                                     \
+    /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance (torch.nn.LayerNorm, */   \
+    /* arXiv:1607.06450) */                                                                        \
+    X(TFM_NORM_VARIANCE, "variance")                                                               \
+    /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation (the Annotated */          \
+    /* Transformer) */                                                                             \
+    X(TFM_NORM_DEVIATION, "deviation")                                                             \
+    /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */                   \
+    X(TFM_NORM_RMS, "rms")
+typedef enum tfm_norm_kind { TFM_NORM_KIND_TABLE(TFM_ID) TFM_NORM_KIND_COUNT } tfm_norm_kind;
+/* clang-format on */
 
 typedef struct tfm_norm_weights {
     tfm_tensor weight, bias; /* [D] each; each may be absent */
@@ -813,13 +815,22 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 /* Computes out = exp(x - max) / sum exp(x - max) over the last dimension. */
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
+/* An activation: its name here and in a model file, and what it computes of x. One table makes the
+   enum, the names and the plain kernel; .github/CONTRIBUTING.md shows how to add a row. */
+/* clang-format off */
+#define TFM_ACTIVATION_TABLE(X)                                                                    \
+    X(TFM_RELU, "relu", x < 0.0f ? 0.0f : x)                                                       \
+    X(TFM_GELU, "gelu", 0.5f * x * (1.0f + erff(x * 0.70710678f))) /* arXiv:1606.08415 */          \
+    X(TFM_GELU_TANH, "gelu_tanh",                                                                  \
+      0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))))                        \
+    X(TFM_SWISH, "swish", x / (1.0f + expf(-x))) /* arXiv:1710.05941, torch's SiLU */              \
+    X(TFM_GELU_SIGMOID, "gelu_sigmoid", /* arXiv:1606.08415, Marian's gelu, "quick_gelu" */        \
+      x / (1.0f + expf(-1.702f * x)))
+#define TFM_FORMULA_ID(id, word, formula) id,
 typedef enum tfm_activation {
-    TFM_RELU,        /* max(0, x) */
-    TFM_GELU,        /* x/2 (1 + erf(x / sqrt 2)); arXiv:1606.08415 */
-    TFM_GELU_TANH,   /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    TFM_SWISH,       /* x / (1 + exp(-x)); arXiv:1710.05941, torch's SiLU */
-    TFM_GELU_SIGMOID /* x / (1 + exp(-1.702 x)); arXiv:1606.08415, Marian's gelu, "quick_gelu" */
+    TFM_ACTIVATION_TABLE(TFM_FORMULA_ID) TFM_ACTIVATION_COUNT
 } tfm_activation;
+/* clang-format on */
 
 typedef struct tfm_ffn_weights {
     tfm_linear_weights linear1; /* [F, D] */
@@ -902,10 +913,12 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 
 /* ---- layers and stacks ---- */
 
-typedef enum tfm_norm_order {
-    TFM_POST_NORM, /* x = norm(x + sublayer(x)); arXiv:1706.03762 */
-    TFM_PRE_NORM   /* x = x + sublayer(norm(x)); arXiv:2002.04745, PyTorch's norm_first */
-} tfm_norm_order;
+/* clang-format off */
+#define TFM_NORM_ORDER_TABLE(X)                                                                    \
+    X(TFM_POST_NORM, "post") /* x = norm(x + sublayer(x)); arXiv:1706.03762 */                     \
+    X(TFM_PRE_NORM, "pre")   /* x = x + sublayer(norm(x)); arXiv:2002.04745, PyTorch's norm_first */
+typedef enum tfm_norm_order { TFM_NORM_ORDER_TABLE(TFM_ID) TFM_NORM_ORDER_COUNT } tfm_norm_order;
+/* clang-format on */
 
 typedef struct tfm_encoder_layer_weights {
     tfm_attention_weights self_attn;
@@ -1010,14 +1023,17 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 
 typedef struct tfm_model tfm_model;
 
-typedef enum tfm_text_kind {
-    TFM_TEXT_WORDS,      /* whitespace separates tokens */
-    TFM_TEXT_CHARACTERS, /* each Unicode character is a token; whitespace is U+2581 */
-    TFM_TEXT_PIECES,     /* targets only: tokens are joined, and U+2581 becomes a space */
-    TFM_TEXT_SENTENCEPIECE, /* the SentencePiece model in the file decides */
-    TFM_TEXT_BYTES,         /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */
-    TFM_TEXT_BYTE_BPE       /* GPT-2's byte-level BPE with the merges in the file */
-} tfm_text_kind;
+/* clang-format off */
+#define TFM_TEXT_TABLE(X)                                                                          \
+    X(TFM_TEXT_WORDS, "words") /* whitespace separates tokens */                                   \
+    X(TFM_TEXT_CHARACTERS, "characters") /* each Unicode character is a token; whitespace: U+2581 */\
+    X(TFM_TEXT_PIECES, "pieces") /* targets only: tokens are joined, and U+2581 becomes a space */ \
+    /* the SentencePiece model in the file decides */                                              \
+    X(TFM_TEXT_SENTENCEPIECE, "sentencepiece")                                                     \
+    X(TFM_TEXT_BYTES, "bytes") /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */     \
+    X(TFM_TEXT_BYTE_BPE, "byte_bpe") /* GPT-2's byte-level BPE with the merges in the file */
+typedef enum tfm_text_kind { TFM_TEXT_TABLE(TFM_ID) TFM_TEXT_COUNT } tfm_text_kind;
+/* clang-format on */
 
 /* A language of the model: its code in the file and the id of its token. */
 typedef struct tfm_language {
@@ -1026,11 +1042,22 @@ typedef struct tfm_language {
 } tfm_language;
 
 /* Which language token begins the source. */
-typedef enum tfm_language_use {
-    TFM_LANGUAGE_NONE,
-    TFM_LANGUAGE_SOURCE, /* that of the source's language */
-    TFM_LANGUAGE_TARGET  /* that of the language to translate into */
-} tfm_language_use;
+/* clang-format off */
+#define TFM_LANGUAGE_TABLE(X)                                                                      \
+    X(TFM_LANGUAGE_NONE, "none")                                                                   \
+    X(TFM_LANGUAGE_SOURCE, "source") /* that of the source's language */                           \
+    X(TFM_LANGUAGE_TARGET, "target") /* that of the language to translate into */
+typedef enum tfm_language_use { TFM_LANGUAGE_TABLE(TFM_ID) TFM_LANGUAGE_COUNT } tfm_language_use;
+/* clang-format on */
+
+/* Return the word that a model file has for a value: "post", "rms", "relu" ... They return "?" if the
+   enum has no such value. */
+TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
+TFM_DEF const char *tfm_norm_kind_name(tfm_norm_kind kind);
+TFM_DEF const char *tfm_activation_name(tfm_activation activation);
+TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
+TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
+TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
 
 /* A model's config, with defaults filled in. Chapter 6 of the manual explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
@@ -1204,26 +1231,35 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 /* ---- decoding: beam search, sampling, alternatives ---- */
 
 /* When the search of a sentence ends, if it does not reach max_length. */
-typedef enum tfm_stop {
-    /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). With neither
-       length nor coverage penalty: n_best have ended, among them the best of some step. */
-    TFM_STOP_ENOUGH,
-    /* No running hypothesis can still get among the n best (early_stopping="never") */
-    TFM_STOP_SURE,
-    /* round(beam * patience) hypotheses have ended, with any penalties. Hugging Face's
-       early_stopping=True */
-    TFM_STOP_FULL,
-    /* `beam` finished hypotheses score at least as high as the best running one would if it ended
-       at its present length. Hugging Face's early_stopping=False, its default */
-    TFM_STOP_LIKELY
-} tfm_stop;
+/* clang-format off */
+#define TFM_STOP_TABLE(X)                                                                          \
+    /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). With */     \
+    /* neither length nor coverage penalty: n_best have ended, among them the best of a step. */   \
+    X(TFM_STOP_ENOUGH, "enough")                                                                   \
+    /* No running hypothesis can still get among the n best (early_stopping="never") */            \
+    X(TFM_STOP_SURE, "sure")                                                                       \
+    /* round(beam * patience) hypotheses have ended, with any penalties. Hugging Face's */         \
+    /* early_stopping=True */                                                                      \
+    X(TFM_STOP_FULL, "full")                                                                       \
+    /* `beam` finished hypotheses score at least as high as the best running one would if it */    \
+    /* ended at its present length. Hugging Face's early_stopping=False, its default */            \
+    X(TFM_STOP_LIKELY, "likely")
+typedef enum tfm_stop { TFM_STOP_TABLE(TFM_ID) TFM_STOP_COUNT } tfm_stop;
+/* clang-format on */
 
 /* Which earlier tokens the rules against repetition look at. */
-typedef enum tfm_repetition {
-    TFM_REPETITION_TARGET,      /* those of the target; the penalty changes logits */
-    TFM_REPETITION_HUGGING_FACE /* those of the target and the start token. With a beam, the penalty
-                                   multiplies log-probabilities, which are not normalized again */
-} tfm_repetition;
+/* clang-format off */
+#define TFM_REPETITION_TABLE(X)                                                                    \
+    /* those of the target; the penalty changes logits */                                          \
+    X(TFM_REPETITION_TARGET, "target")                                                             \
+    /* those of the target and the start token. With a beam, the penalty multiplies */             \
+    /* log-probabilities, which are not normalized again */                                        \
+    X(TFM_REPETITION_HUGGING_FACE, "hugging_face")
+typedef enum tfm_repetition { TFM_REPETITION_TABLE(TFM_ID) TFM_REPETITION_COUNT } tfm_repetition;
+/* clang-format on */
+
+TFM_DEF const char *tfm_stop_name(tfm_stop stop);
+TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
 /* All zero: greedy decoding with the model's own end token; only the ids that its config names are
    forbidden. You own the arrays and keep them until the last step. The probability of a token is
@@ -2616,7 +2652,7 @@ enum {
     TFM__W_CHUNK = 512 << 10    /* bytes of w that stay in the second-level cache together */
 };
 
-enum { TFM__SIGMOID = TFM_GELU_SIGMOID + 1 }; /* behind tfm_activation: an SSRU's gate */
+enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* behind tfm_activation: an SSRU's gate */
 enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* behind tfm_weight_type: BF16, and so is x */
 /* The same by the names that the kernels' tables have. */
 enum {
@@ -2948,31 +2984,17 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     }
 }
 
-/* In place. NaN stays NaN. */
-static void tfm__plain_activate(float *x, int64_t n, tfm_activation activation) {
+/* Applies an activation in place, by its formula in TFM_ACTIVATION_TABLE. NaN stays NaN. */
+static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) {
     int64_t i;
-    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) x[i] = 1.0f / (1.0f + expf(-x[i]));
-    if ((int)activation == TFM__SIGMOID) return;
-    switch (activation) {
-    case TFM_RELU:
-        for (i = 0; i < n; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
-        break;
-    case TFM_GELU:
-        for (i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
-        break;
-    case TFM_GELU_TANH:
-        for (i = 0; i < n; i++) {
-            float v = x[i];
-            x[i] = 0.5f * v * (1.0f + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
-        }
-        break;
-    case TFM_SWISH:
-        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-x[i]));
-        break;
-    case TFM_GELU_SIGMOID:
-        for (i = 0; i < n; i++) x[i] = x[i] / (1.0f + expf(-1.702f * x[i]));
-        break;
+#define TFM_X(id, word, formula)                                                                   \
+    for (i = 0; activation == id && i < n; i++) {                                                  \
+        float x = y[i];                                                                            \
+        y[i] = formula;                                                                            \
     }
+    TFM_ACTIVATION_TABLE(TFM_X)
+#undef TFM_X
+    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = 1.0f / (1.0f + expf(-y[i]));
 }
 
 /* Set i, from the plainest to the fastest: >>vectors. */
@@ -4100,7 +4122,7 @@ static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
     if (view->linear2.w.rows != D)
         return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
                          &w->linear2.weight, D);
-    if ((int)w->activation < 0 || w->activation > TFM_GELU_SIGMOID)
+    if ((int)w->activation < 0 || w->activation >= TFM_ACTIVATION_COUNT)
         return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation",
                          (int32_t)w->activation);
     return TFM_OK;
@@ -6038,23 +6060,28 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 /* a list is ids, codes of languages and their ids, or what a decode begins with */
 enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
 
+/* The words of an enum's table: "|post|pre" without the first character. */
+#define TFM__WORD(id, word) "|" word
+#define TFM__FORMULA_WORD(id, word, formula) "|" word
+#define TFM__WORDS(TABLE) &(TABLE(TFM__WORD))[1]
+
 /* name, what it may be, the words of a choice in the order of their enum */
 /* clang-format off */
 #define TFM__CONFIG_TABLE(X)                                                                       \
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
-    X(tgt_vocab_size, 1, "") X(norm, 4, "post|pre") X(layer_norm, 4, "variance|deviation|rms")     \
-    X(layer_norm_eps, 2, "") X(activation, 4, "relu|gelu|gelu_tanh|swish|gelu_sigmoid")            \
-    X(positions, 4, "sinusoidal|sinusoidal_halves|sinusoidal_per_index|learned|none")              \
+    X(tgt_vocab_size, 1, "") X(norm, 4, TFM__WORDS(TFM_NORM_ORDER_TABLE)) X(layer_norm, 4, TFM__WORDS(TFM_NORM_KIND_TABLE))     \
+    X(layer_norm_eps, 2, "") X(activation, 4, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1])            \
+    X(positions, 4, TFM__WORDS(TFM_POSITION_TABLE))              \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
     X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
     X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, "none|source|target")              \
+    X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, TFM__WORDS(TFM_LANGUAGE_TABLE))              \
     X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe")                         \
-    X(tgt_text, 4, "words|characters|pieces|sentencepiece|bytes|byte_bpe") X(packed, 1, "")        \
+    X(src_text, 4, TFM__WORDS(TFM_TEXT_TABLE))                         \
+    X(tgt_text, 4, TFM__WORDS(TFM_TEXT_TABLE)) X(packed, 1, "")        \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
     X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
     X(prefix_space, 4, "none|add|first") X(trailing_space, 4, "none|keep") X(d_input, 1, "")    \
@@ -6076,6 +6103,22 @@ static const struct {
 } tfm__fields[] = {TFM__CONFIG_TABLE(TFM_X)};
 #undef TFM_X
 
+#define TFM__QUOTED(id, word) word,
+#define TFM__FORMULA_QUOTED(id, word, formula) word,
+#define TFM__NAMES_OF(type, list)                                                                  \
+    TFM_DEF const char *type##_name(type value) {                                                  \
+        static const char *const names[] = {list};                                                 \
+        return (size_t)value < sizeof names / sizeof *names ? names[value] : "?";                  \
+    }
+TFM__NAMES_OF(tfm_norm_order, TFM_NORM_ORDER_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_norm_kind, TFM_NORM_KIND_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_activation, TFM_ACTIVATION_TABLE(TFM__FORMULA_QUOTED))
+TFM__NAMES_OF(tfm_position_kind, TFM_POSITION_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_text_kind, TFM_TEXT_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_language_use, TFM_LANGUAGE_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_stop, TFM_STOP_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_repetition, TFM_REPETITION_TABLE(TFM__QUOTED))
+
 /* Numbers of tfm_decode_options, and what they may be; kind 0: a call's, not the file's. */
 /* clang-format off */
 #define TFM__DECODE(field, kind, least, most, words)                                               \
@@ -6090,11 +6133,11 @@ static const struct {
 } tfm__decode_fields[] = {
     TFM__DECODE(beam, 1, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, 2, -100, 100, ""),
     TFM__DECODE(patience, 2, 0, 1000000, ""), TFM__DECODE(no_unknown, 1, 0, 1, ""),
-    TFM__DECODE(stop, 4, 0, TFM_STOP_LIKELY, "enough|sure|full|likely"),
+    TFM__DECODE(stop, 4, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
     TFM__DECODE(max_length, 1, 0, INT32_MAX, ""), TFM__DECODE(min_length, 1, 0, INT32_MAX, ""),
     TFM__DECODE(no_repeat_ngram, 1, 0, INT32_MAX, ""),
     TFM__DECODE(repetition_penalty, 2, 0, 1000000, ""),
-    TFM__DECODE(repetition, 4, 0, 1, "target|hugging_face"), TFM__DECODE(force_end, 1, 0, 1, ""),
+    TFM__DECODE(repetition, 4, 0, TFM_REPETITION_COUNT - 1, TFM__WORDS(TFM_REPETITION_TABLE)), TFM__DECODE(force_end, 1, 0, 1, ""),
     TFM__DECODE(no_source_ngram, 1, 0, INT32_MAX, ""),
     TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
     TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
@@ -13879,9 +13922,10 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
 }
 TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
     TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
-    if ((int)activation == TFM__SIGMOID) return TFM__(gate)(TFM__V_SET(1.0f), x);
-    switch (activation) {
-    case TFM_RELU: break;
+    float lanes[TFM__VL];
+    switch ((int)activation) {
+    case TFM__SIGMOID: return TFM__(gate)(TFM__V_SET(1.0f), x);
+    case TFM_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
     case TFM_GELU:
         x = TFM__(erf)(TFM__V_MUL(x, TFM__V_SET(0.70710678f)));
         return TFM__V_MUL(half, TFM__V_ADD(TFM__V_SET(1.0f), x));
@@ -13891,8 +13935,11 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation act
             x, TFM__V_MUL(TFM__V_SET(1.59576912f), TFM__V_FMA(TFM__V_SET(0.044715f), cube, x)));
     case TFM_SWISH: return TFM__(gate)(x, x);
     case TFM_GELU_SIGMOID: return TFM__(gate)(x, TFM__V_MUL(x, TFM__V_SET(1.702f)));
+    default: /* the formula, lane by lane */
+        TFM__V_STORE(lanes, x);
+        tfm__plain_activate(lanes, TFM__VL, activation);
+        return TFM__V_LOAD(lanes);
     }
-    return TFM__V_MAX(TFM__V_SET(0.0f), x);
 }
 TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation activation) {
     int64_t i;
@@ -14115,6 +14162,9 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             times not the one that the program had called. tfm_arena_take and
                             tfm_safetensors_read refuse NULL.
                             gcc -O3 -fPIC -Wall gives no warning.
+                            Names of the config's words: tfm_activation_name, tfm_norm_kind_name,
+                            tfm_norm_order_name, tfm_position_kind_name, tfm_text_kind_name,
+                            tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
                             server.py refuses heads over 64 kB (431) and bounds its messages.
                             Python: the package declares all of the header, so T5 and byte models
                             load; it refuses read-only arrays to write into, wrong types, NULs and

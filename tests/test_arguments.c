@@ -812,6 +812,25 @@ typedef struct misfit {
     const char *says;
 } misfit;
 
+/* Each value of an enum of the config has a word, which the config's reader takes for that value. */
+static void words(void) {
+    int v;
+    SECTION("words of the config");
+#define NAMED(type, n, choices)                                                                    \
+    for (v = 0; v < (int)(n); v++)                                                                 \
+        CHECK(tfm__choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v));        \
+    CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
+    NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, tfm__fields[tfm__field_norm].words);
+    NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, tfm__fields[tfm__field_layer_norm].words);
+    NAMED(tfm_activation, TFM_ACTIVATION_COUNT, tfm__fields[tfm__field_activation].words);
+    NAMED(tfm_position_kind, TFM_POSITIONS_COUNT, tfm__fields[tfm__field_positions].words);
+    NAMED(tfm_text_kind, TFM_TEXT_COUNT, tfm__fields[tfm__field_tgt_text].words);
+    NAMED(tfm_language_use, TFM_LANGUAGE_COUNT, tfm__fields[tfm__field_src_language].words);
+    NAMED(tfm_stop, TFM_STOP_COUNT, "enough|sure|full|likely");
+    NAMED(tfm_repetition, TFM_REPETITION_COUNT, "target|hugging_face");
+#undef NAMED
+}
+
 static void weights(void) {
     static const misfit rows[] = {
         {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
@@ -1273,6 +1292,7 @@ int main(void) {
     tensors();
     files();
     integers();
+    words();
     weights();
     spaces();
     unknowns();

@@ -40,7 +40,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import convert  # noqa: E402
 import pickled  # noqa: E402
-from modelfile import BF16, position_table, to_bf16, write_safetensors  # noqa: E402
+from modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
+                       write_safetensors)
 from tokenizer_files import write_pieces  # noqa: E402
 from untrusted import read_safetensors  # noqa: E402
 from writer import write_file  # noqa: E402
@@ -135,6 +136,21 @@ def stacks(d=8, f=12, layers=1):
             tensors[f"{layer}.linear1.weight"] = random.normal(size=(f, d))
             tensors[f"{layer}.linear2.weight"] = random.normal(size=(d, f))
     return {name: tensor.astype("f4") for name, tensor in tensors.items()}
+
+
+class Words(unittest.TestCase):
+    """The words of the config, here and in the tables of transformer.h."""
+
+    def test_words_of_the_header(self):
+        header = (ROOT / "transformer.h").read_text()
+        for key, table in (("norm", "NORM_ORDER"), ("layer_norm", "NORM_KIND"), ("activation", "ACTIVATION"),
+                           ("positions", "POSITION"), ("src_language", "LANGUAGE"), ("tgt_text", "TEXT"),
+                           ("stop", "STOP"), ("repetition", "REPETITION")):
+            rows = re.search(rf"#define TFM_{table}_TABLE\(X\)((?:.*\\\n)+.*)", header)[1]
+            words = tuple(re.findall(r'X\(TFM_\w+, "(\w+)"', rows))
+            with self.subTest(key):
+                self.assertGreater(len(words), 1)
+                self.assertEqual(words, {**CONFIG_KEYS, **DECODING_KEYS}[key].values)
 
 
 class Writing(ConvertTest):

@@ -150,7 +150,7 @@ import checkpoints_torch
 import decoding
 import hub
 import marian_bin
-from modelfile import (F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
+from modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
                        check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
                        omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
@@ -242,7 +242,7 @@ QUESTIONS = {
     "n_heads": "--heads N",
     "norm": "--set norm=post or norm=pre (norm_first=True)",
     "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation, rms",
-    "activation": "--set activation=relu or gelu, gelu_tanh, swish, gelu_sigmoid",
+    "activation": "--set activation=" + " or ".join(ACTIVATIONS),
     "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
     "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
 }

@@ -77,7 +77,6 @@ static void print_id_list(const int32_t *ids, int32_t n) {
 
 /* What the file says of decoding. */
 static void print_decoding(const tfm_model *model) {
-    static const char *const stops[] = {"enough", "sure", "full", "likely"};
     tfm_decode_options o, none;
     int32_t r;
     memset(&none, 0, sizeof none);
@@ -87,13 +86,13 @@ static void print_decoding(const tfm_model *model) {
     if (o.beam) print_size("beam", o.beam);
     if (o.length_penalty != 0) print_number("length_penalty", o.length_penalty);
     if (o.patience != 0) print_number("patience", o.patience);
-    if (o.stop) print_word("stop", stops[o.stop]);
+    if (o.stop) print_word("stop", tfm_stop_name(o.stop));
     if (o.max_length) print_size("max_length", o.max_length);
     if (o.min_length) print_size("min_length", o.min_length);
     if (o.no_repeat_ngram) print_size("no_repeat_ngram", o.no_repeat_ngram);
     if (o.no_source_ngram) print_size("no_source_ngram", o.no_source_ngram);
     if (o.repetition_penalty != 0) print_number("repetition_penalty", o.repetition_penalty);
-    if (o.repetition) print_word("repetition", "hugging_face");
+    if (o.repetition) print_word("repetition", tfm_repetition_name(o.repetition));
     if (o.force_end) print_size("force_end", o.force_end);
     if (o.no_unknown) print_size("no_unknown", o.no_unknown);
     if (o.n_forbidden) {
@@ -107,15 +106,7 @@ static void print_decoding(const tfm_model *model) {
     }
 }
 
-static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"};
-
 static void print_config(const tfm_config *c, int has_target_text) {
-    static const char *const norms[] = {"post", "pre"};
-    static const char *const layer_norms[] = {"variance", "deviation", "rms"};
-    static const char *const positions[] = {"sinusoidal", "sinusoidal_halves",
-                                            "sinusoidal_per_index", "learned", "none"};
-    static const char *const texts[] = {"words",         "characters", "pieces",
-                                        "sentencepiece", "bytes",      "byte_bpe"};
     int32_t i;
     printf("config\n");
     print_size("n_heads", c->n_heads);
@@ -131,12 +122,12 @@ static void print_config(const tfm_config *c, int has_target_text) {
     if (c->d_memory != c->d_model) print_size("d_memory", c->d_memory);
     print_size("src_vocab_size", c->src_vocab_size);
     print_size("tgt_vocab_size", c->tgt_vocab_size);
-    print_word("norm", norms[c->norm]);
-    print_word("layer_norm", layer_norms[c->layer_norm]);
+    print_word("norm", tfm_norm_order_name(c->norm));
+    print_word("layer_norm", tfm_norm_kind_name(c->layer_norm));
     print_number("layer_norm_eps", c->layer_norm_eps);
-    print_word("activation", activations[c->activation]);
+    print_word("activation", tfm_activation_name(c->activation));
     if (c->has_gate) print_word("feed-forward", "gated");
-    print_word("positions", positions[c->positions]);
+    print_word("positions", tfm_position_kind_name(c->positions));
     print_size("position_offset", c->position_offset);
     if (c->positions == TFM_POSITIONS_LEARNED) {
         print_size("longest sequence", c->max_positions);
@@ -173,8 +164,8 @@ static void print_config(const tfm_config *c, int has_target_text) {
     printf("  %-20s", "languages");
     for (i = 0; i < c->n_languages; i++) putchar(' '), output_text(stdout, c->languages[i].code, 0);
     printf(c->n_languages ? "\n" : " none\n");
-    print_word("src_text", c->has_text ? texts[c->src_text] : "no vocabulary");
-    print_word("tgt_text", has_target_text ? texts[c->tgt_text] : "no vocabulary");
+    print_word("src_text", c->has_text ? tfm_text_kind_name(c->src_text) : "no vocabulary");
+    print_word("tgt_text", has_target_text ? tfm_text_kind_name(c->tgt_text) : "no vocabulary");
     if (c->src_text == TFM_TEXT_BYTES || c->tgt_text == TFM_TEXT_BYTES)
         print_size("byte_offset", c->byte_offset);
     if (c->trailing_space) print_word("trailing_space", "keep");
@@ -451,7 +442,7 @@ static const char *draw(const tfm_safetensors *file, const tfm_config *c,
     snprintf(title, sizeof title, "%.120s: %s parameters, %s, matrices %s, %s-norm", name, count,
              box_size(size, bytes), tfm_dtype_name(type_of_matrices(file)),
              c->norm ? "pre" : "post");
-    return draw_structure(opt.picture, file, c, title, activations[c->activation]);
+    return draw_structure(opt.picture, file, c, title, tfm_activation_name(c->activation));
 }
 
 static int inspect(const char *path) {

@@ -95,6 +95,7 @@ def one_of(*values: str) -> Callable[[str], str]:
             raise ValueError("one of " + ", ".join(values))
         return text
 
+    parse.values = values  # type: ignore[attr-defined]
     return parse
 
 
@@ -151,6 +152,7 @@ SIZES = ("d_model", "d_ff", "d_ff_decoder", "d_key", "d_value", "n_encoder_layer
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
 TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
 
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid")
 CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "n_heads": integer(1),
     "shortlist_first": integer(0),
@@ -158,7 +160,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "norm": one_of("post", "pre"),
     "layer_norm": one_of("variance", "deviation", "rms"),
     "layer_norm_eps": number,
-    "activation": one_of("relu", "gelu", "gelu_tanh", "swish", "gelu_sigmoid"),
+    "activation": one_of(*ACTIVATIONS),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
                         "none"),
     "position_offset": integer(0),
