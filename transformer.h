@@ -1026,7 +1026,8 @@ typedef struct tfm_model tfm_model;
 /* clang-format off */
 #define TFM_TEXT_TABLE(X)                                                                          \
     X(TFM_TEXT_WORDS, "words") /* whitespace separates tokens */                                   \
-    X(TFM_TEXT_CHARACTERS, "characters") /* each Unicode character is a token; whitespace: U+2581 */\
+    /* each Unicode character is a token; whitespace is U+2581 */                                  \
+    X(TFM_TEXT_CHARACTERS, "characters")                                                           \
     X(TFM_TEXT_PIECES, "pieces") /* targets only: tokens are joined, and U+2581 becomes a space */ \
     /* the SentencePiece model in the file decides */                                              \
     X(TFM_TEXT_SENTENCEPIECE, "sentencepiece")                                                     \
@@ -1482,7 +1483,8 @@ typedef enum tfm_text_form {
                         Whitespace in a token is written \s \t \n \v \f \r or, beyond ASCII, \u and
                         four hexadecimal digits, and a backslash is \\. When such text is read,
                         \u0000 to \uFFFF are accepted, and a backslash without an escape means
-                        itself */
+                        itself. A model of bytes has no spaces between its tokens: the text that
+                        its bytes make is escaped, without invalid UTF-8 */
 } tfm_text_form;
 
 /* Turns a text of size bytes into at most capacity source ids, with the start and end id that the
@@ -11744,7 +11746,8 @@ typedef struct tfm__cut {
     tfm_text_kind kind;
     tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
     size_t at;          /* of the next token */
-    size_t first, last; /* the character whose bytes are the next tokens */
+    size_t first, last; /* the character whose bytes are the next tokens; in bytes, if it has some */
+    char bytes[4];
     tfm__cell *cells;   /* by SentencePiece and byte-level BPE */
 } tfm__cut;
 
@@ -11871,11 +11874,20 @@ static int tfm__next_byte_token(tfm__cut *c, tfm__token *token) {
 /* The next token: 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
     if (c->kind == TFM_TEXT_BYTES) {
-        if (c->at >= c->text.size) return 0;
-        token->begin = c->at++;
+        const char *at = c->text.data + c->at;
+        int n = 1;
+        token->begin = c->at;
+        if (c->first >= c->last) {
+            if (c->at >= c->text.size) return 0;
+            c->bytes[0] = *at;
+            c->at += c->form != TFM_FORM_ESCAPED
+                         ? 1
+                         : (size_t)tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
+            c->first = 0, c->last = (size_t)n;
+        }
         token->end = c->at;
-        token->text = tfm__text(c->text.data + token->begin, 1);
-        token->id = c->side->first_byte + (unsigned char)*token->text.data;
+        token->text = tfm__text(c->text.data + token->begin, token->end - token->begin);
+        token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
         TFM_COUNT_TEXT(1);
         return 1;
     }
@@ -12091,6 +12103,7 @@ typedef struct tfm__joined {
     char *out;
     size_t size;
     int started;                /* something was written */
+    int escaped;                /* characters that are made of bytes are escaped */
     int words;                  /* tokens stand between spaces; else U+2581 in a token is a space */
     int drop, drop_once;        /* marks at the front of each token, or of one, before any text */
     const tfm__charsmap *rules; /* of denormalization; NULL: none */
@@ -12247,7 +12260,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     j->n_bytes = n;
     if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
     j->n_bytes = 0;
-    tfm__join_bytes(j, j->bytes, n);
+    if (j->escaped) tfm__join_escaped(j, j->bytes, n);
+    else tfm__join_bytes(j, j->bytes, n);
 }
 
 /* A token of byte-level BPE: the bytes that its characters stand for; one with another character
@@ -12295,6 +12309,7 @@ static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tf
     j.words = form != TFM_FORM_TEXT || side->text == TFM_TEXT_WORDS;
     j.drop = p ? p->dummy_prefix || p->trim : j.words || side->bpe ? 0 : INT32_MAX;
     j.broken = side->text == TFM_TEXT_BYTES ? -1 : p != NULL;
+    j.escaped = form == TFM_FORM_ESCAPED;
     j.drop_once = p && !p->trim;
     j.rules = p && p->unmap.units ? &p->unmap : NULL;
     for (i = 0; i < n && side->text == TFM_TEXT_BYTES; i++)
@@ -14162,6 +14177,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             times not the one that the program had called. tfm_arena_take and
                             tfm_safetensors_read refuse NULL.
                             gcc -O3 -fPIC -Wall gives no warning.
+                            TFM_FORM_ESCAPED keeps the text of a model of bytes on one line.
                             Names of the config's words: tfm_activation_name, tfm_norm_kind_name,
                             tfm_norm_order_name, tfm_position_kind_name, tfm_text_kind_name,
                             tfm_language_use_name, tfm_stop_name, tfm_repetition_name.

@@ -490,6 +490,9 @@ static void bytes(void) {
     tiny t = tiny_default();
     tfm_session *s;
     tfm_model *m;
+    static const char *const lines[] = {"a\nb\tc\rd\ve\ff", "\\n \\\\ \\u2028 x",
+                                        "\xe2\x80\xa8 \xc2\x85\xe4\xbd\xa0\xf0\x9f\x98\x80\n", NULL};
+    int32_t read[40], n_read;
     SECTION("bytes");
     t.config = ", \"start\": 0, \"end\": 1, \"src_end\": 1, \"src_text\": \"bytes\", "
                "\"tgt_text\": \"bytes\", \"byte_offset\": 3";
@@ -500,6 +503,18 @@ static void bytes(void) {
     CHECK(n == (int32_t)sizeof text && i == n - 1 && ids[i] == 1, "ids are bytes, and the end");
     must(tfm_detokenize(m, ids, n, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
     CHECK(size == sizeof text - 1 && strcmp(out, text) == 0, "and back, in any form");
+    for (i = 0; lines[i]; i++) {
+        for (n = 0; lines[i][n]; n++) ids[n] = 3 + (unsigned char)lines[i][n];
+        must(tfm_detokenize(m, ids, n, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
+        CHECK(!strpbrk(out, "\n\r\t\v\f"), "one line, no TAB: %s", out);
+        must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
+        CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0, "  the same ids again");
+    }
+    ids[0] = 3; /* byte 0 */
+    must(tfm_detokenize(m, ids, 1, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
+    CHECK(strcmp(out, "\\u0000") == 0, "byte 0: %s", out);
+    must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
+    CHECK(n_read == 1 && read[0] == 3, "  and back");
     must(tfm_tokenize_target(m, " ", 1, TFM_FORM_ESCAPED, ids, 40, &n, NULL, &err));
     CHECK(n == 1 && ids[0] == 35, "a space is no blank");
     must(tfm_tokenize(m, "", 0, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
