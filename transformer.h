@@ -18,14 +18,17 @@
    it is used, and bad input ends in a status and a message, never in a crash. The library never
    exits, aborts, asserts, prints, or reads the environment or the locale (>>security).
 
-   To translate (examples/hello.c is this as a program):
+   To translate (examples/hello.c is this as a program). tfm_translate decodes greedily; with
+   decode_defaults it decodes as the model file says, with a beam for instance.
 
        tfm_error err;
        tfm_model *model = NULL;
        tfm_session *session = NULL;
+       tfm_session_options how = {0};
        char text[1024];
+       how.decode_defaults = 1;
        if (tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK &&
-           tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
+           tfm_session_create(&session, model, &how, &err) == TFM_OK &&
            tfm_translate(session, source, text, sizeof text, &err) == TFM_OK) {
            ... text has the translation
        } else {
@@ -145,7 +148,8 @@
            tfm_result_get(session, row, rank, &result, &err);
 
    Many model files say how their makers decode. tfm_decode_defaults fills the options with these
-   values.
+   values. A session with decode_defaults = 1 uses them in every call without options, so also in
+   tfm_translate. Without it such calls are greedy.
 
    Beam search. In each step the search looks at the best 2 * beam continuations. Continuations that
    end, if they are among the best beam, become results. The best beam continuations that do not end
@@ -601,8 +605,8 @@ TFM_DEF const char *tfm_version(void);
    dot product", "NEON", "WASM SIMD128" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
-/* A table of an enum has each value's identifier and its text. It makes the enum and the names. Here
-   the text is what a status means; in later tables it is the word in a model file. */
+/* A table of an enum has each value's identifier and its text. It makes the enum and the names. In
+   this table the text is what a status means; in later ones it is the word in a model file. */
 #define TFM_ID(id, text) id,
 /* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
@@ -1051,8 +1055,8 @@ typedef struct tfm_language {
 typedef enum tfm_language_use { TFM_LANGUAGE_TABLE(TFM_ID) TFM_LANGUAGE_COUNT } tfm_language_use;
 /* clang-format on */
 
-/* Return the word that a model file has for a value: "post", "rms", "relu" ... They return "?" if the
-   enum has no such value. */
+/* Return the word that a model file has for a value: "post", "rms", "relu" ... They return "?" if
+   the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
 TFM_DEF const char *tfm_norm_kind_name(tfm_norm_kind kind);
 TFM_DEF const char *tfm_activation_name(tfm_activation activation);
@@ -1178,6 +1182,10 @@ typedef struct tfm_session_options {
     tfm_dtype encoder_attention;    /* the type that the encoder's attention multiplies: TFM_F32, or
                                        TFM_BF16, which has an effect only if the CPU has AMX or
                                        BF16 (chapter 10) */
+    int32_t decode_defaults;        /* 1: calls without tfm_decode_options, such as tfm_translate,
+                                       decode as the model file says (tfm_decode_defaults), and a
+                                       max_beam and max_target of 0 are large enough for it. 0: such
+                                       calls are greedy */
 } tfm_session_options;
 
 /* Computes the exact number of bytes that tfm_session_create will request from the allocator, in
@@ -6072,21 +6080,23 @@ enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FI
 #define TFM__CONFIG_TABLE(X)                                                                       \
     X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
     X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
-    X(tgt_vocab_size, 1, "") X(norm, 4, TFM__WORDS(TFM_NORM_ORDER_TABLE)) X(layer_norm, 4, TFM__WORDS(TFM_NORM_KIND_TABLE))     \
-    X(layer_norm_eps, 2, "") X(activation, 4, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1])            \
-    X(positions, 4, TFM__WORDS(TFM_POSITION_TABLE))              \
+    X(tgt_vocab_size, 1, "") X(norm, 4, TFM__WORDS(TFM_NORM_ORDER_TABLE))                          \
+    X(layer_norm, 4, TFM__WORDS(TFM_NORM_KIND_TABLE)) X(layer_norm_eps, 2, "")                     \
+    X(activation, 4, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1])                                \
+    X(positions, 4, TFM__WORDS(TFM_POSITION_TABLE))                                                \
     X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
     X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
     X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
     X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
     X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(languages, 8, "") X(src_language, 4, TFM__WORDS(TFM_LANGUAGE_TABLE))              \
+    X(suppressed, 8, "") X(languages, 8, "")                                                       \
+    X(src_language, 4, TFM__WORDS(TFM_LANGUAGE_TABLE))                                             \
     X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, TFM__WORDS(TFM_TEXT_TABLE))                         \
-    X(tgt_text, 4, TFM__WORDS(TFM_TEXT_TABLE)) X(packed, 1, "")        \
+    X(src_text, 4, TFM__WORDS(TFM_TEXT_TABLE))                                                     \
+    X(tgt_text, 4, TFM__WORDS(TFM_TEXT_TABLE)) X(packed, 1, "")                                    \
     X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
-    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")           \
-    X(prefix_space, 4, "none|add|first") X(trailing_space, 4, "none|keep") X(d_input, 1, "")    \
+    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")               \
+    X(prefix_space, 4, "none|add|first") X(trailing_space, 4, "none|keep") X(d_input, 1, "")       \
     X(d_memory, 1, "") X(clean_up, 4, "none|spaces")
 
 enum {
@@ -7486,6 +7496,7 @@ struct tfm_session {
     tfm__id_rows tgt;                   /* of a teacher-forced pass */
 
     /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
+    const tfm_decode_options *decoding_of; /* the model's, for calls without options; NULL: none */
     int decoding; /* tfm_start was called */
     tfm_decode_options decode;
     int32_t beam, n_best;
@@ -7696,8 +7707,10 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
     if (options) o = *options;
+    if (o.decode_defaults) s->decoding_of = &model->decoding;
     s->max_batch = o.max_batch ? o.max_batch : 1;
     s->max_beam = o.max_beam ? o.max_beam : 1;
+    if (!o.max_beam && s->decoding_of) s->max_beam = (int32_t)tfm__max(1, model->decoding.beam);
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
         o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
         return tfm__fail(err, TFM_E_ARGUMENT,
@@ -7748,7 +7761,12 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     s->model = model;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most_source);
     s->max_target = o.max_target;
-    if (!s->max_target) s->max_target = (int32_t)tfm__min(2 * s->max_source + 16, most_target);
+    if (!s->max_target) {
+        int64_t most = 2 * (int64_t)s->max_source + 16;
+        if (s->decoding_of)
+            most = tfm__max(most, tfm__max(s->decoding_of->max_length, s->decoding_of->min_length));
+        s->max_target = (int32_t)tfm__min(most, most_target);
+    }
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
@@ -9050,8 +9068,9 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     tfm__sentence plan;
     int32_t b, i;
     memset(&o, 0, sizeof o);
-    if (options) o = *options;
     if (!s || !src) return tfm__fail(err, TFM_E_ARGUMENT, "session or src is NULL");
+    if (!options) options = s->decoding_of;
+    if (options) o = *options;
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
@@ -14177,6 +14196,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             times not the one that the program had called. tfm_arena_take and
                             tfm_safetensors_read refuse NULL.
                             gcc -O3 -fPIC -Wall gives no warning.
+                            decode_defaults of tfm_session_options: tfm_translate decodes as the
+                            model file says.
                             TFM_FORM_ESCAPED keeps the text of a model of bytes on one line.
                             Names of the config's words: tfm_activation_name, tfm_norm_kind_name,
                             tfm_norm_order_name, tfm_position_kind_name, tfm_text_kind_name,

@@ -1,4 +1,4 @@
-/* hello: the whole library in 15 lines. cc -O2 -I. examples/hello.c -o hello -lm */
+/* hello: the whole library in 17 lines. cc -O2 -I. examples/hello.c -o hello -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -7,11 +7,13 @@ int main(void) {
     tfm_error err;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
+    static tfm_session_options how; /* zeros: defaults */
     char text[1024];
-    int ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) ==
-                 TFM_OK &&
-             tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
-             tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
+    int ok;
+    how.decode_defaults = 1; /* decode as the model file says; without it the search is greedy */
+    ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK &&
+         tfm_session_create(&session, model, &how, &err) == TFM_OK &&
+         tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
     if (ok) puts(text);
     else fprintf(stderr, "%s\n", err.text);
     tfm_session_free(session);

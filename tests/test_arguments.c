@@ -812,6 +812,45 @@ typedef struct misfit {
     const char *says;
 } misfit;
 
+/* Sessions with decode_defaults: what a call without options does, and the room that it needs. */
+static void defaults(void) {
+    static const char *const configs[] = {
+        IDS, IDS ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"no_repeat_ngram\": 1}",
+        IDS ", \"decoding\": {\"max_length\": 2000, \"min_length\": 3}"};
+    int i;
+    SECTION("decode_defaults");
+    for (i = 0; i < 3; i++) {
+        tfm_model *m = words_model(configs[i]);
+        tfm_session_options o;
+        tfm_session *s, *greedy, *with;
+        tfm_decode_options decode;
+        tfm_text in, out;
+        char text[3][256];
+        memset(&o, 0, sizeof o), in.data = "a b hello c", in.size = 11;
+        must(tfm_session_create(&greedy, m, &o, &err));
+        o.decode_defaults = 1;
+        must(tfm_session_create(&s, m, &o, &err));
+        tfm_decode_defaults(m, &decode);
+        o.decode_defaults = 0, o.max_beam = decode.beam, o.max_target = decode.max_length;
+        must(tfm_session_create(&with, m, &o, &err));
+        must(tfm_translate(s, in.data, text[0], 256, &err));
+        must(tfm_translate_batch(with, &in, &out, 1, &decode, text[1], 256, &err));
+        CHECK(strcmp(text[0], text[1]) == 0, "as tfm_decode_defaults: %.40s", text[0]);
+        must(tfm_translate(greedy, in.data, text[2], 256, &err));
+        if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
+        else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "room for max_length");
+        memset(&decode, 0, sizeof decode);
+        must(tfm_translate_batch(s, &in, &out, 1, &decode, text[1], 256, &err));
+        CHECK(strcmp(text[1], text[2]) == 0, "options of all zero are greedy there too");
+        tfm_session_free(s), tfm_session_free(greedy), tfm_session_free(with);
+        o.decode_defaults = 1, o.max_target = 0, o.max_beam = 2;
+        must(tfm_session_create(&s, m, &o, &err));
+        if (i == 1)
+            CHECK_FAILS(tfm_translate(s, "a", text[0], 256, &err), TFM_E_TOO_LONG, "max_beam 2");
+        tfm_session_free(s), tfm_model_free(m);
+    }
+}
+
 /* Each value of an enum of the config has a word, which the config's reader takes for that value. */
 static void words(void) {
     int v;
@@ -1292,6 +1331,7 @@ int main(void) {
     tensors();
     files();
     integers();
+    defaults();
     words();
     weights();
     spaces();
