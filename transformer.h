@@ -14196,6 +14196,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             times not the one that the program had called. tfm_arena_take and
                             tfm_safetensors_read refuse NULL.
                             gcc -O3 -fPIC -Wall gives no warning.
+                            translate: --wrapped and --markdown keep lines that end in CR and LF;
+                            where a line of several sentences is cut, a message names --document.
                             decode_defaults of tfm_session_options: tfm_translate decodes as the
                             model file says.
                             TFM_FORM_ESCAPED keeps the text of a model of bytes on one line.

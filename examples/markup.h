@@ -131,6 +131,7 @@ typedef struct markup {
     int protects; /* set before markup_read: copies what protect.h would, not placeholders alone */
     size_t wrap;  /* the same: the width of folded lines; 0: the document's */
     size_t width; /* of lines that are folded; 0: they are not */
+    const char *newline;            /* what ends them, as it ends the document's first line */
     size_t block, hard, first_hard; /* its block; its next hard break's item, and the block's */
     int in_block, is_made;          /* that is begun; something in it was translated */
     buffer woven;                   /* the block, flat */
@@ -1110,7 +1111,11 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-static void markup_begin(markup *m) { m->next = m->at = m->block = m->hard = 0, m->in_block = 0; }
+static void markup_begin(markup *m) {
+    const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
+    m->next = m->at = m->block = m->hard = 0, m->in_block = 0;
+    m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
+}
 
 /* Goes on in a block as it was, flat: "\n" is a space where a line may end, "\r" where it must. */
 static void markup_keep(markup *m, size_t to) {
@@ -1184,7 +1189,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                    m->width && column > first && end > at &&
                    column + (before == '\n') + width > m->width &&
                    !markdown_hazard(text + at, size - at)) {
-            buffer_append(out, "\n", 1);
+            buffer_append(out, m->newline, strlen(m->newline));
             for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
                 buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);

@@ -217,6 +217,18 @@ static int take_protected(const worker *me, line *l) {
     return 0;
 }
 
+/* What to do about a line that is longer than a limit: models translate one sentence at a time. */
+static const char *length_advice(const line *l) {
+    const char *sentence;
+    size_t at = 0, n;
+    int count = 0;
+    if (l->sentence || t.in.next || opt.tokens) return "";
+    while (count < 2 &&
+           next_sentence(l->text[SOURCE].data, l->text[SOURCE].size, &at, &sentence, &n))
+        count++;
+    return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
+}
+
 /* Tokenizes a line, and reports it if it cannot be translated. */
 static void tokenize(worker *me, line *l) {
     int32_t left_out = 0;
@@ -230,13 +242,14 @@ static void tokenize(worker *me, line *l) {
         report(me, l, 1, "the model knows several languages: --from%s and --to choose",
                t.n_stages > 1 ? ", --via" : "");
     else if (status == TFM_E_TOO_LONG)
-        report(me, l, 1, "%s (%s)", me->err.text,
-               me->of->most_source < opt.max_source ? "the model's positions" : "--max-source");
+        report(me, l, 1, "%s (%s)%s", me->err.text,
+               me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
+               length_advice(l));
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
     if (left_out)
-        report(me, l, 0, "of %d tokens the last %d are left out", (int)(l->n[SOURCE] + left_out),
-               (int)left_out);
+        report(me, l, 0, "of %d tokens the last %d are left out%s",
+               (int)(l->n[SOURCE] + left_out), (int)left_out, length_advice(l));
     if (!l->n[SOURCE]) l->done = 1;
 }
 
@@ -383,7 +396,8 @@ static void append_row(worker *me, line *l, int32_t row) {
             return;
         }
         if (result.finish == TFM_HIT_LENGTH)
-            report(me, l, 0, "stopped at its limit of %d tokens", (int)result.length);
+            report(me, l, 0, "stopped at its limit of %d tokens%s", (int)result.length,
+                   length_advice(l));
         else if (result.finish == TFM_STUCK)
             report(me, l, 0, "no token was left to choose after %d", (int)result.length);
         if (rank == 0 && me->keep_attention && t.picture) draw_line(me, l, result.length);

@@ -344,6 +344,14 @@ if [ -f $de ]; then
     check "  and of N columns" "0 0 " "$(run $de --wrapped --width 30 < $dir/in) $(awk 'length($0) > 30' $dir/out | wc -l | tr -d ' ') $(sed -n 's/^> //p' $dir/out | paste -s -d ' ' - | sed 's/ $//' | cmp - $dir/two 2>&1)"
     check "  with --srt" "2 translate: --wrapped and --srt do not go together" "$(run $de --wrapped --srt < $dir/in) $(cat $dir/err)"
     check "  with --markdown" "2 translate: --wrapped and --markdown do not go together" "$(run $de --wrapped --markdown < $dir/in) $(cat $dir/err)"
+    printf '# Titel\r\n\r\nDas ist ein\r\nHaus. Ich bin\r\nsehr m\303\274de.\r\n\r\n- Ein Hund.\r\n  Eine Katze.\r\n' > $dir/crlf
+    for form in markdown wrapped; do
+        check "--$form: lines that end in CR and LF end so again" "0 0" "$(run $de --$form < $dir/crlf) $(tr -d '\n' < $dir/out | tr '\r' '\n' | wc -l | awk -v n=$(wc -l < $dir/out) '{ print $1 - n }')"
+    done
+    check "a paragraph that is cut: the message says what to do" "0 translate: line 1: stopped at its limit of 3 tokens; it has several sentences, which --document translates one by one" \
+        "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --max-length 3) $(cat $dir/err)"
+    check "  and is too long" 1 "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --max-source 4; grep -c 'which --document translates' $dir/err > $dir/n; [ $(cat $dir/n) = 1 ] || echo none)"
+    check "  one sentence needs no advice" "translate: line 1: stopped at its limit of 2 tokens" "$(echo 'Das ist ein Haus.' | run $de --max-length 2 > /dev/null; cat $dir/err)"
     check "  with --n-best" "2 translate: --n-best and --wrapped do not go together" "$(run $de --wrapped --n-best 2 < $dir/in) $(cat $dir/err)"
     check "  --width 19" 2 "$(run $de --wrapped --width 19 < $dir/in)"
     check "  --width without it" "2 translate: --width needs --wrapped" "$(run $de --width 60 < $dir/in) $(cat $dir/err)"
