@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""BLEU and chrF (sacrebleu) of what build/translate makes of dev pairs, by length of the source.
+"""Translate dev pairs with build/translate and print BLEU and chrF by length of the source.
 
     python tools/scores.py model.safetensors dev.tsv clean.tsv [--tokenize zh] [--edges 12 25]
 
-Rows of a Markdown table: every file greedy and with beam 4 and length penalty 1, whole and by
-characters of the source, up to and over the --edges. With --beside OTHER.safetensors also that
-model's, and sacrebleu's paired bootstrap of the two.
+The output is a Markdown table. Each file has a row for greedy search and a row for beam 4 with length
+penalty 1. The columns are all pairs, and the pairs by number of source characters; --edges sets the
+limits. sacrebleu computes the scores. With --beside OTHER.safetensors the table also has the rows of
+that model, and the p value of a paired bootstrap test of the two models.
 
---negations zh (or de): into English, who says the opposite? Of --pairs sentences whose source and
-reference both have a word that negates, and as many where neither has, how often the translation
-lacks one or has one; random, the same for the same file and seed.
+--negations zh (or de) counts translations into English that say the opposite of the source. It chooses
+--pairs sentences in which source and reference have a negation, and as many in which neither has one.
+The table says how many translations of each group have a negation. The choice is random; the same
+file and seed give the same choice.
 
---copies: of the numbers in digits, and of the words with a capital, that source and reference both
-have, how many the translation has, letter for letter: names, nearly all, where languages share them.
+--copies counts numbers in digits and words with a capital letter (mostly names). The table says how
+many of those that source and reference share are also in the translation.
 """
 import argparse
 import random
@@ -38,26 +40,29 @@ WAYS = {"greedy": [], "beam 4": ["--beam", "4", "--length-penalty", "1"]}
 
 
 def translate(program: str, model: str, sources: list[str], options: list[str]) -> list[str]:
+    """Returns the translation of each source, by `program` with `options`."""
     run = subprocess.run([program, model, "--batch", "16", *options], check=True, text=True,
                          input="".join(s + "\n" for s in sources), stdout=subprocess.PIPE)
     return run.stdout.removesuffix("\n").split("\n")
 
 
 def score(pairs: list[Pair], outputs: list[str], tokenize: str) -> str:
+    """Returns "BLEU / chrF" of the outputs."""
     references = [[t for _, t in pairs]]
     return (f"{BLEU(tokenize=tokenize).corpus_score(outputs, references).score:.1f} / "
             f"{CHRF().corpus_score(outputs, references).score:.1f}")
 
 
 def chance(a: list[str], b: list[str], pairs: list[Pair], tokenize: str) -> float:
-    """p of the paired bootstrap: how often chance alone would set b's BLEU so far off a's."""
+    """Returns the p value of a paired bootstrap: the probability that chance alone makes a difference
+    in BLEU as large as that between `a` and `b`."""
     test = PairedTest([("a", a), ("b", b)], {"BLEU": BLEU(tokenize=tokenize)},
                       [[t for _, t in pairs]], test_type="bs", n_samples=1000)
     return test()[1]["BLEU"][1].p_value
 
 
 def negations(pairs: list[Pair], language: str, n: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Pairs that say no on both sides, and on neither."""
+    """Returns up to `n` pairs with a negation on both sides, and up to `n` without any."""
     rng = random.Random(seed)
     both, neither = ([(s, t) for s, t in pairs
                       if bool(NEGATIONS[language].search(s)) == bool(NEGATIONS["en"].search(t)) == is_so]
@@ -66,14 +71,15 @@ def negations(pairs: list[Pair], language: str, n: int, seed: int) -> tuple[list
 
 
 def each_way(args: argparse.Namespace, models: list[str], pairs: list[Pair]) -> Iterator[tuple[str, list[str]]]:
-    """Every model's outputs, greedy and with beam 4, under their names."""
+    """Yields (name of model and search, outputs) for each model, greedy and with beam 4."""
     for model in models:
         for name, options in WAYS.items():
             yield f"{model}, {name}", translate(args.translate, model, [s for s, _ in pairs], options)
 
 
 def count_negations(args: argparse.Namespace, models: list[str]) -> None:
-    print("| file, model | says no, as the source does | says no, unlike the source |\n|---|---|---|")
+    """Prints the table of --negations."""
+    print("| file, model | negation kept | negation added |\n|---|---|---|")
     for file in args.files:
         both, neither = negations(read_pairs(file), args.negations, args.pairs, args.seed)
         for name, outs in each_way(args, models, both + neither):
@@ -83,11 +89,12 @@ def count_negations(args: argparse.Namespace, models: list[str]) -> None:
 
 
 def copied(pattern: re.Pattern[str], text: str) -> Counter[str]:
-    """Numbers, or words with a capital."""
+    """Counts the matches of `pattern` that do not begin with a lower-case letter."""
     return Counter(word for word in pattern.findall(text) if not word[0].islower())
 
 
 def count_copies(args: argparse.Namespace, models: list[str]) -> None:
+    """Prints the table of --copies."""
     print("| file, model | numbers kept | names kept |\n|---|---|---|")
     for file in args.files:
         pairs = read_pairs(file)
@@ -103,17 +110,21 @@ def count_copies(args: argparse.Namespace, models: list[str]) -> None:
 def main(argv: list[str] | None = None) -> None:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model")
-    p.add_argument("files", nargs="+", metavar="TSV")
-    p.add_argument("--translate", metavar="PROGRAM",
+    p.add_argument("model", help="the model file")
+    p.add_argument("files", nargs="+", metavar="TSV", help="files with lines \"source TAB reference\"")
+    p.add_argument("--translate", metavar="PROGRAM", help="the translator (default build/translate)",
                    default=str(Path(__file__).resolve().parent.parent / "build/translate"))
-    p.add_argument("--tokenize", default="13a", help="sacrebleu's name; zh for Chinese")
-    p.add_argument("--edges", type=int, nargs="*", default=[12, 25], metavar="CHARACTERS")
-    p.add_argument("--beside", metavar="MODEL")
-    p.add_argument("--negations", choices=sorted(set(NEGATIONS) - {"en"}), metavar="LANGUAGE")
-    p.add_argument("--copies", action="store_true")
-    p.add_argument("--pairs", type=int, default=100, metavar="N", help="of --negations")
-    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--tokenize", default="13a",
+                   help="sacrebleu's tokenizer for BLEU (default 13a; zh if the target is Chinese)")
+    p.add_argument("--edges", type=int, nargs="*", default=[12, 25], metavar="CHARACTERS",
+                   help="source lengths that end a column (default 12 25)")
+    p.add_argument("--beside", metavar="MODEL", help="a second model to compare with")
+    p.add_argument("--negations", choices=sorted(set(NEGATIONS) - {"en"}), metavar="LANGUAGE",
+                   help="count negations instead; the source language, zh or de")
+    p.add_argument("--copies", action="store_true", help="count kept numbers and names instead")
+    p.add_argument("--pairs", type=int, default=100, metavar="N",
+                   help="sentences in each group of --negations (default 100)")
+    p.add_argument("--seed", type=int, default=1, help="seed of --negations (default 1)")
     args = p.parse_args(argv)
     models = [args.model, *([args.beside] if args.beside else [])]
     if args.negations:

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Train the toy translator of document 003 and write it as a transformer.h model file.
+"""Train a toy translator on three sentences and write it as a transformer.h model file.
 
     python tools/toy.py toy.safetensors        (five seconds on one core, 666 KB)
 
-Three sentences, read character by character and written word by word, with the document's own
-vocabularies and its own kind of Transformer: post-norm, no biases, norms without weight and bias,
-positions whose every column has its own frequency, separate embeddings, an output layer of its own;
-64 wide and two layers deep, which is plenty for three sentences. It learns them by heart: that is
-all it is for, a model small enough to look into. It fails loudly unless PyTorch's greedy decoding
-gives the three targets.
+The toy reads Chinese character by character and writes English word by word. It learns its three
+sentences by heart; it exists because it is small enough to look into. It is also a test of settings
+that trained models rarely have: post-norm without biases, norms without weight and bias, sinusoidal
+positions with another frequency for each column, separate embeddings, and an output layer that is
+not tied to an embedding. It has two layers and is 64 wide.
+
+The program fails unless PyTorch's greedy decoding gives the three targets.
 """
 import argparse
 import sys
@@ -25,6 +26,7 @@ TARGET = "S E P I am a student like learning boy".split()
 
 
 def train_toy(steps: int, seed: int) -> tuple[Transformer, Text]:
+    """Trains the toy for a number of steps."""
     torch.manual_seed(seed)
     src = Vocabulary(SOURCE, "characters", {"pad": 0})
     text = Text(src, Vocabulary(TARGET, "words", {"start": 0, "end": 1, "pad": 2}))
@@ -46,7 +48,8 @@ def train_toy(steps: int, seed: int) -> tuple[Transformer, Text]:
 
 
 def check(model: Transformer, text: Text) -> bool:
-    """Every sentence alone, and with one and three pads after it."""
+    """Translates each sentence with 0, 1 and 3 pads after it, prints the results, and returns whether
+    all are right. Pads must not change a translation."""
     good = True
     for source, target in PAIRS:
         for pads in (0, 1, 3):
@@ -62,9 +65,10 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out", help="the model file to write")
-    p.add_argument("--steps", type=int, default=200)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--dtype", choices=("f32", "f16", "bf16"), default="f32")
+    p.add_argument("--steps", type=int, default=200, help="training steps (default 200)")
+    p.add_argument("--seed", type=int, default=1, help="seed of the random weights (default 1)")
+    p.add_argument("--dtype", choices=("f32", "f16", "bf16"), default="f32",
+                   help="type of the matrices in the file (default f32)")
     args = p.parse_args()
     write_model_file(args.out, *train_toy(args.steps, args.seed), args.dtype)
     if not check(*read_model_file(args.out)):
