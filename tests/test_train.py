@@ -166,7 +166,8 @@ class TrainTest(unittest.TestCase):
         print(f"of 100 unseen sources {sum(right['<up>'])} and {sum(right['<down>'])} are right")
         self.assertGreater(min(map(sum, right.values())), 20)
         run = self.start("no.safetensors", "--forced", "<left>")
-        self.assertIn("--forced <left>: the target's vocabulary does not have it", run.stdout + run.stderr)
+        self.assertIn("--forced <left>: the target's vocabulary does not have this token",
+                      run.stdout + run.stderr)
 
     def test_identity(self) -> None:
         """Copying with other words between is learnt sooner from --init identity."""
@@ -272,7 +273,7 @@ class TrainTest(unittest.TestCase):
         out = self.dir / "evil.safetensors"
         out.unlink()
         for content, reason in (({**state, "step": Evil()}, "run code"), (Evil(), "run code"),
-                                ({"model": {}}, "is missing"), (outside, "none of its folder's")):
+                                ({"model": {}}, "is missing"), (outside, "names the file '../../secret.pt'")):
             torch.save(content, checkpoint)
             run = self.start("evil.safetensors", "--epochs", "2", "--resume")
             self.assertEqual(run.returncode, 1)

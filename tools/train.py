@@ -5,55 +5,56 @@ Do this:
 
     python tools/train.py --train train.tsv --dev dev.tsv --out model.safetensors
 
-`train.tsv` has one pair a line: source, TAB, target. Before the training starts, a few batches are
-timed and the time of the whole run is printed. Stopping it loses little, `--resume` goes on:
+`train.tsv` has one pair a line: source, TAB, target. Before the training starts, the program times a
+few batches and prints how long the whole run will take. It writes a checkpoint every few minutes, so
+you can stop it at any time and continue with `--resume`:
 
-    python tools/train.py ... --resume            go on from the last checkpoint, to the same bits
-    python tools/train.py ... --max-minutes 30    stop in time, then average and write as always
-    python tools/train.py --evaluate model.safetensors --dev dev.tsv    loss and BLEU of a model
+    python tools/train.py ... --resume            continue from the last checkpoint, with the same bits
+    python tools/train.py ... --max-minutes 30    stop training after 30 minutes, then write the model
+    python tools/train.py --evaluate model.safetensors --dev dev.tsv    print loss and BLEU of a model
 
-What comes out is one file that the C library reads: the weights under the names that the modules
-below give them, both vocabularies, and the configuration as JSON. A program needs nothing else.
+The output is one file that the C library reads. It has the weights, both vocabularies, and the config
+as JSON. A program that translates needs nothing else.
 
-TEXT. The source is cut into characters (Chinese, Japanese) or words; the target into characters,
-words, or subword pieces that are learnt here with sentencepiece. A source token may have several
-spellings: with `--fold-chinese` every traditional, full-width or compatibility form of a known
-character has the id of the simplified one, whether or not the training text has that form.
+TEXT. Source text is cut into characters (Chinese, Japanese) or words. Target text is cut into
+characters, words, or subword pieces, which this program learns with sentencepiece. A source token may
+have several spellings. With `--fold-chinese`, each traditional, full-width or compatibility form of a
+known character has the id of the simplified character, even if the training text lacks that form.
 
-With `sentencepiece` for a side's text, a sentencepiece model is learnt (unigram, NFKC) and goes
-into the file as it is, in place of a vocabulary: its ids are the token ids. With `--share` there
-is one model and one embedding for both languages:
+If a side's text is `sentencepiece`, the program learns a sentencepiece model (unigram, NFKC). The file
+then has that model instead of a vocabulary, and the ids of its pieces are the token ids. With
+`--share`, both languages have one model and one embedding:
 
     python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
         --src-size 8000
 
-STYLES, DIALECTS, LANGUAGES. What targets may be like is said by their first token, if the training
-text has it there: `<formal> ...`. `--forced '<formal>'` is written into the file as the one that
-translations begin with, unless the caller says another; it gives no text. (Dev targets are compared
-with as they stand: where they lack that token, the dev loss has its share of it.)
+STYLES, DIALECTS, LANGUAGES. The targets of the training text may begin with a token that names their
+style or language: `<formal> ...`. `--forced '<formal>'` writes into the file that translations begin
+with that token unless the caller chooses another one. The token produces no text. Dev targets should
+begin with a token too: otherwise the dev loss counts it as an error.
 
-STUDENTS. `--decoder ssru` has a recurrence in the place of the decoder's self-attention, as the
-students of Firefox and Bergamot; with `--marian` the model can be run by their engines too:
+STUDENTS. `--decoder ssru` replaces the self-attention of the decoder by a recurrence, as the students
+of Firefox and Bergamot do. With `--marian`, the engines of Firefox and Bergamot can run the model too:
 
     python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
         --decoder ssru --marian model.deen.intgemm.alphas.bin
 
-STARTS. A run begins with random weights, or with those, the shape and the vocabularies of a model
-file (`--from-model`), quantized or not: to go on with more or other text, or to spend another day
-on what ships. Between near languages that share a vocabulary (`--share`: classical and modern
-Chinese, dialects, old spelling and new) `--init identity` learns sooner at first: attention begins by
-finding like tokens at like places and copying them.
+STARTS. A run begins with random weights. With `--from-model` it begins with the weights, the shape and
+the vocabularies of a model file, quantized or not. Use it to train a model further, on the same text
+or on other text. For closely related languages with a shared vocabulary (`--share`; for example
+classical and modern Chinese, dialects, or old and new spelling), `--init identity` learns faster at
+first: attention then begins by finding equal tokens at the same place and copying them.
 
-SMALL DATA. Against overfitting there are dropout of three kinds, word dropout, label smoothing,
-R-drop (`--r-drop`), and sources cut into other pieces in every epoch (`--sample-pieces`, for a
-sentencepiece source). In the end the weights of the last and of the best `--keep` evaluated epochs
-are averaged, and what does best on the dev set is written. A run may be resumed with other
-options of the training group: less dropout at first, R-drop at last.
+SMALL DATA. These options work against overfitting: three kinds of dropout, word dropout, label
+smoothing, R-drop (`--r-drop`), and `--sample-pieces`, which cuts the sources into other pieces in each
+epoch. At the end the program averages the weights of the last `--keep` evaluations and of the best
+ones, scores the averages on the dev set, and writes the best. You may change options of the training
+group when you resume, for example to begin with less dropout and to end with R-drop.
 
-SPEED. On a CPU `--amp` pays where it has bfloat16 instructions, and `--workers 2` with a thread
-each does more than one process with two threads. Where the clock sets the limit, `--max-minutes`
-with `--cooldown-minutes` brings the learning rate down to nothing in time, however many steps
-that turns out to be; the weights of the last step are then scored as those of an epoch are.
+SPEED. On a CPU, `--amp` is faster only if the CPU has bfloat16 instructions. Two workers with one
+thread each (`--workers 2`) are faster than one process with two threads. If time is your limit, use
+`--max-minutes` together with `--cooldown-minutes`: the learning rate then reaches zero in time,
+whatever the number of steps. The weights of the last step are then evaluated too.
 
 The sections: vocabularies and data, model, model file, decoding, training, command line.
 """
@@ -90,20 +91,23 @@ from pairs import Pair, read_lines, read_pairs
 from writer import check_target, write_file
 
 # ------------------------------------------------------------------------ vocabularies and data
-SPACE = "\u2581"  # stands for whitespace inside a token, as in sentencepiece
+SPACE = "\u2581"  # represents whitespace inside a token, as in sentencepiece
 SPECIAL = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "end": "</s>"}
 
 
 class Vocabulary:
-    """Tokens with their ids. A line has a token's spellings with TABs between: the first is
-    written, all are read. `mode` is "words", "characters", "pieces" or "sentencepiece", whose ids
-    are its model's; `special` names the ids among pad, unk, start and end that there are."""
+    """Maps tokens to ids and back. Each of `lines` has the spellings of one token, separated by TABs:
+    encoding reads all of them, decoding writes the first. `mode` is "words", "characters", "pieces"
+    or "sentencepiece"; `piece_model` is the sentencepiece model of the last. `special` has the ids of
+    pad, unk, start and end; one that the vocabulary lacks is absent."""
 
     def __init__(self, lines: list[str], mode: str, special: dict[str, int],
                  piece_model: bytes | None = None):
         self.lines, self.mode, self.special, self.piece_model = lines, mode, special, piece_model
         self.pad, self.unk, self.start, self.end = (special.get(name) for name in SPECIAL)
-        self.first = self.end if self.start is None else self.start  # Marian's is a row of zeros
+        # Marian's vocabularies have no start token: its first target embedding is a row of zeros, so
+        # any id does.
+        self.first = self.end if self.start is None else self.start
         self.never = [i for i in (self.pad, self.unk, self.start) if i is not None]
         self.tokens = [line.split("\t")[0] for line in lines]
         self.ids: dict[str, int] = {}
@@ -121,7 +125,7 @@ class Vocabulary:
         return len(self.lines)
 
     def split(self, text: str) -> list[str]:
-        """Text to tokens."""
+        """Cuts a text into tokens."""
         if self.mode == "words":
             return text.split()
         if self.mode == "characters":
@@ -131,7 +135,8 @@ class Vocabulary:
         return self.pieces.encode(text, out_type=str)
 
     def split_longest(self, text: str) -> list[str]:
-        """Ready pieces without their model: always the longest one that fits."""
+        """Cuts a text into the pieces of a given vocabulary without a model: at each position it takes
+        the longest piece that matches."""
         out, at = [], 0
         while at < len(text):
             fits = (n for n in range(self.longest, 0, -1) if text[at:at + n] in self.ids)
@@ -141,6 +146,8 @@ class Vocabulary:
         return out
 
     def encode(self, text: str) -> list[int]:
+        """Returns the ids of a text. Raises ValueError for an unknown token if there is no id for
+        one."""
         if self.mode == "sentencepiece":
             return self.pieces.encode(text)
         ids = [self.ids.get(t, self.unk) for t in self.split(text)]
@@ -149,12 +156,13 @@ class Vocabulary:
         return ids
 
     def encode_ways(self, text: str, n: int) -> tuple[list[array], list[float]]:
-        """The `n` likeliest ways to cut a text into pieces, and the logarithms of how likely."""
+        """Returns the `n` most likely ways to cut a text into pieces, and their log-probabilities."""
         ways = self.pieces.nbest_encode(text, nbest_size=n)
         scores = [sum(map(self.pieces.get_score, way)) for way in ways]
         return [array("i", way) for way in ways], scores
 
     def decode(self, ids: list[int]) -> str:
+        """Returns the text of a list of ids."""
         if self.mode == "sentencepiece":
             return self.pieces.decode(ids)
         tokens = [self.tokens[i] for i in ids]
@@ -163,16 +171,18 @@ class Vocabulary:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
 
     def text(self) -> str:
+        """Returns the vocabulary as the text that the model file has."""
         return "".join(line + "\n" for line in self.lines)
 
 
-# Spellings of Taiwan and Hong Kong that OpenCC changes in some words only; here they always fold.
+# OpenCC simplifies these spellings of Taiwan and Hong Kong only in some words. A single character
+# has no word around it, so this table always replaces them.
 REGIONAL = {"著": "着", "妳": "你", "牠": "它", "姊": "姐", "甚": "什"}
 
 
 def chinese_folds() -> dict[str, str]:
-    """Every code point that is a variant of another: full-width and compatibility forms (NFKC),
-    then traditional to simplified, until nothing changes."""
+    """Returns a map from each variant of a character to the character. It applies NFKC (full-width and
+    compatibility forms), then traditional to simplified, until nothing changes."""
     import opencc
     simplify = opencc.OpenCC("t2s").convert
     folds = {}
@@ -191,12 +201,14 @@ def chinese_folds() -> dict[str, str]:
 
 
 def find_special(lines: list[str], names: dict[str, str]) -> dict[str, int]:
+    """Returns the ids of the special tokens that a vocabulary has, by name."""
     return {name: lines.index(token) for name, token in names.items() if token in lines}
 
 
 def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: int | None,
                      min_count: int, fold: bool = False) -> Vocabulary:
-    """The `size` most frequent words or characters that occur `min_count` times or more."""
+    """Makes a vocabulary of the `size` most frequent words or characters that occur at least
+    `min_count` times. `fold` adds the Chinese variants of each character as spellings."""
     folds = chinese_folds() if fold else {}
     splitter = Vocabulary([""], mode, {})
     counts = Counter(folds.get(t, t) for text in texts for t in splitter.split(text))
@@ -211,16 +223,16 @@ def count_vocabulary(texts: list[str], mode: str, names: dict[str, str], size: i
     return Vocabulary(lines, mode, find_special(lines, names))
 
 
-PIECE_TEXTS = 300_000  # as many as pieces are learnt from
+PIECE_TEXTS = 300_000  # learn_pieces draws this many texts at random, because more take long
 
 
 def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int,
                  marian: bool = False, coverage: float = 1.0, rules: str = "nmt_nfkc",
                  prefix: bool = True) -> Vocabulary:
-    """Subword pieces; `kind` is "unigram" or "bpe" for text as it is, or "sentencepiece" for
-    unigram pieces of text normalized by `rules`, whose model goes with the text wherever it goes.
-    Characters beyond `coverage` are pieces of bytes. Marian's begin with end and unknown, and have
-    no start."""
+    """Learns subword pieces. `kind` is "unigram" or "bpe" for a vocabulary of pieces of the text as it
+    is, or "sentencepiece" for a model with unigram pieces that normalizes text by `rules`. The most
+    frequent characters, a share of `coverage` of the text, are pieces; others are written as bytes.
+    `marian` orders the special tokens as Marian does: end, unknown, pad, and no start."""
     order = ("end", "unk", "pad") if marian else tuple(SPECIAL)
     ids = {f"{sp}_id": order.index(name) if name in order else -1
            for name, sp in zip(SPECIAL, ("pad", "unk", "bos", "eos"))}
@@ -241,7 +253,7 @@ def learn_pieces(texts: list[str], kind: str, names: dict[str, str], size: int,
 
 def piece_vocabulary(piece_model: bytes, names: dict[str, str],
                      mode: str = "sentencepiece") -> Vocabulary:
-    """What a sentencepiece model has, its special tokens found by name."""
+    """Makes a vocabulary of the pieces of a sentencepiece model; finds special tokens by name."""
     import sentencepiece
     model = sentencepiece.SentencePieceProcessor(model_proto=piece_model)
     lines = [model.id_to_piece(i) for i in range(model.vocab_size())]
@@ -249,22 +261,25 @@ def piece_vocabulary(piece_model: bytes, names: dict[str, str],
 
 
 class Text(NamedTuple):
-    """How text becomes ids on both sides."""
+    """Turns the text of both sides into ids."""
     src: Vocabulary
     tgt: Vocabulary
-    src_end: int | None = None  # an id after every source
-    forced: int | None = None   # what every translation begins with
+    src_end: int | None = None  # the id that is added to every source
+    forced: int | None = None   # the id that every translation begins with
 
     def encode_source(self, text: str) -> list[int]:
+        """Returns the ids of a source, with src_end."""
         return self.src.encode(text) + ([] if self.src_end is None else [self.src_end])
 
     def encode_pairs(self, pairs: list[Pair]) -> list["Example"]:
+        """Returns the ids of pairs; those of targets with start and end."""
         start, end = [self.tgt.first], [self.tgt.end]
         return [Example(array("i", self.encode_source(s)),
                         array("i", start + self.tgt.encode(t) + end)) for s, t in pairs]
 
 
 def read_vocabulary(path: str, mode: str, names: dict[str, str]) -> Vocabulary:
+    """Reads a vocabulary file, or a sentencepiece model if that is the mode."""
     if mode == "sentencepiece":
         return piece_vocabulary(Path(path).read_bytes(), names)
     lines = read_lines(path)
@@ -272,6 +287,7 @@ def read_vocabulary(path: str, mode: str, names: dict[str, str]) -> Vocabulary:
 
 
 def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
+    """Reads or learns the vocabularies that the command line asks for."""
     names = {name: getattr(args, name + "_token") for name in SPECIAL}
     source_names = names if args.share else {k: v for k, v in names.items() if k != "start"}
     sources, targets = [s for s, _ in pairs], [t for _, t in pairs]
@@ -313,6 +329,7 @@ class Batch(NamedTuple):
 
 
 def pad_rows(rows: list, pad: int) -> Tensor:
+    """Returns lists of ids as a tensor [rows, longest], filled up with `pad`."""
     out = np.full((len(rows), max(map(len, rows))), pad, np.int64)
     for row, ids in zip(out, rows):
         row[:len(ids)] = ids
@@ -321,15 +338,17 @@ def pad_rows(rows: list, pad: int) -> Tensor:
 
 def group_examples(examples: list[Example], tokens: int, rng: random.Random | None = None,
                    short_first: bool = False) -> list[list[int]]:
-    """Which examples make a batch: of like lengths, at most `tokens` padded tokens on either side.
-    With `rng`, in a random order, and which examples of a length come together is random too; with
-    `short_first` a batch is the next one as often as it is short."""
+    """Groups examples of similar lengths into batches of at most `tokens` padded tokens on either
+    side, and returns their numbers. With `rng`, the order of batches is random, and so is the choice
+    among examples of one length. With `short_first`, batches of short examples tend to be early: the
+    sort key of a batch is random, with a mean in proportion to its length."""
     order = list(range(len(examples)))
     if rng:
         rng.shuffle(order)
 
     def lengths(i: int) -> tuple[int, int]:
-        """Source lengths go up and down, so that a batch of two target lengths stays narrow."""
+        """Sorts by target length. Source lengths rise for one target length and fall for the next:
+        a batch across two target lengths then has similar source lengths, and little padding."""
         s, t = len(examples[i].src), len(examples[i].tgt)
         return t, -s if t % 2 else s
 
@@ -348,24 +367,27 @@ def group_examples(examples: list[Example], tokens: int, rng: random.Random | No
 
 
 def make_batch(examples: list[Example], group: list[int], text: Text) -> Batch:
+    """Returns the batch of the examples whose numbers are in `group`."""
     tgt = pad_rows([examples[i].tgt for i in group], text.tgt.pad)
     src = pad_rows([examples[i].src for i in group], text.src.pad)
     return Batch(src, tgt[:, :-1], tgt[:, 1:])
 
 
 def make_batches(examples: list[Example], tokens: int, text: Text) -> Iterator[Batch]:
+    """Yields all examples in batches, shortest first."""
     return (make_batch(examples, g, text) for g in group_examples(examples, tokens))
 
 
 # --------------------------------------------------------------------------------------- model
-# The modules' attributes are named so that state_dict() has exactly the model file's tensor names.
+# The names of the modules' attributes are the tensor names of the model file. state_dict() depends on
+# them, so renaming an attribute would break reading and writing.
 # Shapes: B batch, S source length, T target length, D model width, H heads.
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu,
                "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
 
 
 class Shape(NamedTuple):
-    """What a model is, apart from its weights and vocabularies."""
+    """Holds the sizes and settings of a model: everything except its weights and vocabularies."""
     src_vocab_size: int
     tgt_vocab_size: int
     d_model: int = 256
@@ -381,21 +403,22 @@ class Shape(NamedTuple):
     embedding_scale: str | float = "sqrt_d"
     bias: bool = True
     plain_norm: bool = False  # norms without weight and bias
-    tie: bool = True          # the target embedding is the output layer too
+    tie: bool = True          # the output layer is the target embedding
     share: bool = False       # one embedding for both sides
     max_length: int = 512     # rows of the position table
-    decoder: str = "attention"        # of the target on itself, or "ssru", a recurrence
-    position_divisor: str = "d"       # of sinusoidal_halves also "d/2-1", Marian's
+    decoder: str = "attention"        # self-attention of the decoder, or "ssru": a recurrence
+    position_divisor: str = "d"       # for sinusoidal_halves also "d/2-1", as in Marian
     layer_norm_eps: float = 1e-5
-    start_embedding: str = "token"    # or "zero": the first target position reads no token
+    start_embedding: str = "token"    # or "zero": the first target position has an embedding of zeros
 
 
-# What Marian computes, whatever its options.
+# Settings that Marian's engines always use. --marian sets them.
 MARIAN = dict(norm="post", positions="sinusoidal_halves", embedding_scale="sqrt_d",
               position_divisor="d/2-1", layer_norm_eps=1e-6, start_embedding="zero")
 
 
 class Dropout(NamedTuple):
+    """Holds the probabilities of the three kinds of dropout."""
     residual: float = 0.0
     attention: float = 0.0
     activation: float = 0.0
@@ -405,8 +428,8 @@ RANDOM_BYTES = np.random.Generator(np.random.SFC64(1))
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """F.dropout; but on a CPU, where PyTorch's masks take a third of a step's time, the mask is
-    drawn as random bytes: p is rounded to a 256th."""
+    """Applies dropout. On a CPU it makes the mask from random bytes, so `p` is rounded to a 256th:
+    PyTorch's own masks take a third of the time of a step there."""
     if not p or not training:
         return x
     if x.device.type != "cpu":
@@ -417,8 +440,8 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def position_table(kind: str, n: int, d: int, divisor: str = "d") -> Tensor:
-    """[n, D] rows that are added to the embeddings."""
-    if kind == "sinusoidal_per_index":  # every column has its own exponent, row 0 is all zeros
+    """Returns the position table [n, D] that is added to the embeddings."""
+    if kind == "sinusoidal_per_index":  # each column has its own frequency; row 0 is all zeros
         p = torch.arange(n, dtype=torch.float64).unsqueeze(1)
         table = p / 10000.0 ** (2.0 * torch.arange(d, dtype=torch.float64) / d)
         table[1:, 0::2] = table[1:, 0::2].sin()
@@ -434,10 +457,10 @@ def position_table(kind: str, n: int, d: int, divisor: str = "d") -> Tensor:
 
 def plain_attention(q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None, drop: float,
                     causal: bool) -> Tensor:
-    """F.scaled_dot_product_attention as it is defined. On a CPU, where the rows are short, PyTorch's
-    own takes four times as long for the gradients in bfloat16: a quarter of a step."""
+    """Computes F.scaled_dot_product_attention by its definition. For short rows in bfloat16 on a CPU,
+    the gradients of PyTorch's own function take four times as long: a quarter of a step."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-    if causal:  # PyTorch allows no mask besides
+    if causal:  # as in PyTorch's function, there is no other mask then
         keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if keep is not None:
         scores = scores.masked_fill(~keep, -math.inf)
@@ -445,6 +468,8 @@ def plain_attention(q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None, drop: 
 
 
 class Attention(nn.Module):
+    """Multi-head attention. The projections are one packed matrix if keys and values are D wide."""
+
     def __init__(self, s: Shape, drop: Dropout):
         super().__init__()
         self.heads, self.drop = s.n_heads, drop.attention
@@ -460,6 +485,7 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(values, s.d_model, s.bias)
 
     def project(self, query: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
+        """Returns queries, keys and values; with one product if `query` is `memory`."""
         if not self.packed:
             return self.q_proj(query), self.k_proj(memory), self.v_proj(memory)
         w, b, d = self.in_proj_weight, self.in_proj_bias, query.shape[-1]
@@ -470,7 +496,8 @@ class Attention(nn.Module):
 
     def forward(self, query: Tensor, memory: Tensor, keep: Tensor | None,
                 causal: bool = False) -> Tensor:
-        """query [B, T, D], memory [B, S, D]; keep [B, 1, 1, S] is True where a key may be seen."""
+        """Returns the attention [B, T, D] of `query` [B, T, D] to `memory` [B, S, D]. `keep`
+        [B, 1, 1, S] is True for keys that are visible."""
         q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
                    for t in self.project(query, memory))
         drop = self.drop if self.training else 0.0
@@ -486,7 +513,7 @@ def make_norm(s: Shape) -> nn.LayerNorm:
 
 
 class Layer(nn.Module):
-    """An encoder layer or, with `cross`, a decoder layer: parts with a residual and a norm each."""
+    """An encoder layer or, with `cross`, a decoder layer. Each sublayer has a residual and a norm."""
 
     def __init__(self, s: Shape, drop: Dropout, cross: bool):
         super().__init__()
@@ -511,8 +538,8 @@ class Layer(nn.Module):
         return x if self.pre else norm(x)
 
     def remember(self, x: Tensor) -> Tensor:
-        """A recurrence in the place of self-attention: all that a step needs of those before it is
-        D numbers (Kim et al. 2019, "From Research to Production and Back")."""
+        """Computes the SSRU, a recurrence that replaces self-attention: a step needs only D numbers
+        from the steps before it (Kim et al. 2019, "From Research to Production and Back")."""
         gate = self.ssru_gate(x).sigmoid()
         kept, rows = torch.zeros_like(x[:, 0]), []
         for forget, new in zip(gate.unbind(1), ((1 - gate) * self.ssru(x)).unbind(1)):
@@ -525,7 +552,8 @@ class Layer(nn.Module):
         return self.linear2(dropout(hidden, self.drop.activation, self.training))
 
     def forward(self, x: Tensor, keep: Tensor | None, memory: Tensor | None = None) -> Tensor:
-        """`keep` is for the source's keys, wherever the layer sees them."""
+        """Runs the layer. `keep` masks source keys: those of self-attention in an encoder layer, those
+        of cross-attention in a decoder layer."""
         if memory is None:
             x = self.part(x, self.norm1, lambda y: self.self_attn(y, y, keep))
             return self.part(x, self.norm2, self.feed_forward)
@@ -536,10 +564,13 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
+    """The encoder or the decoder: `n` layers, and with pre-norm a norm at the end."""
+
     def __init__(self, s: Shape, drop: Dropout, n: int, cross: bool):
         super().__init__()
         self.layers = nn.ModuleList(Layer(s, drop, cross) for _ in range(n))
-        # A plain norm leaves no tensor that could tell the reader of a file that it is there.
+        # A plain norm has no tensor, so a reader of the file could not know that there is a norm at
+        # the end. The stack must not have one then.
         self.norm = make_norm(s) if s.norm == "pre" and not s.plain_norm else None
 
     def forward(self, x: Tensor, keep: Tensor | None, memory: Tensor | None = None) -> Tensor:
@@ -549,7 +580,7 @@ class Stack(nn.Module):
 
 
 class Generator(nn.Module):
-    """Decoder output to logits; without a weight of its own it uses the target embedding."""
+    """The output layer. Without a weight of its own (`tie`) it uses the target embedding."""
 
     def __init__(self, s: Shape):
         super().__init__()
@@ -559,7 +590,7 @@ class Generator(nn.Module):
 
     def forward(self, x: Tensor, embedding: Tensor, some: Tensor | None = None,
                 shift: Tensor | None = None) -> Tensor:
-        """Of all tokens; or of some, with what is added to theirs."""
+        """Returns the logits of all tokens, or only of the ids in `some`, plus `shift`."""
         w, bias = embedding if self.weight is None else self.weight, self.bias
         if some is not None:
             w, bias = w[some], shift if bias is None else bias[some] + shift
@@ -567,6 +598,8 @@ class Generator(nn.Module):
 
 
 class Transformer(nn.Module):
+    """The whole model."""
+
     def __init__(self, s: Shape, src_pad: int, drop: Dropout = Dropout()):
         super().__init__()
         self.shape, self.drop, self.src_pad = s, drop, src_pad
@@ -591,8 +624,10 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def begin_with_identity(self) -> None:
-        """Adds it to what compares tokens, everywhere, and to what the decoder takes over from the
-        encoder. Mimetic initialization (Trockman & Kolter 2023), across two languages."""
+        """Adds a part of the identity matrix to the query and key projections of all attentions, and
+        to the value and output projections of cross-attention. Equal tokens then attend to each other,
+        and the decoder copies what it attends to. This is mimetic initialization (Trockman & Kolter
+        2023), applied to two languages with one vocabulary."""
         d = self.shape.d_model
         for name, part in self.named_modules():
             if not isinstance(part, Attention):
@@ -606,6 +641,7 @@ class Transformer(nn.Module):
                 part.out_proj.weight.mul_(0.5).add_(eye, alpha=0.7)
 
     def embed(self, ids: Tensor, side: str) -> Tensor:
+        """Returns scaled embeddings plus positions [B, T, D]. `side` is "src" or "tgt"."""
         shared = side == "src" or self.tgt_embedding is None
         x = self.scale * (self.src_embedding if shared else self.tgt_embedding)(ids)
         if side == "tgt" and self.shape.start_embedding == "zero":
@@ -617,16 +653,19 @@ class Transformer(nn.Module):
         return dropout(x, self.drop.residual, self.training)
 
     def encode(self, src: Tensor) -> tuple[Tensor, Tensor | None]:
-        """src [B, S] -> the encoder's output [B, S, D] and which keys to keep."""
+        """Returns the encoder's output [B, S, D] for `src` [B, S], and the mask of visible keys, which
+        is None if there are no pads."""
         keep = (src != self.src_pad)[:, None, None, :]
         keep = None if keep.all() else keep
         return self.encoder(self.embed(src, "src"), keep), keep
 
     def decode(self, tgt: Tensor, memory: Tensor, keep: Tensor | None) -> Tensor:
-        """tgt [B, T] -> [B, T, D]. Target pads come after every real token: causal hides them."""
+        """Returns the decoder's output [B, T, D] for `tgt` [B, T]. It needs no mask for target pads:
+        they are after the last real token, so causal attention hides them."""
         return self.decoder(self.embed(tgt, "tgt"), keep, memory)
 
     def logits(self, x: Tensor, some: Tensor | None = None, shift: Tensor | None = None) -> Tensor:
+        """Returns the logits of decoder output `x`; see Generator.forward."""
         return self.generator(x, (self.tgt_embedding or self.src_embedding).weight, some, shift)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -639,6 +678,7 @@ DTYPES = {"f32": ("F32", torch.float32), "f16": ("F16", torch.float16),
 
 
 def make_config(s: Shape, text: Text) -> dict:
+    """Returns the config of the model file. It leaves out what has the library's default value."""
     config = {key: getattr(s, key) for key in (
         "n_heads", "d_model", "d_ff", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
         "src_vocab_size", "tgt_vocab_size", "norm", "activation", "positions", "embedding_scale")}
@@ -656,9 +696,10 @@ def make_config(s: Shape, text: Text) -> dict:
 
 
 def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f32") -> None:
-    """One safetensors file, its data from a multiple of 64 bytes on, wider types first. Vectors
-    stay F32: they are few, and rounding hurts biases and norms most; for int8 positions do too.
-    int8 is build/quantize's: each row times 127 / its absmax."""
+    """Writes a model as one safetensors file. Data begins at a multiple of 64 bytes, and F32 tensors
+    are first, so each tensor is aligned to its elements. Vectors stay F32: they are small, and
+    rounding harms biases and norms most. With int8, learned positions stay F32 too. int8 is the same
+    as build/quantize makes it: each row is multiplied by 127 / its absmax and rounded."""
     tensors = []
 
     def put(name: str, t: Tensor, dtype: str) -> None:
@@ -701,12 +742,13 @@ def write_model_file(path: str, model: Transformer, text: Text, dtype: str = "f3
 
 
 def read_model_file(path: str) -> tuple[Transformer, Text]:
-    """What write_model_file wrote, or tools/quantize made of it, as a PyTorch model again."""
+    """Reads a file of write_model_file, or one that tools/quantize made of such a file, as a PyTorch
+    model."""
     from safetensors import safe_open
     with safe_open(path, "pt") as f:
         config = json.loads(f.metadata()["transformer.config"])
         tensors = {name: f.get_tensor(name) for name in f.keys()}
-    for name in [name for name in tensors if name.endswith("_scale")]:  # of bytes, one for each row
+    for name in [name for name in tensors if name.endswith("_scale")]:  # int8: one scale for each row
         matrix = name.removesuffix("_scale")
         tensors[matrix] = tensors[matrix].float() * tensors.pop(name)[:, None]
 
@@ -737,8 +779,9 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
 
 @torch.inference_mode()
 def largest_inputs(model: Transformer, text: Text, pairs: list[Pair]) -> dict[str, float]:
-    """The largest that each matrix is expected to be multiplied by, by Marian's name: as Marian's
-    alphas, the mean of batches' largest and 1.1 of their deviations."""
+    """Estimates the largest absolute input of each matrix product, by Marian's name of the matrix.
+    Marian calls this alphas and quantizes activations with it. The estimate is that of Marian: over
+    batches, the mean of the largest value plus 1.1 standard deviations."""
     seen: dict[tuple[int, int], list[float]] = defaultdict(list)
     linear = F.linear
 
@@ -766,7 +809,8 @@ def largest_inputs(model: Transformer, text: Text, pairs: list[Pair]) -> dict[st
     table = "Wemb" if s.share else "decoder_Wemb"
     out[table if s.tie else "decoder_ff_logit_out_W"] = largest(
         "generator.weight" if not s.tie else f"{'src' if s.share else 'tgt'}_embedding.weight")
-    out.setdefault("Wemb" if s.share else "encoder_Wemb", 1.0)  # looked up, not multiplied with
+    # An embedding that is only looked up has no input; Marian's file has an entry for it anyway.
+    out.setdefault("Wemb" if s.share else "encoder_Wemb", 1.0)
     out.setdefault(table, 1.0)
     for side, n in (("encoder", s.n_encoder_layers), ("decoder", s.n_decoder_layers)):
         for at in range(n):
@@ -788,8 +832,8 @@ def largest_inputs(model: Transformer, text: Text, pairs: list[Pair]) -> dict[st
 @torch.inference_mode()
 def greedy(model: Transformer, src: Tensor, tgt: Vocabulary,
            forced: int | None = None) -> list[list[int]]:
-    """Always the most likely token, until every row has ended or has twice its source's tokens and
-    16 more, as in the C library; rows without start, forced and end."""
+    """Decodes each row of `src` greedily, and returns the ids without start, forced and end. A row
+    ends after twice as many tokens as its source has, plus 16, as in the C library."""
     memory, keep = model.encode(src)
     caps = (2 * (src != model.src_pad).sum(1) + 16).clamp(max=model.shape.max_length)
     begin = [tgt.first] if forced is None else [tgt.first, forced]
@@ -812,7 +856,8 @@ def greedy(model: Transformer, src: Tensor, tgt: Vocabulary,
 
 
 def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64) -> list[str]:
-    """Greedy translations in the order given; like lengths are decoded together."""
+    """Returns the greedy translation of each source. It decodes sources of similar length together, so
+    there is little padding."""
     device = next(model.parameters()).device
     ids = [text.encode_source(s) for s in sources]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
@@ -826,7 +871,8 @@ def translate(model: Transformer, text: Text, sources: list[str], rows: int = 64
 
 
 class Score(NamedTuple):
-    loss: float  # cross-entropy a target token, without smoothing
+    """Holds the scores of a model on the dev set."""
+    loss: float  # cross-entropy per target token, without label smoothing
     bleu: float
     chrf: float
     signature: str
@@ -834,7 +880,7 @@ class Score(NamedTuple):
 
 
 def evaluate(model: Transformer, text: Text, pairs: list[Pair], tokenize: str) -> Score:
-    """`tokenize` is sacrebleu's."""
+    """Scores a model on pairs. `tokenize` names sacrebleu's tokenizer for BLEU."""
     import sacrebleu
     model.eval()
     device, total, count = next(model.parameters()).device, 0.0, 0
@@ -854,8 +900,9 @@ def evaluate(model: Transformer, text: Text, pairs: list[Pair], tokenize: str) -
 
 def report_file(path: str, pairs: list[Pair], tokenize: str, text: Text | None = None,
                 show: int = 0) -> None:
-    """Scores a file as it stands: rounded weights, read back. The loss needs the `text` of training
-    where there are pieces, since the file does not say how they were chosen."""
+    """Reads a model file and prints its scores, so they include the rounding of the weights. With a
+    vocabulary of pieces the loss needs the `text` of the training, because the file does not say how
+    the training text was cut into pieces."""
     model, file_text = read_model_file(path)
     score = evaluate(model, text or file_text, pairs, tokenize)
     parameters = sum(p.numel() for p in model.parameters())
@@ -868,53 +915,60 @@ def report_file(path: str, pairs: list[Pair], tokenize: str, text: Text | None =
 
 # ------------------------------------------------------------------------------------ training
 def say(what: str) -> None:
+    """Prints a line with the time of day."""
     print(time.strftime("%H:%M:%S"), what, flush=True)
 
 
 def clock(seconds: float) -> str:
+    """Returns a duration as minutes:seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def seed_all(*numbers: int) -> None:
-    """What is random from here on follows from the numbers alone."""
+    """Seeds all random generators. Called before each step, so a resumed run draws the same numbers."""
     RANDOM_BYTES.bit_generator.state = np.random.SFC64(numbers).state
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
 
 
 def save(state: dict, path: Path) -> None:
+    """Writes a state as a whole or not at all."""
     file = io.BytesIO()
     torch.save(state, file)
     write_file(path, [file.getbuffer()])
 
 
 def load(path: Path, device: str) -> dict:
-    """What save wrote. The folder may come from anybody: nothing in it runs."""
+    """Reads what save wrote. The folder may be untrusted: weights_only keeps pickles in it from
+    running code."""
     try:
         state = torch.load(path, device, weights_only=True)
     except OSError as error:
         raise SystemExit(f"{path}: {error.strerror or error}") from None
-    except Exception as error:  # whatever a broken or a hostile pickle makes the unpickler raise
-        raise SystemExit(f"{path} is no checkpoint of this program, or it holds Python objects, and "
-                         f"reading those could run code ({type(error).__name__})") from None
+    except Exception as error:  # a broken or hostile pickle can make the unpickler raise anything
+        raise SystemExit(f"{path} is no checkpoint of this program, or it contains Python objects, "
+                         f"which could run code ({type(error).__name__})") from None
     if not isinstance(state, dict):
-        raise SystemExit(f"{path}: not a dictionary")
+        raise SystemExit(f"{path} is no checkpoint of this program: it is not a dictionary")
     return state
 
 
 def read_checkpoint(path: Path, device: str) -> dict:
+    """Reads a checkpoint and checks that it is complete and names only files of its folder."""
     state = load(path, device)
     needed = (*Trainer.COUNTERS, "model", "optimizer", "src_end", "vocabularies")
     missing = [key for key in needed if key not in state]
     if missing:
-        raise SystemExit(f"{path}: {missing[0]} is missing")
+        raise SystemExit(f"{path} is no checkpoint of this program: {missing[0]} is missing")
     for entry in state["history"]:
         if not re.fullmatch(r"step-\d+\.pt", str(entry["file"])):
-            raise SystemExit(f"{path}: history names a file that is none of its folder's")
+            raise SystemExit(f"{path}: its history names the file {str(entry['file'])!r}; expected "
+                             "step-NUMBER.pt in the same folder")
     return state
 
 
 def blank_words(ids: Tensor, p: float, unk: int | None, spare: list[int | None]) -> Tensor:
-    """Word dropout: a token becomes the unknown one with probability p, but for those to spare."""
+    """Applies word dropout: replaces each token by the unknown token with probability `p`, except the
+    ids in `spare`."""
     if not p or unk is None:
         return ids
     drop = torch.rand(ids.shape, device=ids.device) < p
@@ -925,15 +979,15 @@ def blank_words(ids: Tensor, p: float, unk: int | None, spare: list[int | None])
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """The mean over rows of F.cross_entropy with label smoothing. Takes some rows at a time, which
-    stay in a CPU's cache, and their gradient along with the loss: PyTorch's goes through all
-    logits many times, and that is a third of a step with some thousand tokens."""
+    """Computes the mean of F.cross_entropy with label smoothing, and its gradient at the same time. It
+    works on a few rows at a time, which stay in the CPU's cache. PyTorch's function reads all logits
+    many times, which is a third of a step with a vocabulary of some thousand tokens."""
 
     ROWS = 64
 
     @staticmethod
     def forward(ctx, logits: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-        """logits [N, V] of any type, gold [N]."""
+        """Returns the mean loss of `logits` [N, V], of any float type, for the ids `gold` [N]."""
         n, size = logits.shape
         rows = SmoothedCrossEntropy.ROWS if logits.device.type == "cpu" else max(n, 1)
         grad, losses = torch.empty_like(logits), torch.empty(n, device=logits.device)
@@ -956,8 +1010,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
 
 class Trainer:
-    """One run's state. With several workers each has a Trainer, with the same weights and its own
-    share of the batches; worker 0 also speaks, judges and saves."""
+    """Holds the state of one run. Each worker has a Trainer, with the same weights and its own share
+    of the batches. Worker 0 also prints, evaluates and saves."""
 
     def __init__(self, args: argparse.Namespace, text: Text, train: list[Pair], dev: list[Pair],
                  worker: int = 0, start: Transformer | None = None):
@@ -984,32 +1038,36 @@ class Trainer:
             self.model.parameters(), lr=0.0, betas=(0.9, args.beta2), eps=1e-9,
             weight_decay=args.weight_decay, fused=True)
         parameters = list(self.model.parameters())
-        # All gradients lie in one tensor, with room for two words between workers.
+        # All gradients are in one tensor, which workers add up in one call. The two extra elements
+        # carry the wish to stop and the clock of worker 0, see average_gradients.
         self.flat_grads = torch.zeros(sum(p.numel() for p in parameters) + 2, device=args.device)
         at = 0
         for p in parameters:
             p.grad = self.flat_grads[at:at + p.numel()].view_as(p)
             at += p.numel()
         self.epoch, self.batch_in_epoch, self.step, self.seconds = 0, 0, 0, 0.0
-        self.agreed_seconds = 0.0  # worker 0's at the last step: all must have one learning rate
+        # The seconds of worker 0 at the last step. Workers must all use the same number: with its own
+        # clock each would have another learning rate, and their weights would differ.
+        self.agreed_seconds = 0.0
         self.steps_an_epoch, self.train_loss = 1, math.nan
-        self.history: list[dict] = []  # one entry an evaluation
-        self.examples = self.drawn = text.encode_pairs(train)  # drawn: as this epoch cuts them
-        self.ways = None  # of every source, and their weights
+        self.history: list[dict] = []  # one entry for each evaluation
+        self.examples = self.drawn = text.encode_pairs(train)  # drawn: as cut in this epoch
+        self.ways = None  # for --sample-pieces: the ways to cut each source, and their weights
         if args.sample_pieces:
             ways = (text.src.encode_ways(source, args.ways) for source, _ in train)
             self.ways = [(w, [math.exp(args.sample_pieces * (x - scores[0])) for x in scores])
                          for w, scores in ways]
 
     def say(self, what: str) -> None:
+        """Prints a line, in worker 0 only."""
         if self.worker == 0:
             say(what)
 
     # One step
 
     def learning_rate(self) -> float:
-        """Linear warm-up, then the inverse square root of the step, to nothing in the cooldown,
-        which is of epochs or of minutes."""
+        """Returns the learning rate of the next step: a linear warm-up, then the inverse square root of
+        the step. The cooldown, in epochs or minutes, multiplies it by a factor that falls to 0."""
         args, n = self.args, self.step + 1
         todo = args.epochs - self.epoch - self.batch_in_epoch / self.steps_an_epoch
         fade = min(1.0, todo / args.cooldown) if args.cooldown else 1.0
@@ -1019,8 +1077,8 @@ class Trainer:
         return args.lr * fade * min(n / args.warmup, math.sqrt(args.warmup / n))
 
     def loss(self, batch: Batch) -> Tensor:
-        """Smoothed cross-entropy a token. R-drop reads every pair twice and pulls the two
-        predictions together, which differ by dropout alone."""
+        """Returns the smoothed cross-entropy per token. With R-drop each pair is in the batch twice,
+        and the loss also has the distance between the two predictions, which differ only by dropout."""
         args, src_voc, tgt_voc = self.args, self.text.src, self.text.tgt
         src, tgt_in, gold = batch
         if args.r_drop:
@@ -1045,9 +1103,10 @@ class Trainer:
         return loss
 
     def some_logits(self, hidden: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """Sampled softmax (Jean et al. 2015): the logits of the batch's targets and of --negatives
-        other tokens, and the targets' places among them. Each of the others stands for as many as
-        were not drawn, so that the sum over all tokens is right on average."""
+        """Computes a sampled softmax (Jean et al. 2015). Returns the logits of the batch's targets and
+        of --negatives other tokens, and the position of each target among them. The logits of the other
+        tokens are shifted by log(all others / drawn others), so the expected sum over the drawn tokens is
+        the sum over all tokens."""
         size = len(self.text.tgt)
         wanted = torch.zeros(size, dtype=torch.bool, device=gold.device)
         wanted[gold] = True
@@ -1062,8 +1121,9 @@ class Trainer:
         return self.model.logits(hidden, some, shift), place[gold]
 
     def average_gradients(self, stop: bool) -> bool:
-        """Over all workers. Worker 0's wish to stop and its clock travel along, so that all stop at
-        the same step and have the same learning rate."""
+        """Averages the gradients of all workers, and returns whether worker 0 wants to stop. The same
+        call shares the clock of worker 0. So all workers stop at the same step and have the same
+        learning rate."""
         if self.args.workers == 1:
             self.agreed_seconds = self.seconds
             return stop
@@ -1075,7 +1135,7 @@ class Trainer:
         return bool(flat[-2] > 0)
 
     def update(self, batch: Batch, stop: bool = False) -> tuple[float, bool]:
-        """One step: its loss, and whether to stop after it."""
+        """Makes one step. Returns its loss and whether to stop after it."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         seed_all(self.args.seed, self.step, self.worker)
@@ -1091,8 +1151,8 @@ class Trainer:
     # One epoch
 
     def epoch_batches(self) -> list[list[int]]:
-        """This worker's, as numbers of examples. They depend on the seed and the epoch only, so a
-        run that goes on from a checkpoint meets what it would have met."""
+        """Returns this worker's batches of the epoch, as numbers of examples. They depend only on the
+        seed and the epoch, so a resumed run sees the same batches as a run that was never stopped."""
         rng = random.Random(f"{self.args.seed} {self.epoch}")
         if self.ways:
             end = [] if self.text.src_end is None else [self.text.src_end]
@@ -1100,22 +1160,25 @@ class Trainer:
                           for ways, example in zip(self.ways, self.examples)]
         batches = group_examples(self.drawn, self.args.batch_tokens, rng,
                                  self.args.short_first and self.epoch == 0)
-        batches += batches[:-len(batches) % self.args.workers]  # as many for each worker
+        # Repeats some batches so each worker has equally many: a worker without a batch would leave the
+        # others waiting for its gradients.
+        batches += batches[:-len(batches) % self.args.workers]
         batches = batches[self.worker::self.args.workers]
         self.steps_an_epoch = len(batches)
         return batches
 
     def estimate(self, batches: list[list[int]]) -> None:
-        """Times a few batches, undoes what they changed, and says how long the run will take."""
+        """Times a few batches, restores the weights from before, and prints how long the run will
+        take."""
         before = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
         step, sample = self.step, [make_batch(self.drawn, b, self.text) for b in batches[:12]]
         self.model.train()
-        self.update(sample[0])  # not timed: the first is slower
+        self.update(sample[0])  # not timed, because the first step is slower
         began = time.perf_counter()
         for batch in sample:
             self.update(batch)
         epoch = (time.perf_counter() - began) / len(sample) * len(batches)
-        # To decode a dev pair takes about as long as two steps with a training pair.
+        # Decoding a dev pair takes about as long as two steps with a training pair.
         judged = len(self.dev_pairs) / self.args.eval_every
         epoch *= 1 + 2 * self.args.workers * judged / len(self.examples)
         self.model.load_state_dict(before[0])
@@ -1128,7 +1191,8 @@ class Trainer:
                  + (f", but it stops after {clock(limit)}" if limit < epoch * epochs else ""))
 
     def run_epoch(self, batches: list[list[int]]) -> bool:
-        """The rest of an epoch; False when the time is up, or nothing gets better any more."""
+        """Trains for the rest of the epoch. Returns False if the time is up or the scores no longer
+        improve."""
         args, first, before, losses = self.args, self.batch_in_epoch, self.seconds, []
         limit = args.max_minutes * 60 if args.max_minutes else math.inf
         part = max(1, round(args.eval_every * len(batches))) if args.eval_every < 1 else math.inf
@@ -1156,7 +1220,8 @@ class Trainer:
             if stop:
                 self.train_loss = float(np.mean(losses))
                 return False
-            judged = (self.batch_in_epoch % part == 0  # the epoch's end is judged, too
+            # The end of the epoch is evaluated anyway, so no evaluation is due shortly before it.
+            judged = (self.batch_in_epoch % part == 0
                       and len(batches) - self.batch_in_epoch > part / 2)
             if self.worker == 0 and (judged or now - saved > args.save_minutes * 60):
                 if judged:
@@ -1169,7 +1234,7 @@ class Trainer:
         return True
 
     def judge(self) -> None:
-        """Scores the weights and keeps them."""
+        """Scores the weights on the dev set and saves them, because finish may average them."""
         began = time.perf_counter()
         score = evaluate(self.model, self.text, self.dev_pairs, self.args.bleu_tokenize)
         self.seconds += time.perf_counter() - began
@@ -1184,14 +1249,14 @@ class Trainer:
                  f"BLEU {score.bleu:.2f} chrF {score.chrf:.1f} after {clock(self.seconds)}")
 
     def candidates(self) -> dict[str, list[dict]]:
-        """Sets of epochs whose weights may be averaged."""
+        """Returns the sets of evaluations whose weights finish averages and compares, by name."""
         n, by_bleu = self.args.keep, sorted(self.history, key=lambda h: -h["bleu"])
         by_loss = sorted(self.history, key=lambda h: h["loss"])
         return {"best": by_bleu[:1], f"last {n}": self.history[-n:],
                 f"best {n} by BLEU": by_bleu[:n], f"best {n} by loss": by_loss[:n]}
 
     def stale(self) -> bool:
-        """True when `patience` evaluations have bettered neither the loss nor the BLEU."""
+        """Returns whether the last `patience` evaluations improved neither the loss nor the BLEU."""
         n = self.args.patience
         if not n or len(self.history) <= n:
             return False
@@ -1204,7 +1269,8 @@ class Trainer:
     COUNTERS = ("epoch", "batch_in_epoch", "step", "seconds", "agreed_seconds", "history")
 
     def save(self) -> None:
-        """Everything to go on from, then drops the weights that no average will need."""
+        """Writes a checkpoint with everything that --resume needs. Then deletes saved weights that no
+        average will need. The order matters: a checkpoint must never name a deleted file."""
         if self.worker:
             return
         state = {key: getattr(self, key) for key in self.COUNTERS}
@@ -1214,11 +1280,12 @@ class Trainer:
                                    for v in (self.text.src, self.text.tgt)])
         save(state, self.work / "checkpoint.pt")
         needed = {h["file"] for part in self.candidates().values() for h in part}
-        for path in self.work.glob("step-*.pt*"):  # and halves of a run that was killed
+        for path in self.work.glob("step-*.pt*"):  # also unfinished files of a run that was killed
             if path.name not in needed:
                 path.unlink()
 
     def restore(self, state: dict) -> None:
+        """Continues from a checkpoint."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         for key in self.COUNTERS:
@@ -1229,7 +1296,7 @@ class Trainer:
     # The whole run
 
     def agree(self, go_on: bool) -> bool:
-        """What worker 0 says, for all. The others wait here while it judges."""
+        """Returns the `go_on` of worker 0 in all workers. The others wait here while it evaluates."""
         if self.args.workers == 1:
             return go_on
         word = torch.tensor([float(go_on)])
@@ -1237,6 +1304,7 @@ class Trainer:
         return bool(word)
 
     def run(self) -> None:
+        """Trains until the epochs or the time are over, then writes the model."""
         args, batches = self.args, []
         go_on = self.agree(self.epoch < args.epochs and not self.stale())
         self.say(f"{len(self.examples)} pairs, {len(self.text.src)} source and "
@@ -1260,7 +1328,7 @@ class Trainer:
             self.finish()
 
     def finish(self) -> None:
-        """Averages the candidates' weights, scores the averages and writes the best."""
+        """Averages the weights of each candidate set, scores the averages, and writes the best one."""
         best = None
         for name, part in self.candidates().items():
             states = [load(self.work / h["file"], self.args.device) for h in part]
@@ -1295,121 +1363,133 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     yes_no = argparse.BooleanOptionalAction
     add = p.add_argument_group("files").add_argument
     add("--train", metavar="TSV", nargs="+",
-        help="training pairs, one a line: source TAB target; or a file of sources and one of "
-        "targets; .xz is unpacked")
+        help="training pairs, one a line: source TAB target; or two files, one of sources and one of "
+        "targets; .xz files are decompressed")
     add("--dev", metavar="TSV", nargs="+", required=True,
-        help="pairs to choose by, never trained on, in the same way")
+        help="dev pairs, in the same form; they choose the best weights and are never trained on")
     add("--out", metavar="FILE", help="the model file to write")
-    add("--dtype", choices=DTYPES, default="int8", help="of the file's matrices; vectors are f32")
-    add("--work", metavar="DIR", help="for checkpoints; OUT.work if not given")
-    add("--resume", action="store_true", help="go on from the work folder's checkpoint")
+    add("--dtype", choices=DTYPES, default="int8",
+        help="type of the file's matrices; vectors are always f32")
+    add("--work", metavar="DIR", help="folder for checkpoints; OUT.work if not given")
+    add("--resume", action="store_true", help="continue from the checkpoint in the work folder")
     add("--from-model", metavar="FILE",
-        help="begin with the weights, shape and vocabularies of this model file, whatever the options "
-        "of text and model say")
-    add("--evaluate", metavar="FILE", help="score this model file on --dev, and nothing else")
-    add("--show", type=int, default=0, help="with --evaluate: print so many translations")
+        help="begin with the weights, shape and vocabularies of this model file; most options of the "
+        "groups text and model then have no effect")
+    add("--evaluate", metavar="FILE", help="only score this model file on --dev")
+    add("--show", type=int, default=0, metavar="N", help="with --evaluate: print N translations")
 
     add = p.add_argument_group("text").add_argument
     add("--src-text", choices=("characters", "words", "sentencepiece"), default="characters",
-        help="sentencepiece learns a model that goes into the file")
+        help="how to cut sources; sentencepiece learns a model and writes it into the file")
     add("--src-size", type=int, metavar="N",
-        help="at most so many source tokens; for sentencepiece as --tgt-size if not given")
-    add("--src-min-count", type=int, default=2, metavar="N", help="rarer ones are unknown")
-    add("--fold-chinese", action="store_true", help="variants of a character share its id")
+        help="largest number of source tokens; for sentencepiece --tgt-size if not given")
+    add("--src-min-count", type=int, default=2, metavar="N",
+        help="source tokens that occur less often are unknown")
+    add("--fold-chinese", action="store_true", help="give all variants of a character one id")
     add("--tgt-text", default="unigram",
         choices=("unigram", "bpe", "characters", "words", "sentencepiece"),
-        help="unigram and bpe are kinds of subword pieces, written as a vocabulary")
+        help="how to cut targets; unigram and bpe are subword pieces, written as a vocabulary")
     add("--tgt-size", type=int, default=2000, metavar="N",
-        help="how many pieces, or at most so many characters or words")
-    add("--tgt-min-count", type=int, default=1, metavar="N", help="for characters and words")
+        help="number of pieces, or largest number of characters or words")
+    add("--tgt-min-count", type=int, default=1, metavar="N",
+        help="characters and words that occur less often are unknown")
     add("--src-vocab", metavar="FILE",
-        help="ready: a token a line, more spellings after TABs; or a sentencepiece model")
-    add("--tgt-vocab", metavar="FILE", help="ready; pieces are matched longest first")
+        help="use this source vocabulary: one token a line, further spellings after TABs; or this "
+        "sentencepiece model")
+    add("--tgt-vocab", metavar="FILE",
+        help="use this target vocabulary or model; pieces of a vocabulary are matched longest first")
     add("--coverage", type=float, default=1.0, metavar="SHARE",
-        help="of the text's characters that are pieces; the rarest others are written in bytes")
+        help="share of the text whose characters are pieces; rarer characters are written as bytes")
     add("--normalization", default="nmt_nfkc", metavar="RULES",
-        help="sentencepiece's name of them (identity: none), or a .tsv of its rules")
-    add("--prefix", action=yes_no, default=True, help="pieces see a space before every text")
+        help="normalization of sentencepiece: its name (identity: none), or a .tsv file of rules")
+    add("--prefix", action=yes_no, default=True, help="sentencepiece adds a space before every text")
     for name, token in SPECIAL.items():
-        add(f"--{name}-token", metavar="TOKEN", default=token, help=f"how {name} is spelt")
-    add("--forced", metavar="TOKEN", help="what every translation begins with; gives no text")
-    add("--src-end", action=yes_no, default=True, help="the end token after every source")
+        add(f"--{name}-token", metavar="TOKEN", default=token, help=f"spelling of the {name} token")
+    add("--forced", metavar="TOKEN",
+        help="the token that every translation begins with; it produces no text")
+    add("--src-end", action=yes_no, default=True, help="add the end token to every source")
 
     add = p.add_argument_group("model").add_argument
-    add("--d-model", type=int, default=256)
-    add("--heads", type=int, default=4)
-    add("--d-key", type=int, help="of one head; d-model / heads if not given")
-    add("--d-value", type=int, help="of one head; d-model / heads if not given")
-    add("--d-ff", type=int, default=1024)
-    add("--encoder-layers", type=int, default=3)
-    add("--decoder-layers", type=int, default=3)
+    add("--d-model", type=int, default=256, help="width of the model")
+    add("--heads", type=int, default=4, help="attention heads")
+    add("--d-key", type=int, help="key width of one head; d-model / heads if not given")
+    add("--d-value", type=int, help="value width of one head; d-model / heads if not given")
+    add("--d-ff", type=int, default=1024, help="width of the feed-forward layers")
+    add("--encoder-layers", type=int, default=3, help="number of encoder layers")
+    add("--decoder-layers", type=int, default=3, help="number of decoder layers")
     add("--decoder", choices=("attention", "ssru"), default="attention",
-        help="what a target position knows the others by; ssru is a recurrence: faster steps, and "
-        "no cache")
+        help="self-attention of the decoder, or ssru: a recurrence with faster steps and no cache")
     add("--marian", metavar="BIN",
-        help="what Marian computes (--norm post, its positions, a zero first embedding, eps 1e-6) "
-        "and its .bin besides, int8 with static scales (alphas) for Bergamot's and Firefox's engines")
-    add("--norm", choices=("pre", "post"), default="pre")
+        help="use Marian's settings (--norm post, its positions, a zero first embedding, eps 1e-6), "
+        "and also write BIN, int8 with static scales (alphas), for the engines of Bergamot and "
+        "Firefox")
+    add("--norm", choices=("pre", "post"), default="pre", help="norms before or after each sublayer")
     add("--plain-norm", action="store_true", help="norms without weight and bias")
     add("--no-bias", action="store_true", help="linear layers without bias")
-    add("--activation", choices=ACTIVATIONS, default="relu")
-    add("--positions", default="sinusoidal",
+    add("--activation", choices=ACTIVATIONS, default="relu", help="of the feed-forward layers")
+    add("--positions", default="sinusoidal", help="kind of positions; the manual defines them",
         choices=("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned", "none"))
-    add("--max-length", type=int, default=512, help="of a text in tokens")
-    add("--embedding-scale", default="sqrt_d", help="sqrt_d or a number",
+    add("--max-length", type=int, default=512, help="longest text in tokens")
+    add("--embedding-scale", default="sqrt_d", help="factor of the embeddings: sqrt_d or a number",
         type=lambda t: t if t == "sqrt_d" else float(t))
-    add("--tie", action=yes_no, default=True, help="the target embedding is the output layer too")
+    add("--tie", action=yes_no, default=True, help="use the target embedding as the output layer")
     add("--share", action="store_true",
-        help="one vocabulary, of --src-text's kind, and one embedding for both sides")
+        help="one vocabulary (as --src-text says) and one embedding for both sides")
 
     add = p.add_argument_group("training").add_argument
-    add("--epochs", type=int, default=40)
-    add("--max-minutes", type=float, help="stop training after that time")
+    add("--epochs", type=int, default=40, help="passes over the training pairs")
+    add("--max-minutes", type=float, help="stop training after this time")
     add("--patience", type=int, default=10, metavar="N",
-        help="stop after so many evaluations without progress; 0: never")
+        help="stop after N evaluations without a better loss or BLEU; 0: never")
     add("--batch-tokens", type=int, default=2048, metavar="N",
-        help="padded tokens in a batch, on either side, of each worker")
+        help="largest number of padded tokens on either side of a batch, for each worker")
     add("--lr", type=float, default=1e-3, help="the highest learning rate")
-    add("--warmup", type=int, default=1000, metavar="STEPS", help="until the rate is highest")
+    add("--warmup", type=int, default=1000, metavar="STEPS",
+        help="steps until the learning rate is highest")
     add("--cooldown", type=int, default=0, metavar="EPOCHS",
-        help="over the last so many the rate goes down to nothing")
+        help="in the last EPOCHS the learning rate falls to 0")
     add("--cooldown-minutes", type=float, default=0.0, metavar="MINUTES",
-        help="the same by the clock: over the last so many of --max-minutes")
-    add("--beta2", type=float, default=0.98)
-    add("--weight-decay", type=float, default=0.01)
+        help="in the last MINUTES of --max-minutes the learning rate falls to 0")
+    add("--beta2", type=float, default=0.98, help="of AdamW")
+    add("--weight-decay", type=float, default=0.01, help="of AdamW")
     add("--clip", type=float, default=1.0, help="the largest gradient norm")
-    add("--label-smoothing", type=float, default=0.1)
-    add("--dropout", type=float, default=0.3, help="of embeddings and residual branches")
-    add("--attention-dropout", type=float, default=0.1)
-    add("--activation-dropout", type=float, default=0.1)
+    add("--label-smoothing", type=float, default=0.1, help="probability given to wrong tokens")
+    add("--dropout", type=float, default=0.3, help="dropout of embeddings and residual branches")
+    add("--attention-dropout", type=float, default=0.1, help="dropout of attention weights")
+    add("--activation-dropout", type=float, default=0.1, help="dropout inside feed-forward layers")
     add("--word-dropout", type=float, default=0.0, help="share of tokens that become unknown")
     add("--sample-pieces", type=float, default=0.0, metavar="ALPHA",
-        help="cut sentencepiece sources in other ways too, each as often as its likelihood to the "
-        "power of ALPHA says; 0: off")
-    add("--ways", type=int, default=8, metavar="N", help="for --sample-pieces: the likeliest N")
-    add("--r-drop", type=float, default=0.0, metavar="WEIGHT", help="0: off; costs double")
+        help="cut sentencepiece sources in a random way in each epoch, with a probability in "
+        "proportion to likelihood ** ALPHA; 0: always in the most likely way")
+    add("--ways", type=int, default=8, metavar="N",
+        help="for --sample-pieces: choose among the N most likely ways")
+    add("--r-drop", type=float, default=0.0, metavar="WEIGHT",
+        help="weight of R-drop, which doubles the time of a step; 0: off")
     add("--negatives", type=int, default=0, metavar="N",
-        help="compare a batch's targets with each other and so many other tokens, drawn anew in every "
-        "step (sampled softmax): faster steps with a large vocabulary; 0: with all")
+        help="sampled softmax: compute the loss over the batch's targets and N other tokens, drawn in "
+        "each step; faster with a large vocabulary; 0: over all tokens")
     add("--short-first", action="store_true",
-        help="the first epoch begins with more short pairs, and ends with more long ones")
+        help="begin the first epoch with mostly short pairs and end it with mostly long ones")
     add("--init", choices=("xavier", "identity"), default="xavier",
-        help="identity: attention begins by finding and copying like tokens; for near languages, "
-        "with --share")
-    add("--seed", type=int, default=1)
-    add("--eval-every", type=float, default=1, metavar="EPOCHS", help="0.1: ten times an epoch")
-    add("--bleu-tokenize", default="13a", metavar="NAME", help="sacrebleu's; zh for Chinese")
-    add("--keep", type=int, default=5, metavar="N", help="epochs whose weights are averaged")
-    add("--save-minutes", type=float, default=5.0, help="between checkpoints within an epoch")
-    add("--progress-seconds", type=float, default=30.0, help="between progress lines")
-    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+        help="identity: attention begins by finding and copying equal tokens; for closely related "
+        "languages with --share")
+    add("--seed", type=int, default=1, help="seed of all random choices")
+    add("--eval-every", type=float, default=1, metavar="EPOCHS",
+        help="epochs between evaluations; 0.1: ten evaluations an epoch")
+    add("--bleu-tokenize", default="13a", metavar="NAME",
+        help="sacrebleu's tokenizer; zh if the target is Chinese")
+    add("--keep", type=int, default=5, metavar="N", help="evaluations whose weights are averaged")
+    add("--save-minutes", type=float, default=5.0, help="minutes between checkpoints in an epoch")
+    add("--progress-seconds", type=float, default=30.0, help="seconds between progress lines")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="PyTorch's name")
     add("--amp", action="store_true", help="compute in bfloat16, keep the weights in float32")
     add("--workers", type=int, default=1, metavar="N", help="CPU processes that share each step")
-    add("--threads", type=int, metavar="N", help="of a worker; the cores shared out if not given")
+    add("--threads", type=int, metavar="N",
+        help="threads of each worker; all cores divided by the workers if not given")
 
     args = p.parse_args(argv)
     if not args.evaluate and not (args.train and args.out):
-        p.error("--train and --out are needed, or --evaluate")
+        p.error("give --train and --out, or --evaluate")
     if args.cooldown_minutes and not args.max_minutes:
         p.error("--cooldown-minutes needs --max-minutes")
     if args.sample_pieces and not args.from_model and args.src_text != "sentencepiece":
@@ -1417,26 +1497,27 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     if args.marian and ((args.src_text, args.tgt_text) != ("sentencepiece",) * 2 or args.no_bias
                         or args.plain_norm or args.d_key or args.d_value
                         or args.activation not in ("relu", "swish")):
-        p.error("--marian needs sentencepiece for both texts, and its layers have biases, norms "
-                "with weights, heads of d-model / heads, and relu or swish")
+        p.error("--marian needs --src-text sentencepiece, --tgt-text sentencepiece and --activation "
+                "relu or swish; it excludes --no-bias, --plain-norm, --d-key and --d-value, which "
+                "Marian's engines do not support")
     if args.marian and (args.from_model or args.forced):
-        p.error("--marian: no --from-model, which may be of another shape than Marian's, and no "
-                "--forced, for which Marian's file has no place")
+        p.error("--marian excludes --from-model, whose shape may differ from Marian's, and --forced, "
+                "which Marian's file cannot express")
     if args.negatives and args.r_drop:
-        p.error("--r-drop compares whole distributions: not with --negatives")
+        p.error("--r-drop excludes --negatives, because it compares the logits of all tokens")
     if args.init == "identity" and (args.d_key or args.d_value):
-        p.error("--init identity needs heads of d-model / heads")
+        p.error("--init identity excludes --d-key and --d-value")
     if args.workers > 1 and args.device != "cpu":
-        p.error("--workers is for the CPU")
+        p.error("--workers needs --device cpu")
     return args
 
 
 def read_start(args: argparse.Namespace) -> tuple[Transformer, Text]:
-    """--from-model's."""
+    """Reads the model of --from-model. Ends the program if its text does not allow more training."""
     model, text = read_model_file(args.from_model)
     if text.tgt.mode == "pieces":
-        raise SystemExit(f"{args.from_model}: a vocabulary of pieces does not say how training text was "
-                         "cut into them; only models of sentencepiece, characters or words can go on")
+        raise SystemExit(f"{args.from_model}: a vocabulary of pieces does not say how to cut training "
+                         "text; --from-model needs a model with sentencepiece, characters or words")
     if args.sample_pieces and text.src.mode != "sentencepiece":
         raise SystemExit(f"--sample-pieces: {args.from_model}'s sources are not cut by sentencepiece")
     if model.shape.positions != "learned":
@@ -1445,20 +1526,21 @@ def read_start(args: argparse.Namespace) -> tuple[Transformer, Text]:
 
 
 def end_with_parent() -> None:
-    """A worker whose parent was killed must not write into the folder of the run that follows."""
+    """Ends this worker when its parent ends. Otherwise, after the parent was killed, the worker would
+    write into the folder while the next run uses it."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
 
 def work(worker: int, args: argparse.Namespace, port: int) -> None:
-    """One worker's whole life."""
+    """Runs one worker from beginning to end. `port` connects the workers."""
     if args.threads or args.workers > 1:
         torch.set_num_threads(args.threads or max(1, torch.get_num_threads() // args.workers))
     if args.workers > 1:
         threading.Thread(target=end_with_parent, daemon=True).start()
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=worker,
                                 world_size=args.workers)
-    try:  # before the work
+    try:  # a training must not end with a file that cannot be written
         check_target(args.out)
     except OSError as error:
         raise SystemExit(f"{args.out}: {error.strerror or error}") from None
@@ -1477,7 +1559,7 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
         text = build_text(args, train)
     if args.forced:
         if args.forced not in text.tgt.ids:
-            raise SystemExit(f"--forced {args.forced}: the target's vocabulary does not have it")
+            raise SystemExit(f"--forced {args.forced}: the target's vocabulary does not have this token")
         text = text._replace(forced=text.tgt.ids[args.forced])
     seed_all(args.seed)
     trainer = Trainer(args, text, train, dev, worker, start)
@@ -1493,10 +1575,11 @@ def main() -> None:
     elif args.workers == 1:
         work(0, args, 0)
     else:
-        with socket.socket() as s:  # a port that is free
+        with socket.socket() as s:  # the system chooses a free port
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        # glibc: huge pages, and memory is kept, for tensors come and go by the tens of megabytes.
+        # Makes glibc use huge pages and keep freed memory. Each step allocates and frees tensors of
+        # tens of megabytes; without this, most of that memory is mapped anew in each step.
         os.environ.setdefault("GLIBC_TUNABLES", ":".join(
             f"glibc.malloc.{what}" for what in ("hugetlb=1", "mmap_threshold=1073741824",
                                                 "trim_threshold=4294967296", "top_pad=268435456")))
