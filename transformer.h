@@ -5110,7 +5110,7 @@ static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
 }
 
 /* Returns where the attention weights of layer i begin, or NULL if they are not wanted. */
-static float *tfm__attention_at(const tfm__pass *p, int sublayer, int32_t i) {
+static float *tfm__pass_attention_at(const tfm__pass *p, int sublayer, int32_t i) {
     const tfm_tensor *t = p->attention[sublayer];
     if (!t || !t->data || (sublayer == TFM__CROSS && p->only_layer && p->only_layer != i + 1))
         return NULL;
@@ -5146,7 +5146,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
                 if (part == TFM__SELF) tfm__product_run(p->work.team, products, 3);
                 else tfm__product_run(p->work.team, products + 2, 1);
                 if (part == TFM__SELF) tfm__kv_store(p, w, kv, products);
-                tfm__attend_layer(p, w, part, kv, &out, tfm__attention_at(p, part, i));
+                tfm__attend_layer(p, w, part, kv, &out, tfm__pass_attention_at(p, part, i));
             }
             tfm__sublayer_out(p, norm, l->order);
         }
@@ -7480,7 +7480,7 @@ struct tfm_session {
     float *spread[2];    /* [tables, H, 2 * longest - 1]: relative positions of encoder, decoder */
     float *memory;       /* [B, S, D] of the last encode */
     float *x;            /* [group, D]: the residual stream of a decoder pass */
-    float *logits;       /* [hypotheses that ran, V] of the last step: tfm__logits_of */
+    float *logits;       /* [hypotheses that ran, V] of the last step: tfm__logits_get */
     tfm__work work;
     tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
     int cache_is_f16;
@@ -7534,7 +7534,7 @@ struct tfm_session {
 
 /* Keys and values of every decoder layer, or an SSRU's states: of the target so far; and of the
    memory. */
-static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
     size_t size = s->cache_is_f16 ? sizeof(uint16_t) : sizeof(float);
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
@@ -7566,20 +7566,20 @@ static tfm_status tfm__layout_caches(tfm_session *s, tfm_arena *arena, tfm_error
 }
 
 /* Rows of the residual stream in one pass; a step may have max_rows of them. */
-static int64_t tfm__group_rows(const tfm_session *s) {
+static int64_t tfm__session_group_rows(const tfm_session *s) {
     int64_t longest = tfm__max(s->max_source, s->max_target);
     return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
 }
 
 /* The layer whose attention is kept by default, from 1; 0: several. */
-static int32_t tfm__alignment_layer(const tfm_config *c) {
+static int32_t tfm__config_alignment_layer(const tfm_config *c) {
     int32_t i, layer = c->n_alignment_heads ? c->alignment_heads[0] + 1 : c->n_decoder_layers;
     for (i = 1; i < c->n_alignment_heads; i++)
         if (c->alignment_heads[2 * i] + 1 != layer) return 0;
     return layer;
 }
 
-static int64_t tfm__most_candidates(const tfm_session *s) {
+static int64_t tfm__session_max_candidates(const tfm_session *s) {
     return tfm__max(2 * (int64_t)s->max_beam, s->model->config.tgt_vocab_size);
 }
 
@@ -7589,11 +7589,11 @@ static int64_t tfm__most_candidates(const tfm_session *s) {
 #define TFM__SIZES(X)                                                                              \
     X(one, 1) X(batch, s->max_batch) X(beam, s->max_beam) X(rows, s->max_rows)                     \
     X(source, s->max_source) X(sources, (int64_t)s->max_batch * s->max_source)                     \
-    X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__group_rows(s))   \
+    X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__session_group_rows(s))   \
     X(waves, computed ? tfm__max(s->max_source, s->max_target) : 0) X(model, c->d_model)           \
     X(memory, c->d_memory) X(vocabulary, c->tgt_vocab_size)                                        \
-    X(candidates, tfm__most_candidates(s)) X(steps, kept * s->max_target)                          \
-    X(heads, kept * c->n_heads * (tfm__alignment_layer(c) ? 1 : c->n_decoder_layers))              \
+    X(candidates, tfm__session_max_candidates(s)) X(steps, kept * s->max_target)                          \
+    X(heads, kept * c->n_heads * (tfm__config_alignment_layer(c) ? 1 : c->n_decoder_layers))              \
     X(shortlist, listed) X(listed, listed ? c->tgt_vocab_size : 0)                                 \
     X(biases, s->model->generator.bias ? listed : 0) X(expanded, listed ? s->max_rows : 0)         \
     X(lexical, listed && c->has_shortlist ? s->max_batch : 0)                                      \
@@ -7659,10 +7659,10 @@ static tfm_status tfm__layout_arrays(tfm_session *s, int attention, tfm_arena *a
 }
 
 /* What the text calls need: >>text. */
-static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
 
 /* Takes everything from the arena: the same code measures and makes. */
-static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *arena,
+static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm__linear *w;
@@ -7673,7 +7673,7 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     memset(&z, 0, sizeof z);
     for (i = 0; i < m->encoder.n; i++) tfm__sizes_grow(&z, m->encoder.layers[i]);
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
-    z.M = z.key_rows = tfm__group_rows(s);
+    z.M = z.key_rows = tfm__session_group_rows(s);
     z.D = m->config.d_model;
     z.scores = s->team.n * tfm__max(tfm__max(s->max_source, s->max_target),
                                     tfm__tile_scratch(s->encoder_tiles, s->max_source, z.K, z.W));
@@ -7682,7 +7682,7 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
         converted = tfm__max(converted, tfm__product_x_bytes(m->kernels, &w->w));
     TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, converted, &s->team.converted, err));
     TFM__TRY(TFM__TAKE(arena, converted ? z.M : 0, 1, &s->team.scales, err));
-    TFM__TRY(tfm__layout_caches(s, arena, err));
+    TFM__TRY(tfm__session_layout_cache(s, arena, err));
     TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
     for (i = 0; i < 2; i++) {
         int64_t heads = m->config.n_heads, longest = i ? s->max_target : s->max_source;
@@ -7692,11 +7692,11 @@ static tfm_status tfm__layout_session(tfm_session *s, int attention, tfm_arena *
     if (l->most)
         TFM__TRY(tfm__matrix_alloc_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
     l->linear.bias = l->bias;
-    return tfm__layout_text(s, arena, err);
+    return tfm__session_layout_text(s, arena, err);
 }
 
 /* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
-static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
+static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
     tfm_session_options o;
@@ -7771,7 +7771,7 @@ static tfm_status tfm__plan_session(tfm_session *s, const tfm_model *model,
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
     TFM__TRY(TFM__TAKE(arena, 1, 1, &place, err));
-    return tfm__layout_session(s, o.attention, arena, err);
+    return tfm__session_layout(s, o.attention, arena, err);
 }
 
 /* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
@@ -7780,13 +7780,13 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     tfm_session plan;
     tfm_arena arena;
     if (!bytes) return tfm__fail(err, TFM_E_ARGUMENT, "bytes is NULL");
-    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    TFM__TRY(tfm__session_plan(&plan, model, options, &arena, err));
     *bytes = arena.peak;
     return TFM_OK;
 }
 
 /* The config's positions as the module takes them. */
-static tfm_position_options tfm__position_options(const tfm_config *c) {
+static tfm_position_options tfm__config_position_options(const tfm_config *c) {
     tfm_position_options o;
     memset(&o, 0, sizeof o);
     o.kind = c->positions;
@@ -7798,7 +7798,7 @@ static tfm_position_options tfm__position_options(const tfm_config *c) {
 }
 
 /* The bias of each distance that a stack's sentences can have, longest positions. */
-static void tfm__spread_stack(const tfm__stack *stack, int64_t longest, float *to) {
+static void tfm__session_fill_bias(const tfm__stack *stack, int64_t longest, float *to) {
     int32_t i;
     for (i = 0; i < stack->n; i++) {
         const tfm__projections *w = &stack->layers[i]->self;
@@ -7815,17 +7815,17 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     tfm_arena arena;
     void *memory = NULL;
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__plan_session(&plan, model, options, &arena, err));
+    TFM__TRY(tfm__session_plan(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
     /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
     (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
-    (void)tfm__layout_session(s, options && options->attention, &arena, NULL);
+    (void)tfm__session_layout(s, options && options->attention, &arena, NULL);
     s->work.team = &s->team;
-    tfm__spread_stack(&model->encoder, s->max_source, s->spread[0]);
-    tfm__spread_stack(&model->decoder, s->max_target, s->spread[1]);
+    tfm__session_fill_bias(&model->encoder, s->max_source, s->spread[0]);
+    tfm__session_fill_bias(&model->decoder, s->max_target, s->spread[1]);
 #ifdef TFM__THREADS
     if (s->team.n > 1 && !s->team.parallel.run) {
         tfm_status status = tfm__workers_start(&s->workers, s->team.n - 1, err);
@@ -7850,22 +7850,23 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
 }
 
 /* How many ids a row of a batch has. */
-static int32_t tfm__row_length(const tfm_batch *batch, int64_t row) {
+static int32_t tfm__batch_row_length(const tfm_batch *batch, int64_t row) {
     return batch->lengths ? batch->lengths[row] : batch->width;
 }
 
 /* That n ids can be read. */
-static tfm_status tfm__check_list(const int32_t *ids, int32_t n, const char *name, tfm_error *err) {
+static tfm_status tfm__ids_check_list(const int32_t *ids, int32_t n, const char *name,
+                                      tfm_error *err) {
     if (n >= 0 && (ids || !n)) return TFM_OK;
     return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL", name,
                      (int64_t)n);
 }
 
 /* Ids of an option: each in the vocabulary. row -1: a plain list. */
-static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
+static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
     int32_t i;
-    TFM__TRY(tfm__check_list(ids, n, name, err));
+    TFM__TRY(tfm__ids_check_list(ids, n, name, err));
     for (i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < vocab) continue;
         if (row >= 0)
@@ -7880,8 +7881,8 @@ static tfm_status tfm__check_ids(const int32_t *ids, int32_t n, int32_t vocab, c
 
 /* Rows of ids, rows of them unless that is -1, each of length least or more; vocab -1: lengths are
    all that there is. */
-static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, int32_t rows,
-                                     int32_t least, int32_t vocab, tfm_error *err) {
+static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name, int32_t rows,
+                                       int32_t least, int32_t vocab, tfm_error *err) {
     int32_t r;
     if (batch->width < 0 || batch->rows < 0)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids", name, batch->rows,
@@ -7893,26 +7894,27 @@ static tfm_status tfm__check_id_rows(const tfm_batch *batch, const char *name, i
         return tfm__fail(err, TFM_E_ARGUMENT, "%s has %d rows, src has %d", name, batch->rows,
                          rows);
     for (r = 0; r < batch->rows; r++) {
-        int32_t length = tfm__row_length(batch, r);
+        int32_t length = tfm__batch_row_length(batch, r);
         if (length < least || length > batch->width)
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
                              name, r, length, least, batch->width);
         if (vocab >= 0)
-            TFM__TRY(tfm__check_ids(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL,
+            TFM__TRY(tfm__ids_check(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL,
                                     length, vocab, name, r, err));
     }
     return TFM_OK;
 }
 
 /* How many positions a row has without the pads behind the last token. */
-static int32_t tfm__unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
-    int32_t n = tfm__row_length(batch, row);
+static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
+    int32_t n = tfm__batch_row_length(batch, row);
     while (n > 0 && batch->ids && batch->ids[row * batch->width + n - 1] == pad) n--;
     return n;
 }
 
 /* That the model has such a source, and the shape of one that is not ids. */
-static tfm_status tfm__check_source(const tfm_session *s, const tfm_batch *src, tfm_error *err) {
+static tfm_status tfm__session_check_source(const tfm_session *s, const tfm_batch *src,
+                                            tfm_error *err) {
     const tfm_config *c = &s->model->config;
     tfm_tensor expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, src->width, c->d_memory);
     if (src->embeddings && src->memory)
@@ -7932,16 +7934,17 @@ static tfm_status tfm__check_source(const tfm_session *s, const tfm_batch *src, 
 }
 
 /* Checks how many rows a batch has. Calls do it before anything that goes through the rows. */
-static tfm_status tfm__check_rows(const tfm_session *s, const char *name, const tfm_batch *batch,
-                                  tfm_error *err) {
+static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name,
+                                          const tfm_batch *batch, tfm_error *err) {
     if (batch->rows >= 1 && batch->rows <= s->max_batch) return TFM_OK;
     return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                      "%s has %d rows, the session takes 1 to %d", name, batch->rows, s->max_batch);
 }
 
 /* A batch of at most max_length ids a row, or where rows are truncated of any length. */
-static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
-                                   int32_t truncate, const tfm_batch *batch, tfm_error *err) {
+static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side *side,
+                                           int32_t max_length, int32_t truncate,
+                                           const tfm_batch *batch, tfm_error *err) {
     const char *name = side->name;
     int is_source = side == &s->model->source;
     int64_t b;
@@ -7949,37 +7952,38 @@ static tfm_status tfm__check_batch(const tfm_session *s, const tfm__side *side, 
     int given = batch && is_source && (batch->embeddings || batch->memory);
     if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
-    TFM__TRY(tfm__check_rows(s, name, batch, err));
+    TFM__TRY(tfm__session_check_rows(s, name, batch, err));
     if (batch->width < 1 || (batch->width > max_length && !truncate))
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
                          max_length);
     plain = *batch;
     if (is_source) {
-        TFM__TRY(tfm__check_source(s, batch, err));
+        TFM__TRY(tfm__session_check_source(s, batch, err));
         plain.embeddings = plain.memory = NULL;
     }
-    TFM__TRY(tfm__check_id_rows(&plain, name, -1, 1,
-                                given && !batch->ids ? -1 : (int32_t)side->embedding->rows, err));
+    TFM__TRY(tfm__batch_check_ids(&plain, name, -1, 1,
+                                  given && !batch->ids ? -1 : (int32_t)side->embedding->rows, err));
     for (b = 0; b < batch->rows; b++)
-        if (!tfm__unpadded_length(batch, b, side->pad))
+        if (!tfm__batch_unpadded_length(batch, b, side->pad))
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
     return TFM_OK;
 }
 
 /* Checks a batch and copies it; truncate: of longer rows that many ids are read, and max_length at
    most. to changes at the end alone. */
-static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, int32_t max_length,
-                                  int32_t truncate, const tfm_batch *batch, tfm__id_rows *to,
-                                  tfm_error *err) {
+static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side *side,
+                                          int32_t max_length, int32_t truncate,
+                                          const tfm_batch *batch, tfm__id_rows *to,
+                                          tfm_error *err) {
     int64_t b, i, most = tfm__min(max_length, truncate ? truncate : INT32_MAX);
-    TFM__TRY(tfm__check_batch(s, side, max_length, truncate, batch, err));
+    TFM__TRY(tfm__session_check_batch(s, side, max_length, truncate, batch, err));
     to->B = batch->rows;
     to->L = (int32_t)tfm__min(batch->width, most);
     to->has_holes = 0;
     for (b = 0; b < to->B; b++) {
         const int32_t *ids = batch->ids ? batch->ids + b * batch->width : NULL;
-        int32_t n = tfm__unpadded_length(batch, b, side->pad);
+        int32_t n = tfm__batch_unpadded_length(batch, b, side->pad);
         to->lengths[b] = (int32_t)tfm__min(n, most);
         for (i = 0; i < to->L; i++) {
             int64_t at = b * to->L + i;
@@ -7997,9 +8001,9 @@ static tfm_status tfm__read_batch(const tfm_session *s, const tfm__side *side, i
 }
 
 /* Computes the sinusoids of the first n positions, by some at a time: most sentences need few. */
-static void tfm__need_positions(tfm_session *s, int64_t n) {
+static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     const int64_t D = s->model->config.d_model, most = tfm__max(s->max_source, s->max_target);
-    tfm_position_options o = tfm__position_options(&s->model->config);
+    tfm_position_options o = tfm__config_position_options(&s->model->config);
     tfm__rows rows;
     if (!s->positions || n <= s->n_positions) return;
     n = tfm__min(most, n + (32 - n % 32) % 32);
@@ -8011,7 +8015,8 @@ static void tfm__need_positions(tfm_session *s, int64_t n) {
 
 /* The caller's embeddings for these rows of the stream x, projected where the model does; past a
    length zeros. A sentence at a time, so that pads are not read. */
-static void tfm__take_embeddings(tfm_session *s, const tfm__id_rows *in, const tfm__rows *x) {
+static void tfm__session_copy_embeddings(tfm_session *s, const tfm__id_rows *in,
+                                         const tfm__rows *x) {
     int64_t b;
     for (b = 0; b < in->B; b++) {
         tfm__rows from = s->given, to = *x;
@@ -8026,7 +8031,7 @@ static void tfm__take_embeddings(tfm_session *s, const tfm__id_rows *in, const t
 
 /* A pass over these ids at positions first.., its stream in s->x:
    x[b, l] = scale * E[id] + position first + l, normalized where the model says so. */
-static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
+static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
                                  int64_t first) {
     const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = s->team.kernels;
@@ -8042,8 +8047,8 @@ static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tf
     p.reach = side == &s->model->source ? s->max_source : s->max_target;
     p.work = s->work;
     TFM_PART(EMBEDDING);
-    tfm__need_positions(s, first + in->L);
-    if (in->given) tfm__take_embeddings(s, in, &p.x);
+    tfm__session_extend_positions(s, first + in->L);
+    if (in->given) tfm__session_copy_embeddings(s, in, &p.x);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
             int64_t at = b * in->L + l, position = first + l;
@@ -8063,7 +8068,7 @@ static tfm__pass tfm__begin_pass(tfm_session *s, const tfm__side *side, const tf
 }
 
 /* Rows b0 .. b0 + B - 1. */
-static tfm__id_rows tfm__slice_rows(const tfm__id_rows *all, int64_t b0, int64_t B) {
+static tfm__id_rows tfm__id_rows_slice(const tfm__id_rows *all, int64_t b0, int64_t B) {
     tfm__id_rows part = *all;
     part.ids += b0 * all->L;
     part.lengths += b0;
@@ -8073,7 +8078,7 @@ static tfm__id_rows tfm__slice_rows(const tfm__id_rows *all, int64_t b0, int64_t
 }
 
 /* Masks for these as keys: lengths, and a pad mask only if lengths do not say it all. */
-static tfm_masks tfm__pad_masks(const tfm__id_rows *keys) {
+static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     tfm_masks masks;
     memset(&masks, 0, sizeof masks);
     masks.key_lengths = keys->lengths;
@@ -8083,7 +8088,7 @@ static tfm_masks tfm__pad_masks(const tfm__id_rows *keys) {
 
 /* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
    thousands of rows; insertion is quick where lengths are sorted already. */
-static void tfm__order_rows(tfm_session *s) {
+static void tfm__encoder_order_rows(tfm_session *s) {
     int32_t i, k;
     for (i = 0; i < s->src.B; i++) {
         for (k = i; k > 0 && s->src.lengths[s->order[k - 1]] < s->src.lengths[i]; k--)
@@ -8093,13 +8098,13 @@ static void tfm__order_rows(tfm_session *s) {
 }
 
 /* Rows order[first ..] of the source that one pass takes, L positions each. */
-static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64_t L) {
+static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t L) {
     tfm__id_rows g;
     int64_t b;
     g.ids = s->group_ids;
     g.lengths = s->group_lengths;
     g.pads = s->group_pads;
-    g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__group_rows(s) / L));
+    g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__session_group_rows(s) / L));
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
     g.given = s->given.data ? s->order + first : NULL;
@@ -8113,7 +8118,7 @@ static tfm__id_rows tfm__gather_group(const tfm_session *s, int64_t first, int64
 }
 
 /* The caller's memory into the session, and keys and values of it. */
-static void tfm__take_memory(tfm_session *s, int for_decoding) {
+static void tfm__encoder_copy_memory(tfm_session *s, int for_decoding) {
     const tfm__stack *w = &s->model->decoder;
     int64_t S = s->src.L, D = s->given.D;
     int32_t b, i;
@@ -8135,25 +8140,25 @@ static void tfm__take_memory(tfm_session *s, int for_decoding) {
    memory: once a sentence, for every step to come. Sentences of like length go together, as many as
    a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
    wanted, whose rows are the caller's.) */
-static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
+static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_model;
     int wanted = attention && attention->data;
     tfm__id_rows group;
     int32_t i;
     if (s->is_memory) {
-        tfm__take_memory(s, for_decoding);
+        tfm__encoder_copy_memory(s, for_decoding);
         return;
     }
-    tfm__order_rows(s);
+    tfm__encoder_order_rows(s);
     for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
     for (first = 0; first < s->src.B; first += group.B) {
         tfm_masks masks;
         tfm__pass p;
         L = wanted ? s->src.L : s->src.lengths[s->order[first]];
-        group = tfm__gather_group(s, first, L);
-        masks = tfm__pad_masks(&group);
-        p = tfm__begin_pass(s, &m->source, &group, 0);
+        group = tfm__encoder_gather_group(s, first, L);
+        masks = tfm__id_rows_masks(&group);
+        p = tfm__pass_begin(s, &m->source, &group, 0);
         p.masks[TFM__SELF] = &masks;
         p.attention[TFM__SELF] = attention, p.first_row = first;
         p.work.tiles = s->encoder_tiles;
@@ -8170,24 +8175,26 @@ static void tfm__run_encoder(tfm_session *s, int for_decoding, const tfm_tensor 
 }
 
 /* Takes a source batch into the session. What was decoding before is over. */
-static tfm_status tfm__set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
-                                  tfm_error *err) {
+static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
+                                          tfm_error *err) {
     int32_t b;
     const tfm_tensor *given = src ? (src->memory ? src->memory : src->embeddings) : NULL;
-    TFM__TRY(tfm__read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
+    TFM__TRY(
+        tfm__session_read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
     memset(&s->given, 0, sizeof s->given);
     if (given) (void)tfm__view(given, "src", 3, 3, &s->given, NULL);
     s->is_memory = src->memory != NULL;
     s->decoding = 0;
     for (b = 0; b < src->rows; b++)
-        s->left_out[b] = tfm__unpadded_length(src, b, s->model->config.src_pad) - s->src.lengths[b];
+        s->left_out[b] = tfm__batch_unpadded_length(src, b, s->model->config.src_pad) -
+                         s->src.lengths[b];
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__set_source(session, src, 0, err));
-    tfm__run_encoder(session, 0, NULL);
+    TFM__TRY(tfm__session_set_source(session, src, 0, err));
+    tfm__encoder_run(session, 0, NULL);
     return TFM_OK;
 }
 
@@ -8197,13 +8204,13 @@ TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
 }
 
 /* The teacher-forced decoder on targets b0 onwards, as many as a pass takes; its output. */
-static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
-                                   const tfm_tensor *self_attention,
-                                   const tfm_tensor *cross_attention) {
-    int64_t B = tfm__min(s->src.B - b0, tfm__max(1, tfm__group_rows(s) / s->tgt.L)), b;
-    tfm__id_rows group = tfm__slice_rows(&s->tgt, b0, B);
-    tfm_masks self = tfm__pad_masks(&s->tgt), cross = tfm__pad_masks(&s->src);
-    tfm__pass p = tfm__begin_pass(s, &s->model->target, &group, 0);
+static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, int causal,
+                                        const tfm_tensor *self_attention,
+                                        const tfm_tensor *cross_attention) {
+    int64_t B = tfm__min(s->src.B - b0, tfm__max(1, tfm__session_group_rows(s) / s->tgt.L)), b;
+    tfm__id_rows group = tfm__id_rows_slice(&s->tgt, b0, B);
+    tfm_masks self = tfm__id_rows_masks(&s->tgt), cross = tfm__id_rows_masks(&s->src);
+    tfm__pass p = tfm__pass_begin(s, &s->model->target, &group, 0);
     for (b = 0; b < B; b++) s->step_rows[b] = (int32_t)(b0 + b);
     self.causal = causal;
     p.S = s->src.L;
@@ -8217,8 +8224,8 @@ static tfm__rows tfm__decode_group(tfm_session *s, int64_t b0, int causal,
 }
 
 /* An SSRU attends to nothing, and cannot look ahead. */
-static tfm_status tfm__check_ssru(const tfm_model *m, const tfm_forward_options *o,
-                                  tfm_error *err) {
+static tfm_status tfm__forward_check_ssru(const tfm_model *m, const tfm_forward_options *o,
+                                          tfm_error *err) {
     int32_t i;
     for (i = 0; i < m->decoder.n; i++)
         if (tfm__is_ssru(m->decoder.layers[i]) && (o->decoder_attention.data || o->not_causal))
@@ -8249,7 +8256,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is memory");
     /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
     T = tgt->width;
-    TFM__TRY(tfm__check_ssru(m, &o, err));
+    TFM__TRY(tfm__forward_check_ssru(m, &o, err));
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
     expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
@@ -8261,12 +8268,12 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     expected.dims[3] = src->width;
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
                                       &expected, err));
-    TFM__TRY(tfm__read_batch(s, &m->target, s->max_target, 0, tgt, &s->tgt, err));
-    TFM__TRY(tfm__set_source(s, src, 0, err));
-    tfm__run_encoder(s, 1, &o.encoder_attention);
+    TFM__TRY(tfm__session_read_batch(s, &m->target, s->max_target, 0, tgt, &s->tgt, err));
+    TFM__TRY(tfm__session_set_source(s, src, 0, err));
+    tfm__encoder_run(s, 1, &o.encoder_attention);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         tfm__rows y = out;
-        x = tfm__decode_group(s, b0, !o.not_causal, &o.decoder_attention, &o.cross_attention);
+        x = tfm__decoder_run_group(s, b0, !o.not_causal, &o.decoder_attention, &o.cross_attention);
         /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0);
         y.B = x.B;
@@ -8292,41 +8299,41 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 /* ---- tokens and back-pointers ---- */
 
 /* Token t of the hypothesis in row after step t, and its back-pointer: the row before that step. */
-static int32_t *tfm__token_at(const tfm_session *s, int64_t t, int64_t row) {
+static int32_t *tfm__path_token(const tfm_session *s, int64_t t, int64_t row) {
     return s->tokens + t * s->max_rows + row;
 }
-static int32_t *tfm__back_pointer(const tfm_session *s, int64_t t, int64_t row) {
+static int32_t *tfm__path_back(const tfm_session *s, int64_t t, int64_t row) {
     return s->back_pointers + t * s->max_rows + row;
 }
-static float *tfm__attention_row(const tfm_session *s, int64_t t, int64_t row) {
+static float *tfm__path_attention(const tfm_session *s, int64_t t, int64_t row) {
     return s->attention + (t * s->max_rows + row) * s->max_source;
 }
 
 /* The tokens of a hypothesis. */
-static void tfm__trace_tokens(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids) {
+static void tfm__path_tokens(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids) {
     int32_t t, row = h->row;
     for (t = h->length - 1; t >= 0; t--) {
-        ids[t] = *tfm__token_at(s, t, row);
-        row = *tfm__back_pointer(s, t, row);
+        ids[t] = *tfm__path_token(s, t, row);
+        row = *tfm__path_back(s, t, row);
     }
 }
 
 /* The ancestry: rows[t] is the row in which step t was computed, for steps 0 to h's length: the
    next step, or the one that made the end token, comes last. */
-static void tfm__trace_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
+static void tfm__path_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
     int32_t t, row = h->row;
     for (t = h->length; t >= 0; t--) {
         if (t < s->max_target) rows[t] = row;
-        if (t) row = *tfm__back_pointer(s, t - 1, row);
+        if (t) row = *tfm__path_back(s, t - 1, row);
     }
 }
 
 /* A hypothesis one token longer, in that row. */
-static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from, int32_t row,
-                                     int32_t id, double sum) {
+static tfm__hypothesis tfm__path_extend(tfm_session *s, const tfm__hypothesis *from, int32_t row,
+                                        int32_t id, double sum) {
     tfm__hypothesis h = *from;
-    *tfm__token_at(s, from->length, row) = id;
-    *tfm__back_pointer(s, from->length, row) = from->row;
+    *tfm__path_token(s, from->length, row) = id;
+    *tfm__path_back(s, from->length, row) = from->row;
     s->sums[(int64_t)from->length * s->max_rows + row] = sum;
     h.row = row;
     h.sum = sum;
@@ -8337,14 +8344,14 @@ static tfm__hypothesis tfm__extended(tfm_session *s, const tfm__hypothesis *from
 /* ---- scores ---- */
 
 /* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
-static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
     double sum = 0;
-    tfm__trace_rows(s, h, s->history);
+    tfm__path_rows(s, h, s->history);
     for (i = 0; i < s->src.lengths[b]; i++) {
         double covered = 0;
         if (s->src.pads[(int64_t)b * s->src.L + i]) continue;
-        for (t = 0; t < steps; t++) covered += (double)tfm__attention_row(s, t, s->history[t])[i];
+        for (t = 0; t < steps; t++) covered += (double)tfm__path_attention(s, t, s->history[t])[i];
         sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
     }
     return s->decode.coverage_penalty * sum;
@@ -8352,7 +8359,7 @@ static double tfm__coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h)
 
 /* sum / length^length_penalty, at a length that may lie in the future; of an alternative, of what
    comes behind its first token. */
-static double tfm__normalize(const tfm_session *s, const tfm__hypothesis *h, int32_t length) {
+static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *h, int32_t length) {
     double score = h->sum;
     if (s->decode.length_penalty != 0)
         score = h->base + (h->sum - h->base) / pow((double)tfm__max(1, length - h->base_length),
@@ -8360,21 +8367,21 @@ static double tfm__normalize(const tfm_session *s, const tfm__hypothesis *h, int
     return score == score ? score : -INFINITY;
 }
 
-static double tfm__score(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    double score = tfm__normalize(s, h, h->length + (h->finish == TFM_ENDED));
-    if (s->decode.coverage_penalty > 0) score += tfm__coverage(s, b, h);
+static double tfm__score_final(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+    double score = tfm__score_normalize(s, h, h->length + (h->finish == TFM_ENDED));
+    if (s->decode.coverage_penalty > 0) score += tfm__score_coverage(s, b, h);
     return score;
 }
 
 /* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
    it most is the longest one, or with a negative penalty the next. */
-static double tfm__best_possible(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
+static double tfm__score_bound(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : h->length + 1;
-    return tfm__normalize(s, h, length);
+    return tfm__score_normalize(s, h, length);
 }
 
 /* The logits of hypothesis k of a sentence, after a step. */
-static tfm__logits tfm__logits_of(const tfm_session *s, int64_t b, int64_t k) {
+static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
     tfm__logits y;
     y.n = s->model->config.tgt_vocab_size;
@@ -8385,12 +8392,12 @@ static tfm__logits tfm__logits_of(const tfm_session *s, int64_t b, int64_t k) {
     return y;
 }
 
-static int32_t tfm__id_at(const tfm__logits *y, int64_t i) {
+static int32_t tfm__logits_id(const tfm__logits *y, int64_t i) {
     return y->ids ? y->ids[i] : (int32_t)i;
 }
 
 /* Where the logit of an id is; NULL: it is not among them. */
-static float *tfm__logit(const tfm__logits *y, int32_t id) {
+static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
     int64_t low = 0, high = y->n - 1, middle;
     if (!y->ids) return y->x + id;
     while (low < high) {
@@ -8402,14 +8409,14 @@ static float *tfm__logit(const tfm__logits *y, int32_t id) {
 }
 
 /* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
-static double tfm__log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
+static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     return (double)max + log(kernels->exp_sum(NULL, x, max, n));
 }
 
 /* ---- what may come next ---- */
 
-static int tfm__is_end(const tfm_session *s, int32_t id) {
+static int tfm__search_is_end(const tfm_session *s, int32_t id) {
     int32_t i;
     if (!s->decode.n_ends) return id == s->model->config.end;
     for (i = 0; i < s->decode.n_ends; i++)
@@ -8417,17 +8424,17 @@ static int tfm__is_end(const tfm_session *s, int32_t id) {
     return 0;
 }
 
-static int32_t tfm__end_id(const tfm_session *s) {
+static int32_t tfm__search_end(const tfm_session *s) {
     return s->decode.n_ends ? s->decode.ends[0] : s->model->config.end;
 }
 
 /* Whether the token of this step is the last one that the cap allows, and has to be an end. */
-static int tfm__must_end(const tfm_session *s, int32_t b) {
-    return s->decode.force_end && s->position + 1 >= s->sentences[b].cap && tfm__end_id(s) >= 0;
+static int tfm__sentence_must_end(const tfm_session *s, int32_t b) {
+    return s->decode.force_end && s->position + 1 >= s->sentences[b].cap && tfm__search_end(s) >= 0;
 }
 
 /* The id that is forced, or favoured, at the position of this step; -1: none. */
-static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
+static int32_t tfm__sentence_next_id(const tfm_session *s, int32_t b, int *forced) {
     const tfm__sentence *sentence = &s->sentences[b];
     int32_t t = s->position - (sentence->first >= 0);
     *forced = t < 0 || !(s->decode.prefix_bias > 0);
@@ -8436,25 +8443,25 @@ static int32_t tfm__wanted_id(const tfm_session *s, int32_t b, int *forced) {
     return s->decode.prefix->ids[(int64_t)b * s->decode.prefix->width + t];
 }
 
-/* Forbids an id for the hypothesis at hand; tfm__unmark takes that back. */
-static void tfm__mark(tfm_session *s, int32_t id) {
+/* Forbids an id for the hypothesis at hand; tfm__ban_drop takes that back. */
+static void tfm__ban_add(tfm_session *s, int32_t id) {
     if (s->marks[id]) return;
     s->marks[id] = 1;
     s->marked[s->n_marked++] = id;
 }
-static void tfm__unmark(tfm_session *s, int32_t down_to) {
+static void tfm__ban_drop(tfm_session *s, int32_t down_to) {
     while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
 }
 
-static void tfm__mark_ends(tfm_session *s) {
+static void tfm__ban_add_ends(tfm_session *s) {
     const tfm_decode_options *o = &s->decode;
     int32_t i;
-    if (!o->n_ends && s->model->config.end >= 0) tfm__mark(s, s->model->config.end);
-    for (i = 0; i < o->n_ends; i++) tfm__mark(s, o->ends[i]);
+    if (!o->n_ends && s->model->config.end >= 0) tfm__ban_add(s, s->model->config.end);
+    for (i = 0; i < o->n_ends; i++) tfm__ban_add(s, o->ends[i]);
 }
 
 /* Whether the ids end in these. */
-static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
+static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
     int32_t i;
     if (n_tail > n) return 0;
     for (i = 0; i < n_tail; i++)
@@ -8463,78 +8470,78 @@ static int tfm__ends_in(const int32_t *ids, int32_t n, const int32_t *tail, int3
 }
 
 /* Marks what may not follow the tokens ids [n], before which n_start more count for n-grams. */
-static void tfm__mark_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
-                                int32_t n_start) {
+static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
+                                   int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
     const tfm_batch *sequences = o->forbidden_sequences;
     int32_t i, gram = o->no_repeat_ngram;
-    if (n < o->min_length) tfm__mark_ends(s);
+    if (n < o->min_length) tfm__ban_add_ends(s);
     for (i = 0; sequences && i < sequences->rows; i++) {
         const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
-        int32_t last = tfm__row_length(sequences, i) - 1;
-        if (tfm__ends_in(ids, n, sequence, last)) tfm__mark(s, sequence[last]);
+        int32_t last = tfm__batch_row_length(sequences, i) - 1;
+        if (tfm__ids_end_in(ids, n, sequence, last)) tfm__ban_add(s, sequence[last]);
     }
     /* the last gram - 1 tokens stood before: what came after them then may not come now */
     ids -= n_start, n += n_start;
     for (i = gram - 1; gram > 0 && i < n; i++)
-        if (tfm__ends_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__mark(s, ids[i]);
+        if (tfm__ids_end_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__ban_add(s, ids[i]);
     gram = o->no_source_ngram;
     for (i = gram - 1; gram > 0 && i < s->src.lengths[b]; i++) {
         const int32_t *source = s->src.ids + (int64_t)b * s->src.L + i;
         if (*source < s->model->config.tgt_vocab_size &&
-            tfm__ends_in(ids, n, source - (gram - 1), gram - 1))
-            tfm__mark(s, *source);
+            tfm__ids_end_in(ids, n, source - (gram - 1), gram - 1))
+            tfm__ban_add(s, *source);
     }
 }
 
 /* Every token that came before gets less likely, once; zero: the logit that stays. */
-static void tfm__penalize_repetition(tfm_session *s, const tfm__logits *y, const int32_t *ids,
-                                     int32_t n, double zero) {
+static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int32_t *ids,
+                                 int32_t n, double zero) {
     double penalty = (double)(float)s->decode.repetition_penalty, x;
     float *logit;
     int32_t i, kept = s->n_marked;
     for (i = 0; i < n; i++) {
         if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
-        logit = tfm__logit(y, ids[i]);
+        logit = tfm__logits_find(y, ids[i]);
         x = logit ? (double)*logit - zero : 0;
         if (logit) *logit = (float)((x > 0 ? x / penalty : x * penalty) + zero);
-        tfm__mark(s, ids[i]);
+        tfm__ban_add(s, ids[i]);
     }
-    tfm__unmark(s, kept);
+    tfm__ban_drop(s, kept);
 }
 
 /* Makes logits and marks ready for choosing the next token of h. The logarithm of the logits' sum,
    by which they become probabilities. */
-static double tfm__prepare_choice(tfm_session *s, int32_t b, const tfm__hypothesis *h,
+static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
     int after = o->repetition && s->beam > 1; /* log-probabilities are penalized, not logits */
-    double log_sum = after ? tfm__log_sum(s->team.kernels, y->x, y->n) : 0;
+    double log_sum = after ? tfm__logits_log_sum(s->team.kernels, y->x, y->n) : 0;
     s->history[0] = start;
-    tfm__trace_tokens(s, h, s->history + n_start);
+    tfm__path_tokens(s, h, s->history + n_start);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__penalize_repetition(s, y, s->history, h->length + n_start, log_sum);
-    tfm__mark_forbidden(s, b, s->history + n_start, h->length, n_start);
-    return after ? log_sum : tfm__log_sum(s->team.kernels, y->x, y->n);
+        tfm__logits_penalize(s, y, s->history, h->length + n_start, log_sum);
+    tfm__ban_add_forbidden(s, b, s->history + n_start, h->length, n_start);
+    return after ? log_sum : tfm__logits_log_sum(s->team.kernels, y->x, y->n);
 }
 
 /* ---- candidates: the best few of many ---- */
 
 /* Smaller is better: a higher total; of equal ones the earlier hypothesis, then the lower id. */
-static int tfm__compare_candidates(const void *a, const void *b) {
+static int tfm__candidates_compare(const void *a, const void *b) {
     const tfm__candidate *x = (const tfm__candidate *)a, *y = (const tfm__candidate *)b;
     if (x->total != y->total) return x->total > y->total ? -1 : 1;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static const tfm__candidate *tfm__candidate_at(const tfm__candidates *c, int64_t i) {
+static const tfm__candidate *tfm__candidates_at(const tfm__candidates *c, int64_t i) {
     return (const tfm__candidate *)c->items[i];
 }
 
 /* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
-static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
+static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
     tfm__candidate offered;
     if (!(total > -INFINITY)) return; /* nor NaN */
     offered.total = total;
@@ -8543,102 +8550,103 @@ static void tfm__offer(tfm__candidates *c, double total, int32_t from, int32_t i
     if (c->n < c->capacity) {
         c->items[c->n] = &c->pool[c->n];
         c->pool[c->n++] = offered;
-        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__compare_candidates);
-    } else if (tfm__compare_candidates(&offered, c->items[0]) < 0) {
+        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__candidates_compare);
+    } else if (tfm__candidates_compare(&offered, c->items[0]) < 0) {
         *(tfm__candidate *)c->items[0] = offered;
-        tfm__sift(c->items, 0, c->n, tfm__compare_candidates);
+        tfm__sift(c->items, 0, c->n, tfm__candidates_compare);
     }
 }
 
 /* The logarithm of a token's probability, rounded to a double by x87 too, so that sums of them are
    those of tfm_score. */
-static double tfm__log_p(float logit, double log_sum) {
+static double tfm__logits_log_p(float logit, double log_sum) {
     double log_p = (double)logit - log_sum;
     return log_p;
 }
 
 /* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
-   Rounded down, so that only tfm__offer decides. */
-static float tfm__offer_floor(const tfm__candidates *c, double offset) {
+   Rounded down, so that only tfm__candidates_offer decides. */
+static float tfm__candidates_floor(const tfm__candidates *c, double offset) {
     double floor;
     if (c->n < c->capacity) return -INFINITY;
-    floor = tfm__candidate_at(c, 0)->total - offset;
+    floor = tfm__candidates_at(c, 0)->total - offset;
     return (float)(floor - 1e-6 * (fabs(floor) + 1));
 }
 
 /* Offers what may follow hypothesis from, whose logits these are. */
-static void tfm__offer_tokens(tfm_session *s, int32_t b, int32_t from, const tfm__hypothesis *h,
-                              const tfm__logits *y) {
+static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
+                                       const tfm__hypothesis *h, const tfm__logits *y) {
     enum { BLOCK = 256 };
     const tfm__kernels *kernels = s->team.kernels;
     tfm__candidates *c = &s->candidates;
     int64_t v;
     int forced, kept = s->n_marked;
-    int32_t id, wanted = tfm__wanted_id(s, b, &forced);
+    int32_t id, wanted = tfm__sentence_next_id(s, b, &forced);
     double log_sum, base = h->sum, bias = s->decode.prefix_bias;
     float floor;
-    if (wanted < 0 && tfm__must_end(s, b)) wanted = tfm__end_id(s), forced = 1;
+    if (wanted < 0 && tfm__sentence_must_end(s, b)) wanted = tfm__search_end(s), forced = 1;
     if (wanted >= 0 && forced) {
-        tfm__offer(c, h->sum, from, wanted);
+        tfm__candidates_offer(c, h->sum, from, wanted);
         return;
     }
-    log_sum = tfm__prepare_choice(s, b, h, y);
+    log_sum = tfm__logits_prepare(s, b, h, y);
     if (wanted >= 0 && h->on_prefix) {
-        double p = exp((double)*tfm__logit(y, wanted) - log_sum);
-        if (!s->marks[wanted]) tfm__offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
-        tfm__mark(s, wanted);
+        double p = exp((double)*tfm__logits_find(y, wanted) - log_sum);
+        if (!s->marks[wanted])
+            tfm__candidates_offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
+        tfm__ban_add(s, wanted);
         base += log(1 - bias);
     }
-    floor = tfm__offer_floor(c, base - log_sum);
+    floor = tfm__candidates_floor(c, base - log_sum);
     for (v = 0; v < y->n; v++) {
         if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
             v += BLOCK - 1; /* none of these gets in */
             continue;
         }
-        id = tfm__id_at(y, v);
+        id = tfm__logits_id(y, v);
         if (!(y->x[v] >= floor) || s->marks[id]) continue;
-        tfm__offer(c, base + tfm__log_p(y->x[v], log_sum), from, id);
-        floor = tfm__offer_floor(c, base - log_sum);
+        tfm__candidates_offer(c, base + tfm__logits_log_p(y->x[v], log_sum), from, id);
+        floor = tfm__candidates_floor(c, base - log_sum);
     }
-    tfm__unmark(s, kept);
+    tfm__ban_drop(s, kept);
 }
 
 /* ---- sampling ---- */
 
 /* Bits that look random, from bits that differ (splitmix64's finalizer). */
-static uint64_t tfm__mix(uint64_t x) {
+static uint64_t tfm__sample_mix(uint64_t x) {
     x = (x ^ (x >> 30)) * (uint64_t)0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * (uint64_t)0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
 /* In [0, 1), a function of its arguments alone: no state that a batch could share. */
-static double tfm__uniform(uint64_t seed, int32_t sample, int32_t position) {
+static double tfm__sample_uniform(uint64_t seed, int32_t sample, int32_t position) {
     const uint64_t step = (uint64_t)0x9E3779B97F4A7C15u;
-    uint64_t x = tfm__mix(seed + step);
-    x = tfm__mix(x + step * ((uint64_t)sample + 1));
-    x = tfm__mix(x + step * ((uint64_t)position + 1));
+    uint64_t x = tfm__sample_mix(seed + step);
+    x = tfm__sample_mix(x + step * ((uint64_t)sample + 1));
+    x = tfm__sample_mix(x + step * ((uint64_t)position + 1));
     return (double)(x >> 11) / 9007199254740992.0; /* 2^53 */
 }
 
 /* The share of a logit, not normalized. */
-static double tfm__weight(const tfm_session *s, double logit, double max) {
+static double tfm__sample_weight(const tfm_session *s, double logit, double max) {
     return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
 /* How many candidates, best first, have weights that add up to wanted, or all; their sum. */
-static int64_t tfm__reach(const tfm_session *s, double max, double wanted, double *sum) {
+static int64_t tfm__sample_count(const tfm_session *s, double max, double wanted, double *sum) {
     const tfm__candidates *c = &s->candidates;
     int64_t i;
     *sum = 0;
     for (i = 0; i < c->n && *sum < wanted; i++)
-        *sum += tfm__weight(s, tfm__candidate_at(c, i)->total, max);
+        *sum += tfm__sample_weight(s, tfm__candidates_at(c, i)->total, max);
     return i;
 }
 
 /* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
-static void tfm__take_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
-                          double total) {
+static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
+                            double total) {
     tfm__candidates *c = &s->candidates;
     const tfm_decode_options *o = &s->decode;
     int64_t v, most = n_allowed;
@@ -8650,20 +8658,20 @@ static void tfm__take_top(tfm_session *s, const tfm__logits *y, int64_t n_allowe
         float floor = -INFINITY;
         c->n = 0;
         for (v = 0; v < y->n; v++) {
-            if (!(y->x[v] >= floor) || s->marks[tfm__id_at(y, v)]) continue;
-            tfm__offer(c, (double)y->x[v], 0, tfm__id_at(y, v));
-            floor = tfm__offer_floor(c, 0);
+            if (!(y->x[v] >= floor) || s->marks[tfm__logits_id(y, v)]) continue;
+            tfm__candidates_offer(c, (double)y->x[v], 0, tfm__logits_id(y, v));
+            floor = tfm__candidates_floor(c, 0);
         }
-        tfm__sort(c->items, c->n, tfm__compare_candidates);
+        tfm__sort(c->items, c->n, tfm__candidates_compare);
         if (!(o->top_p > 0 && o->top_p < 1)) return;
-        if (o->top_k > 0) (void)tfm__reach(s, max, INFINITY, &total);
-        c->n = tfm__reach(s, max, o->top_p * total, &sum);
+        if (o->top_k > 0) (void)tfm__sample_count(s, max, INFINITY, &total);
+        c->n = tfm__sample_count(s, max, o->top_p * total, &sum);
         if (sum >= o->top_p * total || c->capacity == most) return;
     }
 }
 
 /* An id drawn with the weights of the logits that are not marked, or -1. */
-static int32_t tfm__draw(tfm_session *s, const tfm__logits *y, double uniform) {
+static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uniform) {
     const tfm_decode_options *o = &s->decode;
     const tfm__candidates *c = &s->candidates;
     int64_t v, i, n = 0;
@@ -8671,23 +8679,23 @@ static int32_t tfm__draw(tfm_session *s, const tfm__logits *y, double uniform) {
     int32_t last = -1;
     double max = -INFINITY, total = 0;
     for (v = 0; v < y->n; v++)
-        if (!s->marks[tfm__id_at(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
+        if (!s->marks[tfm__logits_id(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
     if (!(fabs(max) < INFINITY)) return -1;
     for (v = 0; v < y->n; v++) {
-        if (s->marks[tfm__id_at(y, v)] || !(y->x[v] > -INFINITY)) continue;
-        total += tfm__weight(s, (double)y->x[v], max);
+        if (s->marks[tfm__logits_id(y, v)] || !(y->x[v] > -INFINITY)) continue;
+        total += tfm__sample_weight(s, (double)y->x[v], max);
         n++;
     }
     if (from_top) {
-        tfm__take_top(s, y, n, max, total);
-        (void)tfm__reach(s, max, INFINITY, &total);
+        tfm__sample_top(s, y, n, max, total);
+        (void)tfm__sample_count(s, max, INFINITY, &total);
     }
     total *= uniform;
     for (i = 0; i < (from_top ? c->n : y->n) && total >= 0; i++) {
-        int32_t id = from_top ? tfm__candidate_at(c, i)->id : tfm__id_at(y, i);
-        double logit = from_top ? tfm__candidate_at(c, i)->total : (double)y->x[i];
+        int32_t id = from_top ? tfm__candidates_at(c, i)->id : tfm__logits_id(y, i);
+        double logit = from_top ? tfm__candidates_at(c, i)->total : (double)y->x[i];
         if (s->marks[id] || !(logit > -INFINITY)) continue;
-        total -= tfm__weight(s, logit, max);
+        total -= tfm__sample_weight(s, logit, max);
         last = id;
     }
     return last;
@@ -8696,18 +8704,18 @@ static int32_t tfm__draw(tfm_session *s, const tfm__logits *y, double uniform) {
 /* ---- one sentence, one step ---- */
 
 /* Where beam g of a sentence begins in live and kept, and its rows in the cache and the tables. */
-static int32_t tfm__place(const tfm_session *s, int32_t b, int32_t g) {
+static int32_t tfm__beam_row(const tfm_session *s, int32_t b, int32_t g) {
     return b * s->max_beam + g * s->beam;
 }
 
 /* Puts an ended hypothesis among the best, behind those of equal score. */
-static void tfm__keep(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *h,
-                      tfm_finish finish) {
+static void tfm__beam_finish(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *h,
+                             tfm_finish finish) {
     tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    tfm__hypothesis *kept = s->kept + tfm__place(s, b, g), ended = *h;
+    tfm__hypothesis *kept = s->kept + tfm__beam_row(s, b, g), ended = *h;
     int32_t at;
     ended.finish = finish;
-    ended.score = tfm__score(s, b, &ended);
+    ended.score = tfm__score_final(s, b, &ended);
     beam->n_ended++;
     for (at = beam->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
         if (at < s->n_keep) kept[at] = kept[at - 1];
@@ -8716,20 +8724,20 @@ static void tfm__keep(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesi
 }
 
 /* Whether the search is over. A beam of 1 is greedy: its first end is the end. */
-static int tfm__is_done(const tfm_session *s, int32_t b, int32_t g) {
+static int tfm__beam_is_done(const tfm_session *s, int32_t b, int32_t g) {
     const tfm_decode_options *o = &s->decode;
     const tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    const tfm__hypothesis *live = s->live + tfm__place(s, b, g);
-    const tfm__hypothesis *kept = s->kept + tfm__place(s, b, g);
+    const tfm__hypothesis *live = s->live + tfm__beam_row(s, b, g);
+    const tfm__hypothesis *kept = s->kept + tfm__beam_row(s, b, g);
     double patience = o->patience > 0 ? o->patience : 1;
     int full = beam->n_kept >= s->n_best;
     if (!beam->n_live || (s->beam == 1 && beam->n_ended)) return 1;
     /* nothing that runs can displace one of the n best: live hypotheses stand in order */
-    if (full && kept[s->n_best - 1].score >= tfm__best_possible(s, b, &live[0])) return 1;
+    if (full && kept[s->n_best - 1].score >= tfm__score_bound(s, b, &live[0])) return 1;
     if (o->stop == TFM_STOP_SURE) return 0;
     if (o->stop == TFM_STOP_LIKELY)
         return beam->n_kept == s->n_keep &&
-               kept[s->n_keep - 1].score >= tfm__normalize(s, &live[0], live[0].length);
+               kept[s->n_keep - 1].score >= tfm__score_normalize(s, &live[0], live[0].length);
     if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
         return full && beam->best_ended;
     return beam->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
@@ -8737,54 +8745,59 @@ static int tfm__is_done(const tfm_session *s, int32_t b, int32_t g) {
 
 /* The n candidates at items, best first, that continue from [n_from]: of the best beam those that
    end are kept, and the best beam that do not end go on as beam g. */
-static void tfm__advance(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *from,
-                         int32_t n_from, void *const *items, int64_t n) {
+static void tfm__beam_advance(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *from,
+                              int32_t n_from, void *const *items, int64_t n) {
     const tfm__sentence *sentence = &s->sentences[b];
     tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    int32_t k, i, row = tfm__place(s, b, g), n_next = 0, forced;
-    int32_t wanted = tfm__wanted_id(s, b, &forced), last = s->position + 1 >= sentence->cap;
+    int32_t k, i, row = tfm__beam_row(s, b, g), n_next = 0, forced;
+    int32_t wanted = tfm__sentence_next_id(s, b, &forced), last = s->position + 1 >= sentence->cap;
     for (i = 0; i < n; i++) {
         const tfm__candidate *candidate = (const tfm__candidate *)items[i];
-        int is_end = tfm__is_end(s, candidate->id) && !(wanted >= 0 && forced);
+        int is_end = tfm__search_is_end(s, candidate->id) && !(wanted >= 0 && forced);
         tfm__hypothesis h = from[candidate->from];
         if ((is_end || last) && i >= s->beam) continue;
         if (is_end) h.sum = candidate->total, h.end = candidate->id;
         else if (n_next == s->beam) continue;
-        else h = tfm__extended(s, &h, row + n_next, candidate->id, candidate->total);
+        else h = tfm__path_extend(s, &h, row + n_next, candidate->id, candidate->total);
         h.on_prefix = h.on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__keep(s, b, g, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end || last) tfm__beam_finish(s, b, g, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
         if (is_end && i == 0) beam->best_ended = 1;
         if (!is_end) s->next[n_next++] = h;
     }
-    for (k = 0; !n && k < n_from; k++) tfm__keep(s, b, g, &from[k], TFM_STUCK);
+    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, b, g, &from[k], TFM_STUCK);
     beam->n_live = last ? 0 : n_next;
     memcpy(s->live + row, s->next, (size_t)beam->n_live * sizeof *s->next);
-    if (tfm__is_done(s, b, g)) beam->n_live = 0;
+    if (tfm__beam_is_done(s, b, g)) beam->n_live = 0;
 }
 
 /* Draws the next tokens of samples first .. first + n - 1, which all stand at h. */
-static void tfm__sample(tfm_session *s, int32_t b, int32_t first, int32_t n,
-                        const tfm__hypothesis *h, const tfm__logits *y) {
+static void tfm__sample_advance(tfm_session *s, int32_t b, int32_t first, int32_t n,
+                                const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->candidates;
     int32_t g, id, kept = s->n_marked;
-    double log_sum = tfm__prepare_choice(s, b, h, y);
+    double log_sum = tfm__logits_prepare(s, b, h, y);
     for (g = first; g < first + n; g++) {
-        int must_end = tfm__must_end(s, b);
-        if (must_end) id = tfm__end_id(s);
-        else id = tfm__draw(s, y, tfm__uniform(o->seeds ? o->seeds[b] : o->seed, g, s->position));
+        int must_end = tfm__sentence_must_end(s, b);
+        if (must_end) id = tfm__search_end(s);
+        else
+            id = tfm__sample_draw(
+                s, y, tfm__sample_uniform(o->seeds ? o->seeds[b] : o->seed, g, s->position));
         c->n = 0, c->capacity = 1;
-        if (must_end) tfm__offer(c, h->sum, 0, id);
-        else if (id >= 0) tfm__offer(c, h->sum + tfm__log_p(*tfm__logit(y, id), log_sum), 0, id);
-        tfm__advance(s, b, g, h, 1, c->items, c->n);
+        if (must_end) tfm__candidates_offer(c, h->sum, 0, id);
+        else if (id >= 0)
+            tfm__candidates_offer(c, h->sum + tfm__logits_log_p(*tfm__logits_find(y, id), log_sum),
+                                  0, id);
+        tfm__beam_advance(s, b, g, h, 1, c->items, c->n);
     }
-    tfm__unmark(s, kept);
+    tfm__ban_drop(s, kept);
 }
 
 /* Samples and alternatives are one hypothesis while tokens are forced. At the first free position
    each gets a beam: samples draw, alternatives begin with the n best tokens but the end, one
    each. */
-static void tfm__part(tfm_session *s, int32_t b, const tfm__hypothesis *h, const tfm__logits *y) {
+static void tfm__sentence_split(tfm_session *s, int32_t b, const tfm__hypothesis *h,
+                                const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     tfm__sentence *sentence = &s->sentences[b];
     tfm__candidates *c = &s->candidates;
@@ -8793,54 +8806,54 @@ static void tfm__part(tfm_session *s, int32_t b, const tfm__hypothesis *h, const
     sentence->parted = 1;
     sentence->n_beams = o->samples ? o->samples : 1;
     if (o->samples) {
-        tfm__sample(s, b, 0, o->samples, h, y);
+        tfm__sample_advance(s, b, 0, o->samples, h, y);
         return;
     }
-    tfm__mark_ends(s);
+    tfm__ban_add_ends(s);
     c->n = 0, c->capacity = o->alternatives;
-    tfm__offer_tokens(s, b, 0, h, y);
-    tfm__unmark(s, kept);
-    tfm__sort(c->items, c->n, tfm__compare_candidates);
-    while (c->n > 1 && tfm__candidate_at(c, c->n - 1)->total < least) c->n--;
-    if (!c->n) tfm__advance(s, b, 0, h, 1, c->items, 0);
+    tfm__candidates_offer_next(s, b, 0, h, y);
+    tfm__ban_drop(s, kept);
+    tfm__sort(c->items, c->n, tfm__candidates_compare);
+    while (c->n > 1 && tfm__candidates_at(c, c->n - 1)->total < least) c->n--;
+    if (!c->n) tfm__beam_advance(s, b, 0, h, 1, c->items, 0);
     for (g = 0; g < c->n; g++) {
         tfm__hypothesis root = *h;
-        root.base = tfm__candidate_at(c, g)->total, root.base_length = h->length + 1;
-        tfm__advance(s, b, g, &root, 1, &c->items[g], 1);
+        root.base = tfm__candidates_at(c, g)->total, root.base_length = h->length + 1;
+        tfm__beam_advance(s, b, g, &root, 1, &c->items[g], 1);
         sentence->n_beams = g + 1;
     }
 }
 
 /* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at (more where
    several tokens end), so that beam of them go on even if as many end. */
-static void tfm__step_sentence(tfm_session *s, int32_t b) {
+static void tfm__sentence_step(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->sentences[b];
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->candidates;
-    tfm__hypothesis root = s->live[tfm__place(s, b, 0)];
-    tfm__logits y = tfm__logits_of(s, b, 0);
-    int32_t g, k, n, at = 0, forced, wanted = tfm__wanted_id(s, b, &forced);
+    tfm__hypothesis root = s->live[tfm__beam_row(s, b, 0)];
+    tfm__logits y = tfm__logits_get(s, b, 0);
+    int32_t g, k, n, at = 0, forced, wanted = tfm__sentence_next_id(s, b, &forced);
     sentence->n_live = 0;
     if ((o->samples || o->alternatives) && !sentence->parted && wanted < 0)
-        tfm__part(s, b, &root, &y);
+        tfm__sentence_split(s, b, &root, &y);
     else
         for (g = 0; g < sentence->n_beams; g++, at += n) {
-            const tfm__hypothesis *live = s->live + tfm__place(s, b, g);
+            const tfm__hypothesis *live = s->live + tfm__beam_row(s, b, g);
             n = s->beams[b * s->max_beam + g].n_live;
             if (n && o->samples && sentence->parted) {
                 root = *live;
-                y = tfm__logits_of(s, b, at);
-                tfm__sample(s, b, g, 1, &root, &y);
+                y = tfm__logits_get(s, b, at);
+                tfm__sample_advance(s, b, g, 1, &root, &y);
             } else if (n) {
                 c->n = 0;
                 c->capacity = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->beam,
-                                       tfm__most_candidates(s));
+                                       tfm__session_max_candidates(s));
                 for (k = 0; k < n; k++) {
-                    y = tfm__logits_of(s, b, at + k);
-                    tfm__offer_tokens(s, b, k, &live[k], &y);
+                    y = tfm__logits_get(s, b, at + k);
+                    tfm__candidates_offer_next(s, b, k, &live[k], &y);
                 }
-                tfm__sort(c->items, c->n, tfm__compare_candidates);
-                tfm__advance(s, b, g, live, n, c->items, c->n);
+                tfm__sort(c->items, c->n, tfm__candidates_compare);
+                tfm__beam_advance(s, b, g, live, n, c->items, c->n);
             }
         }
     for (g = 0; g < sentence->n_beams; g++)
@@ -8853,9 +8866,8 @@ static void tfm__step_sentence(tfm_session *s, int32_t b) {
 
 /* Marks the candidates of row b: first ids, the lists of its source's tokens and, where both sides
    have one vocabulary, these; ends, and what is forced. How many. */
-static int32_t tfm__mark_candidates(const tfm_session *s, const tfm_decode_options *o,
-                                    const tfm_batch *src, int64_t b,
-                                    const tfm__sentence *sentence) {
+static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_options *o,
+                                   const tfm_batch *src, int64_t b, const tfm__sentence *sentence) {
     const tfm_model *m = s->model;
     const tfm__lexicon *lexicon = &m->lexicon;
     unsigned char *listed = s->shortlist.listed;
@@ -8863,7 +8875,7 @@ static int32_t tfm__mark_candidates(const tfm_session *s, const tfm_decode_optio
     int64_t k;
     memset(listed, 0, (size_t)V);
     memset(listed, 1, (size_t)m->config.shortlist_first);
-    for (i = 0; i < tfm__row_length(src, b); i++) {
+    for (i = 0; i < tfm__batch_row_length(src, b); i++) {
         id = src->ids[b * src->width + i];
         if (id == m->source.pad) continue;
         if (m->source.embedding == m->target.embedding) listed[id] = 1;
@@ -8880,7 +8892,7 @@ static int32_t tfm__mark_candidates(const tfm_session *s, const tfm_decode_optio
 }
 
 /* The ids that are marked; how many. */
-static int32_t tfm__list_marked(const tfm_session *s, int32_t *ids) {
+static int32_t tfm__shortlist_list(const tfm_session *s, int32_t *ids) {
     int32_t i, n = 0;
     for (i = 0; i < s->model->config.tgt_vocab_size; i++)
         if (s->shortlist.listed[i]) ids[n++] = i;
@@ -8889,13 +8901,13 @@ static int32_t tfm__list_marked(const tfm_session *s, int32_t *ids) {
 
 /* What each sentence has, and all of them together: if that is too much for the session, the product
    is the full one. */
-static void tfm__take_candidates(tfm_session *s, const tfm_batch *src) {
+static void tfm__shortlist_unite(tfm_session *s, const tfm_batch *src) {
     tfm__shortlist *l = &s->shortlist;
     int64_t b, i, V = s->model->config.tgt_vocab_size, n = 0;
     memset(l->places, 0, (size_t)V * sizeof *l->places);
     for (b = 0; b < s->src.B; b++) {
-        (void)tfm__mark_candidates(s, &s->decode, src, b, &s->sentences[b]);
-        l->n_own[b] = tfm__list_marked(s, l->own + b * l->most);
+        (void)tfm__shortlist_mark(s, &s->decode, src, b, &s->sentences[b]);
+        l->n_own[b] = tfm__shortlist_list(s, l->own + b * l->most);
         for (i = 0; i < l->n_own[b]; i++) l->places[l->own[b * l->most + i]] = 1;
     }
     for (i = 0; i < V; i++) {
@@ -8907,21 +8919,21 @@ static void tfm__take_candidates(tfm_session *s, const tfm_batch *src) {
 }
 
 /* Gathers what the decode asks for of the output projection. */
-static void tfm__take_shortlist(tfm_session *s, const tfm_batch *src) {
+static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
     int32_t i;
     l->n = 0;
-    if (s->decode.n_shortlist) l->n = tfm__list_marked(s, l->ids);
-    if (s->decode.lexical_shortlist) tfm__take_candidates(s, src);
+    if (s->decode.n_shortlist) l->n = tfm__shortlist_list(s, l->ids);
+    if (s->decode.lexical_shortlist) tfm__shortlist_unite(s, src);
     if (!l->n) return;
     TFM_PART(OUTPUT);
     tfm__matrix_gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* Logits of the rows x, those of tfm__logits_of: the full projection's to the bit (BLAS aside). */
-static void tfm__compute_logits(tfm_session *s, const tfm__rows *x) {
+/* Logits of the rows x, those of tfm__logits_get: the full projection's to the bit (BLAS aside). */
+static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
     tfm__rows out = tfm__rows_make(s->logits, x->B, 1, s->model->config.tgt_vocab_size);
     int64_t b, k, i;
@@ -8930,7 +8942,7 @@ static void tfm__compute_logits(tfm_session *s, const tfm__rows *x) {
     if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
     for (b = 0; s->decode.lexical_shortlist && b < s->src.B; b++)
         for (k = 0; k < s->sentences[b].n_live; k++) {
-            tfm__logits y = tfm__logits_of(s, b, k);
+            tfm__logits y = tfm__logits_get(s, b, k);
             for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->places[y.ids[i]] : y.ids[i]];
         }
 }
@@ -8938,11 +8950,11 @@ static void tfm__compute_logits(tfm_session *s, const tfm__rows *x) {
 /* ---- options ---- */
 
 /* Ids of a shortlist: each in the vocabulary, and once. */
-static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_options *o,
+static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_options *o,
                                        tfm_error *err) {
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
-    TFM__TRY(tfm__check_list(o->shortlist, o->n_shortlist, "shortlist", err));
+    TFM__TRY(tfm__ids_check_list(o->shortlist, o->n_shortlist, "shortlist", err));
     if (o->lexical_shortlist && !s->model->config.has_shortlist)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "lexical_shortlist: the model has no tensors 'shortlist.offsets' and "
@@ -8971,7 +8983,7 @@ static tfm_status tfm__check_shortlist(const tfm_session *s, const tfm_decode_op
 }
 
 /* Everything that needs no look at the single sentence. */
-static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_decode_options *o,
+static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_decode_options *o,
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size, i;
@@ -9007,22 +9019,23 @@ static tfm_status tfm__check_decode_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
                          "attention");
-    TFM__TRY(tfm__check_ids(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
-    TFM__TRY(tfm__check_ids(o->ends, o->n_ends, V, "ends", -1, err));
+    TFM__TRY(tfm__ids_check(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
+    TFM__TRY(tfm__ids_check(o->ends, o->n_ends, V, "ends", -1, err));
     if (o->forbidden_sequences)
-        TFM__TRY(tfm__check_id_rows(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
+        TFM__TRY(
+            tfm__batch_check_ids(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
     for (i = 0; o->first && i < rows; i++)
-        if (o->first[i] != -1) TFM__TRY(tfm__check_ids(&o->first[i], 1, V, "first", i, err));
-    TFM__TRY(tfm__check_shortlist(s, o, err));
-    return o->prefix ? tfm__check_id_rows(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
+        if (o->first[i] != -1) TFM__TRY(tfm__ids_check(&o->first[i], 1, V, "first", i, err));
+    TFM__TRY(tfm__shortlist_check(s, o, err));
+    return o->prefix ? tfm__batch_check_ids(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
 }
 
 /* A sentence's first token and prefix are in the shortlist that was checked; of a lexical one there
    is room for its candidates. */
-static tfm_status tfm__check_candidates(const tfm_session *s, const tfm_decode_options *o,
-                                        const tfm_batch *src, int32_t b,
-                                        const tfm__sentence *sentence, tfm_error *err) {
-    int32_t i, n = o->lexical_shortlist ? tfm__mark_candidates(s, o, src, b, sentence) : 0;
+static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_decode_options *o,
+                                                const tfm_batch *src, int32_t b,
+                                                const tfm__sentence *sentence, tfm_error *err) {
+    int32_t i, n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, src, b, sentence) : 0;
     if (n > s->shortlist.most)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "row %d has %d candidates, the session's max_shortlist is %d", b, n,
@@ -9038,14 +9051,14 @@ static tfm_status tfm__check_candidates(const tfm_session *s, const tfm_decode_o
 }
 
 /* The cap of a sentence of that length, and room in it for what is forced. */
-static tfm_status tfm__plan_sentence(const tfm_session *s, const tfm_decode_options *o, int32_t b,
+static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o, int32_t b,
                                      int32_t source_length, tfm__sentence *sentence,
                                      tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
     sentence->first = s->forced; /* negative: none */
     if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
-    sentence->n_prefix = o->prefix ? tfm__row_length(o->prefix, b) : 0;
+    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
     sentence->cap = (int32_t)tfm__min(
         tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
@@ -9075,20 +9088,21 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
-    TFM__TRY(tfm__check_rows(s, "src", src, err));
-    TFM__TRY(tfm__check_decode_options(s, &o, src->rows, err));
+    TFM__TRY(tfm__session_check_rows(s, "src", src, err));
+    TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
                          o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
     if (o.lexical_shortlist)
-        TFM__TRY(tfm__check_batch(s, &s->model->source, s->max_source, o.truncate, src, err));
+        TFM__TRY(
+            tfm__session_check_batch(s, &s->model->source, s->max_source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
         /* a source of any length: the shortest cap is the strictest */
-        TFM__TRY(tfm__plan_sentence(s, &o, b, 0, &plan, err));
-        TFM__TRY(tfm__check_candidates(s, &o, src, b, &plan, err));
+        TFM__TRY(tfm__sentence_plan(s, &o, b, 0, &plan, err));
+        TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
     }
-    TFM__TRY(tfm__set_source(s, src, o.truncate, err));
-    tfm__run_encoder(s, 1, NULL);
+    TFM__TRY(tfm__session_set_source(s, src, o.truncate, err));
+    tfm__encoder_run(s, 1, NULL);
     s->decoding = 1;
     s->n_texts = 0;
     s->decode = o;
@@ -9099,12 +9113,12 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     s->n_running = s->src.B;
     memset(s->marks, 0, (size_t)c->tgt_vocab_size);
     s->n_marked = 0; /* these stay marked for the whole decode */
-    for (i = 0; i < c->n_suppressed; i++) tfm__mark(s, c->suppressed[i]);
-    for (i = 0; i < o.n_forbidden; i++) tfm__mark(s, o.forbidden[i]);
-    if (o.no_unknown && c->tgt_unk >= 0) tfm__mark(s, c->tgt_unk);
+    for (i = 0; i < c->n_suppressed; i++) tfm__ban_add(s, c->suppressed[i]);
+    for (i = 0; i < o.n_forbidden; i++) tfm__ban_add(s, o.forbidden[i]);
+    if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
         tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
-        (void)tfm__plan_sentence(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
+        (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
         s->sentences[b].n_live = s->sentences[b].n_beams = 1;
         memset(s->beams + b * s->max_beam, 0, (size_t)s->max_beam * sizeof *s->beams);
         s->beams[b * s->max_beam].n_live = 1;
@@ -9113,7 +9127,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
         h->on_prefix = 1;
         s->slots[b] = -1;
     }
-    tfm__take_shortlist(s, src);
+    tfm__shortlist_gather(s, src);
     return TFM_OK;
 }
 
@@ -9123,19 +9137,19 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
 }
 
 /* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
-static int32_t tfm__list_hypotheses(tfm_session *s) {
+static int32_t tfm__step_list(tfm_session *s) {
     const tfm_config *c = &s->model->config;
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
         s->slots[b] = s->sentences[b].n_live ? n : -1;
         for (g = 0; g < s->sentences[b].n_beams; g++)
             for (k = 0; k < s->beams[b * s->max_beam + g].n_live; k++, n++) {
-                const tfm__hypothesis *h = &s->live[tfm__place(s, b, g) + k];
+                const tfm__hypothesis *h = &s->live[tfm__beam_row(s, b, g) + k];
                 s->step_rows[n] = h->row;
                 s->step_sentences[n] = b;
-                if (h->length) s->step_ids[n] = *tfm__token_at(s, h->length - 1, h->row);
+                if (h->length) s->step_ids[n] = *tfm__path_token(s, h->length - 1, h->row);
                 else s->step_ids[n] = c->start < 0 ? 0 : c->start;
-                tfm__trace_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
+                tfm__path_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
             }
     }
     s->n_step = n;
@@ -9144,13 +9158,13 @@ static int32_t tfm__list_hypotheses(tfm_session *s) {
 
 /* The mean over the heads that the options ask for, or else the model names, into the store.
    stride: from one layer to the next. */
-static void tfm__store_attention(tfm_session *s, int64_t stride) {
+static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     const tfm_config *c = &s->model->config;
     int64_t i, k, x, S = s->src.L, H = c->n_heads, one = s->decode.attention_head;
     int named = !one && !s->decode.attention_layer && c->n_alignment_heads;
     int64_t n = named ? c->n_alignment_heads : one ? 1 : H;
     for (i = 0; i < s->n_step; i++) {
-        float *out = tfm__attention_row(s, s->position, s->step_rows[i]);
+        float *out = tfm__path_attention(s, s->position, s->step_rows[i]);
         for (k = 0; k < n; k++) {
             const float *weights = s->step_attention + i * H * S;
             if (named) weights += c->alignment_heads[2 * k] * stride;
@@ -9170,13 +9184,13 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
     if (s->n_running) {
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
-        tfm_masks cross = tfm__pad_masks(&s->src);
+        tfm_masks cross = tfm__id_rows_masks(&s->src);
         tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0, NULL}; /* the last tokens */
         tfm_tensor attention;
         tfm__pass p;
         int32_t b;
-        last.B = tfm__list_hypotheses(s);
-        p = tfm__begin_pass(s, &m->target, &last, s->position);
+        last.B = tfm__step_list(s);
+        p = tfm__pass_begin(s, &m->target, &last, s->position);
         p.S = s->src.L;
         p.kv[TFM__SELF] = s->self, p.kv[TFM__CROSS] = s->cross;
         p.kv_rows[TFM__SELF] = s->step_rows, p.kv_rows[TFM__CROSS] = s->step_sentences;
@@ -9186,17 +9200,17 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         attention = tfm__stacked(&attention, c->n_decoder_layers);
         p.only_layer = s->decode.attention_layer;
         if (!p.only_layer && s->decode.attention_head) p.only_layer = c->n_decoder_layers;
-        else if (!p.only_layer) p.only_layer = tfm__alignment_layer(c);
+        else if (!p.only_layer) p.only_layer = tfm__config_alignment_layer(c);
         if (p.only_layer) attention.strides[0] = 0; /* one layer's weights are wanted */
         if (s->attention) p.attention[TFM__CROSS] = &attention;
         tfm__stack_run(&p, &m->decoder);
         TFM_PART(OUTPUT);
-        tfm__compute_logits(s, &p.x);
+        tfm__logits_compute(s, &p.x);
         TFM_PART(SEARCH);
-        if (s->attention) tfm__store_attention(s, attention.strides[0]);
+        if (s->attention) tfm__step_store_attention(s, attention.strides[0]);
         for (b = 0; b < s->src.B; b++) {
             if (s->slots[b] < 0) continue;
-            tfm__step_sentence(s, b);
+            tfm__sentence_step(s, b);
             s->n_running -= !s->sentences[b].n_live;
         }
         s->position++;
@@ -9225,13 +9239,13 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
 }
 
 /* How many tokens of a hypothesis are shown. */
-static int32_t tfm__shown(const tfm_session *s, const tfm__hypothesis *h) {
+static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h) {
     return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
 }
 
 /* A hypothesis that tfm_result_count counts. */
-static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank,
-                                       tfm__hypothesis *h, tfm_error *err) {
+static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
+                                   tfm_error *err) {
     int32_t n = tfm_result_count(s, row), g;
     memset(h, 0, sizeof *h);
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
@@ -9242,8 +9256,8 @@ static tfm_status tfm__find_hypothesis(tfm_session *s, int32_t row, int32_t rank
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", row, rank, n);
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
     *h = (s->beams[row * s->max_beam + g].n_live ? s->live
-                                                 : s->kept)[tfm__place(s, row, g) + rank - g];
-    if (h->finish == TFM_RUNNING) h->score = tfm__normalize(s, h, h->length);
+                                                 : s->kept)[tfm__beam_row(s, row, g) + rank - g];
+    if (h->finish == TFM_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
 }
 
@@ -9252,10 +9266,10 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__find_hypothesis(session, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
     ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
-    tfm__trace_tokens(session, &h, ids);
-    result->length = tfm__shown(session, &h);
+    tfm__path_tokens(session, &h, ids);
+    result->length = tfm__result_length(session, &h);
     if (result->length > h.length) ids[h.length] = h.end;
     result->ids = ids;
     result->left_out = session->left_out[row];
@@ -9270,21 +9284,21 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__find_hypothesis(session, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
         out[t] = session->sums[(int64_t)t * session->max_rows + h.row];
         out[t + 1] -= out[t];
-        h.row = *tfm__back_pointer(session, t, h.row);
+        h.row = *tfm__path_back(session, t, h.row);
     }
     return TFM_OK;
 }
 
 /* The hypothesis, and its ancestry in s->history. */
-static tfm_status tfm__find_attention(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
-                                      tfm_error *err) {
-    TFM__TRY(tfm__find_hypothesis(s, row, rank, h, err));
+static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_t rank,
+                                             tfm__hypothesis *h, tfm_error *err) {
+    TFM__TRY(tfm__result_find(s, row, rank, h, err));
     if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
-    tfm__trace_rows(s, h, s->history);
+    tfm__path_rows(s, h, s->history);
     return TFM_OK;
 }
 
@@ -9294,11 +9308,12 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__find_attention(session, row, rank, &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, tfm__shown(session, &h), session->src.lengths[row]);
+    TFM__TRY(tfm__result_find_attention(session, row, rank, &h, err));
+    expected =
+        tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(session, &h), session->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
-        memcpy(tfm__row(&rows, 0, t), tfm__attention_row(session, t, session->history[t]),
+        memcpy(tfm__row(&rows, 0, t), tfm__path_attention(session, t, session->history[t]),
                (size_t)rows.D * sizeof(float));
     return TFM_OK;
 }
@@ -9309,10 +9324,10 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__find_attention(session, row, rank, &h, err));
+    TFM__TRY(tfm__result_find_attention(session, row, rank, &h, err));
     c = &session->model->config;
-    for (t = 0; t < tfm__shown(session, &h); t++) {
-        const float *weights = tfm__attention_row(session, t, session->history[t]);
+    for (t = 0; t < tfm__result_length(session, &h); t++) {
+        const float *weights = tfm__path_attention(session, t, session->history[t]);
         for (i = 0, best = -1; i < session->src.lengths[row]; i++) {
             int32_t id = session->src.ids[(int64_t)row * session->src.L + i];
             int edge = (i == 0 && id == c->src_start) ||
@@ -9327,8 +9342,8 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
 
 /* Logits of a list, which ascends, go back to their places, the last first. */
 /* The logits [V] of hypothesis k of a sentence at the last step; a shortlist's spread out. */
-static const float *tfm__all_logits(const tfm_session *s, int64_t b, int64_t k) {
-    tfm__logits y = tfm__logits_of(s, b, k);
+static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
+    tfm__logits y = tfm__logits_get(s, b, k);
     int64_t v;
     if (!y.ids || s->shortlist.expanded[s->slots[b] + k]) return y.x;
     s->shortlist.expanded[s->slots[b] + k] = 1;
@@ -9341,19 +9356,19 @@ TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
     if (!session || !session->decoding || row < 0 || row >= session->src.B ||
         session->slots[row] < 0)
         return NULL;
-    return tfm__all_logits(session, row, 0);
+    return tfm__logits_expand(session, row, 0);
 }
 
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
     tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
-    if (tfm__find_hypothesis(s, row, rank, &h, NULL) != TFM_OK) return NULL;
+    if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->position - 1; /* the last step */
     if (t < 0 || h.length < t || s->slots[row] < 0) return NULL;
-    from = h.length == t ? h.row : *tfm__back_pointer(s, t, h.row);
+    from = h.length == t ? h.row : *tfm__path_back(s, t, h.row);
     for (n = s->slots[row]; n < s->n_step && s->step_rows[n] != from;) n++;
-    return n < s->n_step ? tfm__all_logits(s, row, n - s->slots[row]) : NULL;
+    return n < s->n_step ? tfm__logits_expand(s, row, n - s->slots[row]) : NULL;
 }
 
 TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err) {
@@ -9369,7 +9384,7 @@ TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *er
     for (g = 0; g < sentence->n_beams; g++) {
         tfm__beam *beam = &s->beams[row * s->max_beam + g];
         for (k = 0; k < beam->n_live; k++)
-            tfm__keep(s, row, g, &s->live[tfm__place(s, row, g) + k], TFM_STOPPED);
+            tfm__beam_finish(s, row, g, &s->live[tfm__beam_row(s, row, g) + k], TFM_STOPPED);
         beam->n_live = 0;
     }
     sentence->n_live = 0;
@@ -9377,8 +9392,8 @@ TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *er
 }
 
 /* Log-probabilities of the targets of rows b0 onwards, for whose positions the decoder gave x. */
-static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
-                             int32_t offset, double *out) {
+static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
+                               int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
     int64_t n, V = c->tgt_vocab_size, at, i;
     for (at = offset; at < x->B * x->L; at += n) { /* as many positions as logits have room for */
@@ -9390,11 +9405,11 @@ static void tfm__score_group(tfm_session *s, const tfm_batch *tgt, int64_t b0, c
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
             const float *row = s->logits + i * V;
-            int32_t length = tfm__row_length(tgt, b);
+            int32_t length = tfm__batch_row_length(tgt, b);
             int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
             double *to = out + b * x->L + l;
             if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
-            else *to = tfm__log_p(row[id], tfm__log_sum(s->team.kernels, row, V));
+            else *to = tfm__logits_log_p(row[id], tfm__logits_log_sum(s->team.kernels, row, V));
         }
         if (offset && (at + n) % x->L == 0) at += offset;
     }
@@ -9415,8 +9430,8 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
                          c->end < 0 ? "end" : "start");
-    TFM__TRY(tfm__check_rows(s, "src", src, err));
-    TFM__TRY(tfm__check_id_rows(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
+    TFM__TRY(tfm__session_check_rows(s, "src", src, err));
+    TFM__TRY(tfm__batch_check_ids(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
     if (offset < 0 || offset > tgt->width)
         return tfm__fail(err, TFM_E_ARGUMENT, "offset is %d, tgt has %d tokens a row", offset,
                          tgt->width);
@@ -9424,22 +9439,22 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "tgt has %d tokens a row and an end token, the session takes %d",
                          tgt->width, s->max_target);
-    TFM__TRY(tfm__set_source(s, src, 0, err));
-    tfm__run_encoder(s, 1, NULL);
+    TFM__TRY(tfm__session_set_source(s, src, 0, err));
+    tfm__encoder_run(s, 1, NULL);
     /* each target behind the start token */
     s->tgt.B = tgt->rows;
     s->tgt.L = tgt->width + 1;
     s->tgt.has_holes = 0;
     for (b = 0; b < s->tgt.B; b++) {
         int32_t *ids = s->tgt.ids + (int64_t)b * s->tgt.L;
-        s->tgt.lengths[b] = tfm__row_length(tgt, b) + 1;
+        s->tgt.lengths[b] = tfm__batch_row_length(tgt, b) + 1;
         for (i = 0; i < s->tgt.L; i++) ids[i] = c->start < 0 ? 0 : c->start;
         for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = tgt->ids[(int64_t)b * tgt->width + i - 1];
     }
     memset(s->tgt.pads, 0, (size_t)s->tgt.B * (size_t)s->tgt.L);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
-        x = tfm__decode_group(s, b0, 1, NULL, NULL);
-        tfm__score_group(s, tgt, b0, &x, offset, out);
+        x = tfm__decoder_run_group(s, b0, 1, NULL, NULL);
+        tfm__score_targets(s, tgt, b0, &x, offset, out);
         for (b = (int32_t)b0; b < b0 + x.B; b++)
             for (i = 0; i < offset; i++) out[b * x.L + i] = 0;
     }
@@ -11598,7 +11613,7 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 }
 
 /* What the text calls need: nothing for words and characters, scratch for what cuts. */
-static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     if (s->model->source.spm || s->model->source.bpe) {
         tfm_arena need = tfm_arena_measuring();
         tfm__spm_work work;
@@ -12585,7 +12600,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     return TFM_OK;
 }
 
-static tfm_status tfm__layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
 }
 

@@ -5,8 +5,8 @@
 cat > build/argued << 'END'
 transformer.h tfm__position_rows core.NullDereference: learned positions have a table, which callers check
 transformer.h tfm_session_create core.NullDereference: measured by the same code, so the arena has room for s
-transformer.h tfm__run_encoder core.NullDereference: there are weights only where attention is not NULL
-transformer.h tfm__run_decoder core.NullDereference: the same, of both attentions
+transformer.h tfm__encoder_run core.NullDereference: there are weights only where attention is not NULL
+transformer.h tfm__decoder_run core.NullDereference: the same, of both attentions
 transformer.h tfm__join core.NullDereference: only SentencePiece has pieces from 0 on
 bench.c prepare unix.Malloc: each worker's job is released by run_workload, whether it was prepared or not
 quantize.c take core.DivideZero: size is of a type

@@ -110,12 +110,12 @@ static void layouts(void) {
         memset(&o, 0, sizeof o);
         if (kind == 4) o.max_shortlist = 9;
         o.max_source = 3, o.max_target = 4, o.max_beam = 2, o.attention = kind != 1;
-        must(tfm__plan_session(&plan, m, &o, &measured, &err));
+        must(tfm__session_plan(&plan, m, &o, &measured, &err));
         memory = (char *)malloc(measured.peak);
         if (!memory) exit(2);
         for (at = 0; at < measured.peak; at += 64, tried++) {
             arena = tfm_arena_make(memory, at), s = plan;
-            err.status = tfm__layout_session(&s, o.attention, &arena, &err);
+            err.status = tfm__session_layout(&s, o.attention, &arena, &err);
             if (err.status == TFM_OK) break; /* the session itself has its place elsewhere */
             wrong += err.status != TFM_E_ARENA || arena.used > arena.size;
         }
@@ -477,20 +477,20 @@ static void numbers(void) {
         must(tfm_start(s, &src, &o, &err));
         for (n = 0; n < 500; n++) {
             for (i = 0; i < V; i++) logits[i] = (float)tiny_random(&seed) / 8388608.0f;
-            i = tfm__draw(s, &y, 0.99999999999999989); /* the largest that is drawn */
+            i = tfm__sample_draw(s, &y, 0.99999999999999989); /* the largest that is drawn */
             good &= i >= 0 && i < V;
         }
     }
     CHECK(good, "a sum that is too small by a bit draws the last token");
     bare.decode.length_penalty = -100;
-    memset(&h, 0, sizeof h), good = tfm__normalize(&bare, &h, 2000) == -(double)INFINITY;
-    good &= tfm__normalize(&bare, &h, 2) == 0;
+    memset(&h, 0, sizeof h), good = tfm__score_normalize(&bare, &h, 2000) == -(double)INFINITY;
+    good &= tfm__score_normalize(&bare, &h, 2) == 0;
     h.sum = -1;
-    CHECK(good && tfm__normalize(&bare, &h, 2) < -1e30, "0 / 0 is the worst score");
+    CHECK(good && tfm__score_normalize(&bare, &h, 2) < -1e30, "0 / 0 is the worst score");
     for (i = 0; i < 8; i++) all[i].total = -(i >> 2), all[i].from = i >> 1 & 1, all[i].id = i & 1;
     for (i = 0, good = 1; i < 8; i++)
         for (k = 0; k < 8; k++)
-            good &= tfm__compare_candidates(&all[i], &all[k]) == (i > k) - (i < k);
+            good &= tfm__candidates_compare(&all[i], &all[k]) == (i > k) - (i < k);
     CHECK(good, "candidates by score, then hypothesis, then id");
     tfm_session_free(s), tfm_model_free(m);
 }

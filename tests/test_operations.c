@@ -202,7 +202,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
             if (lengths[b] != l) continue;
-            if (here == 0) longest = l, here = tfm__group_rows(session) / l;
+            if (here == 0) longest = l, here = tfm__session_group_rows(session) / l;
             expected += ops_encode(m, longest, longest * l) - ops_memory(m, longest);
             if (!c->t.vs) expected -= ops_linear(longest - l, m->D_input, m->D);
             here--;
