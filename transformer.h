@@ -14200,6 +14200,9 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             Added tokens (src_added, tgt_added) are found in the texts of
                             SentencePiece models too, with the flags of transformers; config key
                             trailing_space, and prefix_space "first".
+                            convert.py: every key of a tokenizer's files is used, unused or
+                            refused; add_prefix_space of tokenizer_config.json counts before
+                            tokenizer.json's.
                             A file with an F16 or BF16 encoder.relative_positions.weight no longer
                             makes the loader write to a stack frame that has ended. Layers share
                             the floats that the loader makes of such a table.

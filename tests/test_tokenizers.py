@@ -1,6 +1,7 @@
 """Texts of small directories of every family that has a tokenizer, beside transformers' AutoTokenizer: ids of texts with added tokens,
 trailing spaces, and decoded texts with and without clean_up_tokenization_spaces. Needs transformers (5), sentencepiece and cc; no PyTorch."""
 
+import inspect
 import io
 import json
 import os
@@ -19,9 +20,10 @@ import sentencepiece  # noqa: E402
 import transformers  # noqa: E402
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "tools")]
+import tokenizer_fields  # noqa: E402
 import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
-from modelfile import Model, write_model  # noqa: E402
+from modelfile import ConvertError, Model, write_model  # noqa: E402
 
 SENTENCES = ["Bonjour ! Ça va ?", "Il n'y a pas d'eau , dit-elle .", "l'été, c'est où ?", "I do n't know, it 's fine .",
              "We 've been; they 're here , I 'm not !", "the big lighthouse and a small robot watch every ship"]
@@ -250,6 +252,77 @@ class Added(Case):
 
     def test_bart(self):
         self.family("bart")
+
+
+class Keys(Case):
+    """Every key of the tokenizer's files is used, refused unless transformer.h cuts texts so, or known not to matter."""
+
+    def test_parameters_of_the_installed_classes(self):
+        new = {}
+        for name in (*CLASSES.values(), "Roberta", "Blenderbot", "BlenderbotSmall", "FSMT", "PLBart", "ByT5"):
+            names = inspect.signature(getattr(transformers, f"{name}Tokenizer").__init__).parameters
+            more = set(names) - tokenizer_fields.SETTINGS.rows() - {"self", "args", "kwargs"}
+            if more:
+                new[name] = sorted(more)
+        self.assertEqual(new, {}, "parameters without a row in tools/tokenizer_fields.py")
+
+    def test_prefix_space(self):
+        """tokenizer_config.json says it, and where it does not, the class; not tokenizer.json."""
+        for said in ({"add_prefix_space": True}, {"add_prefix_space": False}, {}):
+            for file in (True, False):
+                with self.subTest(**said, file=file):
+                    at = self.at / f"{len(said) and said['add_prefix_space']}-{file}"
+                    folder = saved("bart", at)
+                    path = folder / "tokenizer.json"
+                    described = json.loads(path.read_text())
+                    described["pre_tokenizer"]["add_prefix_space"] = file
+                    path.write_text(json.dumps(described))
+                    path = folder / "tokenizer_config.json"
+                    settings = json.loads(path.read_text())
+                    settings.pop("add_prefix_space", None)
+                    path.write_text(json.dumps({**settings, **said}))
+                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                    converted(folder, at / "model.safetensors")
+                    lines = ["the big lighthouse", " the", "a<mask> the ship"]
+                    got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
+                    self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_trailing_space(self):
+        for family in CLASSES:
+            with self.subTest(family=family):
+                folder = saved(family, self.at / family)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, self.at / family / "model.safetensors")
+                lines = ["the ship ", "the ship  ", " the  ship", "the ship\u3000", "a "]
+                got = [ids for ids, _, _ in run(self.program, self.at / family / "model.safetensors", lines)[0]]
+                self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_refused_and_ignored(self):
+        folder = saved("t5", self.at)
+        hf = json.loads((folder / "config.json").read_text())
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        described = json.loads((folder / "tokenizer.json").read_text())
+        cases = [("tokenizer_config.json", {**settings, "split_special_tokens": True}, "split_special_tokens"),
+                 ("tokenizer_config.json", {**settings, "sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
+                 ("tokenizer_config.json", {**settings, "do_lower_case": True}, "do_lower_case"),
+                 ("tokenizer.json", {**described, "augmenter": 1}, "augmenter"),
+                 ("tokenizer.json", {**described, "model": {**described["model"], "dropout": 0.1}}, "dropout")]
+        for name, content, key in cases:
+            with self.subTest(key=key):
+                before = (folder / name).read_text()
+                (folder / name).write_text(json.dumps(content))
+                with self.assertRaisesRegex(ConvertError, f"{key} is .*--ignore-key {key}"):
+                    tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                model = Model()
+                tokenizer_files.read_texts(folder, {**hf, "ignored": {key}}, {"src": ROWS, "tgt": ROWS}, model)
+                self.assertIn(f"{key} is left out", str(model.notes))
+                (folder / name).write_text(before)
+        (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "no_such_key": 1}))
+        model = Model()
+        tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, model)
+        self.assertIn("no_such_key", str(model.notes))
+        with self.assertRaisesRegex(ConvertError, "no_such_key"):  # a newer transformers may have it
+            tokenizer_files.read_texts(folder, {**hf, "newest": (99, 0)}, {"src": ROWS, "tgt": ROWS}, Model())
 
 
 if __name__ == "__main__":

@@ -404,6 +404,10 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
           "version": version[0] if version else 5, "has_version": version is not None}
     if outer:
         hf["part_of"] = outer["model_type"]
+    hf["ignored"], hf["newest"] = ignored, version or config_fields.NEWEST
+    for name in ("tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"):
+        one = read_object(folder / name) if ignored and has_file(folder, name) else {}
+        files += [one, one["model"] if isinstance(one.get("model"), dict) else {}]
     generation = folder / "generation_config.json"
     generation = check_kinds(read_object(generation), KINDS, str(generation)) if has_file(
         folder, generation.name) else None
@@ -412,7 +416,7 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
     missing = [key for key in sorted(ignored) if not any(key in one for one in files)]
     if missing:
         raise ConvertError(f"--ignore-key {missing[0]}: neither config.json nor "
-                           f"generation_config.json has that key")
+                           f"generation_config.json has that key, nor has a tokenizer's file")
     if kind in checkpoints_t5.FAMILIES:
         checkpoints_t5.check_sizes(hf, path)
     return hf, notes

@@ -110,7 +110,9 @@ like state it.
 Every key of config.json and generation_config.json is used, known to change nothing, or refused,
 where its value asks for something that transformer.h does not compute. A key that this converter
 does not know is refused too, if it may be a field: if a newer transformers wrote the file, or if the
-installed one has such a field. --ignore-key KEY leaves a key out.
+installed one has such a field. --ignore-key KEY leaves a key out. The same holds for
+tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fields.py). Texts are
+cut and joined as the AutoTokenizer of transformers 5 does it.
 
 What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
 activation, embedding_scale, and positions where there is no table. Nothing is written until they

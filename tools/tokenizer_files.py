@@ -1,4 +1,5 @@
 """tokenizer_files.py: the tokenizer files of a Hugging Face directory as texts of a model file.
+tokenizer_fields.py has a row for each of their keys.
 
 A SentencePiece model (source.spm and target.spm, sentencepiece.bpe.model, spiece.model ...) is
 taken as it is; a tokenizer.json with a Unigram or BPE model and a Metaspace is written as one; one
@@ -21,7 +22,10 @@ from typing import Any
 
 import numpy as np
 
+import tokenizer_fields
+from config_fields import NEWEST
 from modelfile import Config, ConvertError, Model, vocabulary_text
+from tokenizer_fields import FORCED_CLEAN_UP
 from untrusted import (brief, check_gaps, check_kinds, check_utf8, has_file, read_bytes,
                        read_object, token_ids)
 
@@ -385,7 +389,6 @@ LIKE_T5 = ("t5", "mt5", "umt5")
 EXTRA_ID = r"<extra_id_\d{1,4}>"
 # Families whose tokenizer is in Python in transformers 5; M2M100's, where it has a vocab.json.
 SLOW = ("marian", "fsmt", "blenderbot-small", "plbart", "speech_to_text")
-FORCED_CLEAN_UP = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
 # Families whose sources begin with a token.
 LIKE_ROBERTA = ("bart", "mvp", "led")
 # Families whose vocab.json and merges.txt are byte-level BPE; T5's, where the tokenizer is RoBERTa's.
@@ -409,6 +412,8 @@ OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
                "M2M100": ("bos_token", "eos_token", "sep_token", "unk_token", "pad_token"),
                "MBart50": ("eos_token", "sep_token", "cls_token", "unk_token", "pad_token",
                            "mask_token")}
+# What add_prefix_space is in classes with byte-level BPE where tokenizer_config.json has none.
+PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Blenderbot": True}
 KEEPS_TRAILING = ("MBart50", "Nllb", "Pegasus")
 
 
@@ -421,18 +426,42 @@ class Files:
         self.settings = self.object("tokenizer_config.json")
         self.special_map = self.object("special_tokens_map.json")
         self.tokenizer = self.object("tokenizer.json")
+        self.notes: list[str] = []
+        self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
+        self.short_kind = re.sub(r"Tokenizer(Fast)?$", "", self.kind) or CLASSES.get(
+            self.family, "")
+        self.check_keys()
         fsmt = self.family == "fsmt"
         self.vocab = self.ids("vocab-src.json" if fsmt else "vocab.json")
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
-        self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
-        self.short_kind = re.sub(r"Tokenizer(Fast)?$", "", self.kind) or CLASSES.get(
-            self.family, "")
         self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
         if (not self.tokenizer and not self.source and self.vocab
                 and has_file(folder, "merges.txt")
                 and (self.family in BYTE_LEVEL or "Roberta" in self.kind)):
             self.tokenizer = self.read_byte_level()
+
+    def check_keys(self) -> None:
+        """Leaves out the keys that are to be ignored, and refuses what is not computed."""
+        ignored = self.hf.get("ignored", set())
+        kind = f"{self.short_kind}Tokenizer"
+        is_newer = self.hf.get("newest", NEWEST) > NEWEST
+        self.settings = tokenizer_fields.check(
+            tokenizer_fields.SETTINGS, self.settings, str(self.folder / "tokenizer_config.json"),
+            ignored, self.notes,
+            lambda key: is_newer or tokenizer_fields.is_installed_parameter(kind, key))
+        self.special_map = tokenizer_fields.check(
+            tokenizer_fields.SPECIAL_MAP, self.special_map,
+            str(self.folder / "special_tokens_map.json"), ignored, self.notes, lambda key: False)
+        path = str(self.folder / "tokenizer.json")
+        self.tokenizer = tokenizer_fields.check(tokenizer_fields.TOKENIZER, self.tokenizer, path,
+                                                ignored, self.notes, lambda key: True)
+        model = self.tokenizer.get("model")
+        if model and model.get("type", "BPE" if "merges" in model else "Unigram") in (
+                "BPE", "Unigram") and not has_byte_level(self.tokenizer):
+            self.tokenizer["model"] = tokenizer_fields.check(
+                tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
+                lambda key: True)
 
     def read_byte_level(self) -> dict[str, Any]:
         """vocab.json and merges.txt as the tokenizer.json that transformers makes of them."""
@@ -461,6 +490,8 @@ class Files:
         listed = [self.settings.get(key, self.special_map.get(key, default if key in own else None))
                   for key, default in SPECIAL.items()]
         listed += [self.setting("mask_token_sent")]
+        listed += [value for key, value in self.settings.items()  # a model's own
+                   if key.endswith("_token") and key not in SPECIAL]
         if self.short_kind == "Pegasus":
             listed += ["<mask_1>", *(token for token in vocab if re.fullmatch(r"<unk_\d+>", token))]
         if self.short_kind == "T5":
@@ -659,6 +690,7 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
                 "src_end": end, "src_unk": 3}
     files = Files(folder, hf)
+    model.notes += files.notes
     if files.kind in ("ByT5Tokenizer", "ByT5TokenizerFast"):
         if min(sizes.values()) < 259:
             raise ConvertError(f"{folder}: a ByT5Tokenizer, whose bytes are ids 3 to 258; the "
@@ -758,6 +790,8 @@ def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
         if side == "tgt" and rows == sizes["src"]:
             continue  # the source's serve both
         prefix, merges, added = byte_level(files.tokenizer, rows)
+        if files.short_kind in PREFIX_SPACE:  # these classes do not ask tokenizer.json
+            prefix = bool(files.settings.get("add_prefix_space", PREFIX_SPACE[files.short_kind]))
         model.texts[f"{side}_vocabulary"] = vocabulary_text(lines_of(ids, rows),
                                                             f"{side}_vocabulary", model)
         model.tables[f"{side}_merges"] = merges
