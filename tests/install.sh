@@ -1,4 +1,4 @@
-# make test-install: installs into build/install and builds programs on it that are not ours, by what the README
+# make test-install: installs into build/install and builds programs on it that are not ours, by what the READMEs
 # shows: CMake with find_package (C++17) and with FetchContent, pkg-config (C). Then a conan package, the size
 # check, and uninstall. Wants cmake, pkg-config and conan (make packagers gets the last).
 . tests/check.sh
@@ -8,8 +8,8 @@ expected=$(echo "$text" | build/translate "$de")
 rm -rf "$dir" && mkdir -p "$dir/root"
 version=$(sed -n 's/^.define TFM_VERSION "\(.*\)"/\1/p' transformer.h)
 has() { command -v "$1" > /dev/null || { skip "$2" "needs $1"; return 1; }; }
-# The block of the README that has the words, without its prompt.
-shown() { awk -v words="$1" '/^```/ { if (inside && block ~ words) printf "%s", block; inside = !inside; block = ""; next } inside { block = block $0 "\n" }' README.md; }
+# The block that has the words, in the READMEs.
+shown() { awk -v words="$1" '/^```/ { if (inside && block ~ words) printf "%s", block; inside = !inside; block = ""; next } inside { block = block $0 "\n" }' README.md tools/README.md; }
 
 make -s install PREFIX=/usr DESTDIR="$dir/root" > /dev/null
 check "make install: what lies below DESTDIR" "bin/transformer-translate
