@@ -20,8 +20,9 @@
 # make fuzz SECONDS=30   libFuzzer on each of tests/fuzz (clang)
 # make soak SECONDS=3600   random work in four threads, each sentence's bits as the first time
 # make msan   make valgrind   the tests in C under the memory sanitizer (clang), under valgrind
+# make test-zig      the header and examples compiled for macOS, Windows, musl, RISC-V and POWER (pip's ziglang)
 # make analyze       clang's and gcc's static analyzers over transformer.h, tools and examples
-# make coverage      lines and branches of transformer.h that the tests reach, by section (gcc)
+# make coverage      lines and branches of transformer.h that the tests reach, by section, and their bounds (gcc)
 MAKEFLAGS += -j2
 CC = cc
 CFLAGS = -O2
@@ -170,16 +171,18 @@ valgrind:
 analyze: build/model.inc
 	sh tests/analyze.sh
 
-# The C tests alone, counted by gcovr. gcov knows the branches of gcc's code.
+# The C tests alone, counted by gcovr. gcov knows the branches of gcc's code. Threads count in the same counters.
+# tests/coverage.py says which part of each section has to be reached.
 GCOVR = $(CACHE)/gcovr/bin/gcovr
-COVERED = $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+COVERED = $(patsubst tests/%.c,build/coverage/%,$(wildcard tests/test_*.c))
 coverage: $(GCOVR) | build
 	rm -rf build/coverage && mkdir -p build/coverage
-	set -e; for t in $(COVERED); do \
-	gcc $(WARN) -O0 --coverage -DTRANSFORMER_IMPLEMENTATION= -I. -Itools -Itests tests/$$t.c -o build/coverage/$$t $(LDLIBS); \
-	build/coverage/$$t > build/coverage/$$t.txt || tail -n 1 build/coverage/$$t.txt; done
-	$(GCOVR) -r . -f transformer.h --json build/coverage/all.json build/coverage
+	$(MAKE) -s $(COVERED)
+	sh tests/run.sh $(COVERED)
+	$(GCOVR) -r . -f transformer.h --gcov-suspicious-hits-threshold=0 --json build/coverage/all.json build/coverage
 	python3 tests/coverage.py transformer.h build/coverage/all.json
+build/coverage/%: tests/%.c
+	gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic -DTRANSFORMER_IMPLEMENTATION= -I. -Itools -Itests $< -o $@ $(LDLIBS)
 $(GCOVR):
 	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q 'gcovr>=8'
 
@@ -190,6 +193,14 @@ install: stage
 uninstall: stage
 	cd build/stage && find . ! -type d | (cd "$(DESTDIR)$(PREFIX)" && xargs rm -f)
 	cd "$(DESTDIR)$(PREFIX)" && rmdir lib/cmake/transformer share/licenses/transformer
+# clang and C libraries for other systems, from PyPI: 90 MB
+ZIG = $(CACHE)/zig/bin/python -m ziglang
+zig: $(CACHE)/zig/installed
+$(CACHE)/zig/installed:
+	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q 'ziglang>=0.15' && touch $@; } || \
+	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
+test-zig: zig build/model.inc
+	sh tests/zig.sh "$(ZIG)"
 # conan, and what builds and tests the Python package
 packagers: $(CACHE)/packagers/bin/conan
 $(CACHE)/packagers/bin/conan:
@@ -261,4 +272,4 @@ clean:
 
 .PHONY: all demo test how-long syntax test-built test-c toy oracles test-python test-torch test-t5 fuzz soak msan valgrind analyze coverage \
 	lib stage install uninstall packagers python-package test-package test-server load-server test-install sqlite test-sqlite test-spark test-scale test-markup web test-web-module \
-	web-tools test-web clean
+	web-tools test-web zig test-zig clean

@@ -33,7 +33,7 @@ static void hold_interrupts(int hold) {
     struct sigaction action, old;
     int i;
     memset(&action, 0, sizeof action);
-    if (hold) action.sa_handler = interrupts_note, action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    if (hold) action.sa_handler = interrupts_note, action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
     else action.sa_handler = SIG_DFL;
     for (i = 0; i < 2; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)

@@ -1,0 +1,46 @@
+# zig.sh COMMAND: compiles the header and each example by zig's clang for systems that other rows do not have, with
+# warnings as errors, and runs what can be run here: some tests and hello, natively or by qemu (apt-get install
+# qemu-user). make test-zig installs zig (pip's ziglang) and calls this.
+. tests/check.sh
+zig=$1
+strict="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -O1"
+# Compiles for $target; on Windows and macOS the mathematics is in the C library.
+compile() {
+    # shellcheck disable=SC2086
+    $zig cc -target $target $strict -I. -Itools -Itests -Ibuild "$@" -lm 2>&1
+}
+# target, then the command that runs its programs: empty for this machine's, - where none does
+while read -r target run; do
+    dir=build/zig/$target
+    mkdir -p "$dir"
+    check "$target: the header compiles without a word" "" "$(compile -c tools/packaging/transformer.c -o "$dir/transformer.o")"
+    for example in examples/*.c; do
+        name=$(basename "$example" .c)
+        said=$said$(compile -DTFM__IMPLEMENTED "$example" "$dir/transformer.o" -o "$dir/$name")
+    done
+    check "$target: and each example" "" "$said"
+    said=
+    [ "$run" != - ] || continue
+    if [ -n "$run" ] && ! command -v "${run%% *}" > /dev/null; then
+        skip 4 "$target: needs ${run%% *} (apt-get install qemu-user)"
+        continue
+    fi
+    check "$target: hello" "I'm a student." "$($run "$dir/hello" 2>&1 < /dev/null)"
+    for test in kernels operations toy; do
+        whole=$dir/transformer.o # kernels and operations hold the header
+        ! grep -q "define TRANSFORMER_IMPLEMENTATION" tests/test_$test.c || whole=
+        check "$target: test_$test compiles" "" "$(compile "tests/test_$test.c" $whole -o "$dir/test_$test")"
+        $run "$dir/test_$test" > "$dir/out" 2>&1 < /dev/null
+        check "$target: test_$test" 0 $?
+        [ "$V" = "" ] || cat "$dir/out"
+    done
+done << END
+$(uname -m)-linux-musl
+riscv64-linux-musl qemu-riscv64
+powerpc64le-linux-musl qemu-ppc64le
+aarch64-macos -
+x86_64-macos -
+x86_64-windows-gnu -
+aarch64-windows-gnu -
+END
+counts test_zig
