@@ -14232,6 +14232,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
                             that of generation_config.json alone, where that file exists.
                             tools/bench_peers.py --plot writes an SVG and needs no matplotlib.
                             tools/near.py, augment.py and scores.py run without PyTorch.
+                            Tests print one line a program; make test V=1 prints each check.
+                            make test-zig compiles for macOS, Windows, RISC-V and POWER.
        0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what
                             comes out is valid UTF-8; a model's text tables are built after the last
                             check of its file; too small an arena names what the whole call needs;
