@@ -41,7 +41,7 @@ check "inspect of control characters" 0 "$(status build/inspect $dir/hostile)"
 check "  shows them" 1 "$(grep -cF 'license              A\x1b]0;x\x07B\u009bC\x0aD\u202eE é' $dir/out)"
 check "  and sends none" 0 "$(LC_ALL=C tr -d '\n -~\303\251' < $dir/out | wc -c)"
 cp $dir/in $dir/own
-check "forward onto its own input" "2 forward: $dir/own: is a file to be read" "$(status build/forward $model $dir/own $dir/own) $(cat $dir/err)"
+check "forward onto its own input" "2 forward: $dir/own: is also an input file" "$(status build/forward $model $dir/own $dir/own) $(cat $dir/err)"
 check "  which is whole" "" "$(cmp $dir/in $dir/own 2>&1)"
 ln -sf own $dir/link
 check "forward onto a link" "1 forward: $dir/link: is a symbolic link, name the file itself" "$(status build/forward $model $dir/in $dir/link) $(cat $dir/err)"
@@ -53,6 +53,6 @@ check "  in the cache all grow" "8.00 all" "$(build/inspect $model --cores 8 --b
 check "  cores without bandwidth" 2 "$(status build/inspect $model --cores 8)"
 check "inspect --picture" "0 8" "$(status build/inspect $ssru --picture $dir/a.svg) $(grep -c '<text.*bytes</text>\|<text.*kB</text>' $dir/a.svg)"
 check "  is well-formed, equal layers are one" "well-formed 1" "$(awk "$well_formed" $dir/a.svg) $(grep -c '× 2<' $dir/a.svg)"
-check "  onto the model" "2 inspect: $dir/own: is a file to be read" "$(cp $ssru $dir/own; status build/inspect $dir/own --picture $dir/own) $(cat $dir/err)"
+check "  onto the model" "2 inspect: $dir/own: is also the input file" "$(cp $ssru $dir/own; status build/inspect $dir/own --picture $dir/own) $(cat $dir/err)"
 check "  nowhere" "1" "$(status build/inspect $ssru --picture $dir/nowhere/a.svg)"
 counts test_forward

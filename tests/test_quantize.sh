@@ -97,7 +97,7 @@ for of in $zh $german tests/data/models/toy.safetensors; do
         "$(status $quantize $of $dir/plain int8) $(status $quantize $of $dir/packed int8 --packed) $(status $dir/decode $dir/packed < /dev/null)"
     check "  decodes as the plain file" "$(echo src=3,4,2 | $dir/decode $dir/plain)" "$(echo src=3,4,2 | $dir/decode $dir/packed)"
 done
-check "packed twice" "1 quantize: $dir/packed: is packed: take the file that it was made of" "$(status $quantize $dir/packed $dir/again f32) $(cat $dir/err)"
+check "packed twice" "1 quantize: $dir/packed: is packed; quantize the file that it was made from" "$(status $quantize $dir/packed $dir/again f32) $(cat $dir/err)"
 check "packed, and no model" "1 1" "$(status $quantize $dir/in $dir/again f32 --packed) $(grep -c "^quantize: $dir/in: metadata has no 'transformer.config'" $dir/err)"
 
 rm -f $dir/int8
@@ -107,10 +107,10 @@ hostile() { # message, what it must say, header, data
 }
 hostile "NaN" "a.weight: has a number that is not finite" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}' '\0\0\300\177'
 hostile "beyond f16" "a.weight: has a number beyond the range of the type" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}' '\0\0\200\107' f16
-hostile "I8 without scales" "a.weight: is I8 and has no scales beside it" '{"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[0,4]}}' '\1\2\3\4' f32
-hostile "too few scales" "a.weight: its scales are not one F32 for each row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4' f32
-hostile "  also where it would be kept" "a.weight: its scales are not one F32 for each row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4'
-hostile "scales of floats" "a.weight_scale: belongs to no I8" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' '\0\0\200\77\0\0\200\77'
+hostile "I8 without scales" "a.weight: is I8, but the file has no tensor with its scales, NAME_scale" '{"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[0,4]}}' '\1\2\3\4' f32
+hostile "too few scales" "a.weight: its scales are not one F32 per row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4' f32
+hostile "  also where it would be kept" "a.weight: its scales are not one F32 per row" '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a.weight":{"dtype":"I8","shape":[2,2],"data_offsets":[4,8]}}' '\0\0\200\77\1\2\3\4'
+hostile "scales of floats" "a.weight_scale: is the name of scales, but the matrix is not I8" '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' '\0\0\200\77\0\0\200\77'
 hostile "a hole" "$dir/in: tensor 'a' begins at byte 4, expected 0 (hole)" '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' '\0\0\0\0\0\0\0\0'
 file $dir/in '{"a.weight":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]},"b.weight":{"dtype":"F32","shape":[2,0],"data_offsets":[0,0]}}' ''
 check "empty matrices" 0 "$(status $quantize $dir/in $dir/empty int8)"
@@ -119,7 +119,7 @@ check "a file that is not there" "1 quantize: nowhere: cannot be opened" "$(stat
 check "a folder that is not there" 1 "$(status $quantize $model $dir/none/out int8)"
 check "nothing was written" "" "$(ls $dir/int8* $dir/*.part 2> /dev/null)"
 cp $model $dir/own && ln -sf own $dir/link
-check "its own input" "2 quantize: $dir/own: is the file to be read" "$(status $quantize $dir/own $dir/own int8) $(cat $dir/err)"
+check "its own input" "2 quantize: $dir/own: is also the input file" "$(status $quantize $dir/own $dir/own int8) $(cat $dir/err)"
 check "  by another name" 2 "$(status $quantize $dir/own $dir/link int8)"
 check "  which is whole" "" "$(cmp $model $dir/own 2>&1)"
 

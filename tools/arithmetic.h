@@ -1,17 +1,16 @@
-/* arithmetic.h: how many parameters, operations and bytes an encoder-decoder Transformer takes, by
+/* arithmetic.h: computes the parameters, operations and bytes of an encoder-decoder Transformer by
    formula. An operation is a multiplication or an addition of a matrix product, as TFM_COUNT counts
-   them; softmax, norms, biases and activations are a percent or so more, and left out.
+   them. Softmax, norms, biases and activations are not counted; they add about one percent.
 
    Legend, as in transformer.h: B batch, S source length, T target length, l length of either,
    D model width, H heads, K and W key and value width of a head, F feed-forward width,
    V vocabulary, N layers.
 
-   Document 002's case, a self-attention of width h = D = HK = HW over l tokens in a batch of b, has
+   The textbook case is a self-attention of width h = D = HK = HW over l tokens in a batch of b. By
+   the general formulas below it has
 
        4h^2 + 4h parameters        four projections [h, h], each with a bias
-       4lbh(2h + l) operations     8lbh^2 for the projections, 4bl^2h for scores and weighted sum
-
-   and follows from the general formulas below. */
+       4lbh(2h + l) operations     8lbh^2 for the projections, 4bl^2h for scores and weighted sum */
 
 #ifndef ARITHMETIC_H
 #define ARITHMETIC_H
@@ -25,18 +24,18 @@
 typedef struct model_shape {
     int64_t D, H, K, W;
     int64_t F_encoder, F_decoder, V_source, V_target, N_encoder, N_decoder;
-    /* which of the tensors there are that may be absent: 1 or 0 each ... */
+    /* tensors that a model may lack: 1 if it has them, else 0 */
     int64_t tgt_embedding, generator, generator_bias;
     int64_t in_bias, out_proj, out_bias, linear1_bias, linear2_bias;
-    /* ... and of the norms how many tensors there are, weight and bias: 0 to 2 */
+    /* number of tensors of each norm, weight and bias: 0 to 2 */
     int64_t norm, encoder_norm, decoder_norm, src_embedding_norm, tgt_embedding_norm;
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: none */
     int64_t N_ssru;                       /* decoder layers with an SSRU, no self-attention */
-    int64_t ssru_bias, ssru_gate_bias;    /* of the first of them */
-    int64_t gate, gate_bias;              /* of feed-forwards: 1 or 0 */
+    int64_t ssru_bias, ssru_gate_bias;    /* 1 if the first such layer has the bias */
+    int64_t gate, gate_bias;              /* 1 if feed-forward layers have a gate, and its bias */
     int64_t encoder_relative,
-        decoder_relative;             /* elements of relative positions, which stay floats */
-    int64_t D_memory;                 /* columns of a memory; 0: D */
+        decoder_relative;             /* elements of relative positions, which are always F32 */
+    int64_t D_memory;                 /* width of the encoder's output; 0: D */
     int64_t D_input, projection_bias; /* columns of src_projection; 0: none */
 } model_shape;
 
@@ -52,7 +51,8 @@ static inline int64_t shape_rows(const tfm_safetensors *file, const char *name) 
     return i < 0 ? 0 : tfm_safetensors_tensor(file, i).dims[0];
 }
 
-/* Whether the first layer has that tensor: of the encoder, or where there is none of the decoder. */
+/* Returns 1 if the first layer of the encoder has a tensor. A model without encoder layers is asked
+   for the first decoder layer. */
 static inline int64_t shape_part(const tfm_config *c, const tfm_safetensors *file,
                                  const char *part) {
     char name[80];
@@ -61,7 +61,7 @@ static inline int64_t shape_part(const tfm_config *c, const tfm_safetensors *fil
     return shape_has(file, name);
 }
 
-/* Elements of a stack's tables of relative positions. */
+/* Returns the number of elements of a stack's tables of relative positions. */
 static inline int64_t shape_relative(const tfm_safetensors *file, const char *stack, int64_t n) {
     char name[80];
     int64_t i, count = 0, at;
@@ -78,8 +78,9 @@ static inline int64_t shape_relative(const tfm_safetensors *file, const char *st
     return count;
 }
 
-/* The shape of a model that tfm_model_load accepts. What one layer may leave out is read from the
-   first layer: compare params_model with the tensors where layers may differ. */
+/* Returns the shape of a model that tfm_model_load accepts. Reads from the first layer which biases
+   and norms the layers have. If layers differ, the formulas are wrong: compare params_model with
+   the number of elements of the tensors. */
 static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetensors *file) {
     char name[64];
     model_shape m;
@@ -124,10 +125,11 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     return m;
 }
 
-/* ---- parameters, and the bytes that they take ---- */
+/* ---- parameters, and their bytes ---- */
 
-/* What is counted: for an element of a matrix, for each of its rows besides, and for an element of
-   anything else. */
+/* The weight of each thing that is counted: an element of a matrix, a row of a matrix (for its
+   scale), and an element of any other tensor. All ones but the row count parameters; bytes count
+   memory. */
 typedef struct weight_unit {
     int64_t matrix, row, vector;
 } weight_unit;
@@ -136,27 +138,29 @@ static inline weight_unit unit_parameters(void) {
     weight_unit u = {1, 0, 1};
     return u;
 }
-/* Bytes where matrices are kept as F32, F16, BF16, or I8 with a scale a row. */
+/* Returns the bytes of each element if matrices are F32, F16, BF16, or I8 with a scale per row. */
 static inline weight_unit unit_bytes(tfm_dtype matrices) {
     weight_unit u = {4, 0, 4};
     if (matrices == TFM_F16 || matrices == TFM_BF16) u.matrix = 2;
     if (matrices == TFM_I8) u.matrix = 1, u.row = 4;
     return u;
 }
-/* The type of a file's matrices: the first layer's, which tools/quantize gives to all. */
+/* Returns the type of a file's matrices: the type in the first layer, because tools/quantize gives
+   all matrices one type. */
 static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
     int64_t i = tfm_safetensors_find(file, "decoder.layers.0.linear1.weight");
     return i < 0 ? TFM_F32 : tfm_safetensors_tensor(file, i).dtype;
 }
 
-/* [out, in] and its bias, if it has one */
+/* Returns the size of a matrix [out, in] and of its bias, if bias is 1. */
 static inline int64_t size_linear(weight_unit u, int64_t in, int64_t out, int64_t bias) {
     return u.matrix * in * out + (u.row + u.vector * bias) * out;
 }
 static inline int64_t size_keys_values(const model_shape *m, weight_unit u) {
     return size_linear(u, m->D, m->H * (m->K + m->W), m->in_bias);
 }
-/* those of the memory, which cross-attention applies once a sentence */
+/* Returns the size of the key and value projections of cross-attention. They run once per sentence,
+   on the encoder's output. */
 static inline int64_t size_memory(const model_shape *m, weight_unit u) {
     return size_linear(u, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W), m->in_bias);
 }
@@ -189,13 +193,14 @@ static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
 static inline int64_t params_attention(const model_shape *m) {
     return size_attention(m, unit_parameters());
 }
-/* A shared target embedding counts once. */
+/* Counts the parameters of the embeddings. An embedding that both sides share counts once. */
 static inline int64_t params_embeddings(const model_shape *m) {
     int64_t rows = m->V_source + m->tgt_embedding * m->V_target + m->src_positions +
                    m->tgt_positions + m->src_embedding_norm + m->tgt_embedding_norm;
     return rows * m->D;
 }
-/* A generator that is tied to the target embedding counts there. */
+/* Counts the parameters of the generator. A weight that is tied to the target embedding counts
+   there. */
 static inline int64_t params_generator(const model_shape *m) {
     return m->V_target * (m->generator * m->D + m->generator_bias);
 }
@@ -207,18 +212,20 @@ static inline int64_t params_model(const model_shape *m) {
 
 /* ---- operations ---- */
 
-/* Query-key pairs of a self-attention over l tokens. A causal one stops at the diagonal. */
+/* Returns the number of query-key pairs of self-attention over l tokens. Causal attention stops at
+   the diagonal. */
 static inline int64_t pairs_self(int64_t l, int causal) { return causal ? l * (l + 1) / 2 : l * l; }
 
-/* y[rows, out] = x[rows, in] w^T: each weight is multiplied and added once a row. */
+/* Counts y[rows, out] = x[rows, in] w^T: a multiplication and an addition per weight and row. */
 static inline int64_t ops_linear(int64_t rows, int64_t in, int64_t out) {
     return 2 * rows * in * out;
 }
 static inline int64_t ops_keys_values(const model_shape *m, int64_t rows) {
     return ops_linear(rows, m->D, m->H * (m->K + m->W));
 }
-/* queries: rows that ask; keys: rows that are projected to keys and values here (none where they
-   come from a cache); pairs: how many scores of queries with keys are computed in one head. */
+/* Counts an attention. queries: number of query rows. keys: number of rows that are projected to
+   keys and values now; 0 if these are in a cache. pairs: number of scores that one head
+   computes. */
 static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64_t keys,
                                     int64_t pairs) {
     return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys) +
@@ -227,19 +234,19 @@ static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
     return (1 + m->gate) * ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
 }
-/* The memory's keys and values for every decoder layer. */
+/* Counts the key and value projections of the encoder's output in all decoder layers. */
 static inline int64_t ops_memory(const model_shape *m, int64_t rows) {
     return m->N_decoder * ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W));
 }
-/* The encoder, and the keys and values of its output. rows: BS of them, of ids if the model takes
-   any. */
+/* Counts the encoder, and the key and value projections of its output. rows: BS. A model without a
+   source vocabulary also has the projection of its input vectors. */
 static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {
     return m->N_encoder *
                (ops_attention(m, rows, rows, pairs) + ops_feed_forward(m, rows, m->F_encoder)) +
            ops_memory(m, rows) + (m->V_source ? 0 : ops_linear(rows, m->D_input, m->D));
 }
-/* Decoder and generator over rows target positions: all BT of a teacher-forced pass, or the B of a
-   step, whose pairs are B(position + 1) and BS. */
+/* Counts decoder and generator over rows target positions. A teacher-forced pass has BT rows. A
+   step has B rows, B(position + 1) self-attention pairs and BS cross-attention pairs. */
 static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t self_pairs,
                                  int64_t cross_pairs) {
     int64_t self = (m->N_decoder - m->N_ssru) * ops_attention(m, rows, rows, self_pairs) +
@@ -252,13 +259,15 @@ static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t sel
 
 /* ---- bytes ---- */
 
-/* Rows of the embedding, of learned positions, which stay floats, and of an embedding's norm. */
+/* Returns the bytes of rows of the embedding and of learned positions (always F32), and of the norm
+   of the embedding, which has norm tensors. */
 static inline int64_t bytes_embed(const model_shape *m, weight_unit u, int64_t rows, int64_t norm) {
     return rows * (u.matrix * m->D + u.row) + (m->src_positions ? rows : 0) * u.vector * m->D +
            norm * u.vector * m->D;
 }
-/* Weights that a pass over rows positions reads, each once, by unit_bytes of how they are kept:
-   rows of embeddings and learned positions, and all of the layers. */
+/* Returns the bytes of weights that the encoder reads for rows positions, each weight once: rows of
+   the embeddings and positions, all layers, and the key and value projections of
+   cross-attention. */
 static inline int64_t bytes_encode(const model_shape *m, weight_unit u, int64_t rows) {
     return (m->V_source ? bytes_embed(m, u, rows, m->src_embedding_norm) : size_projection(m, u)) +
            size_encoder(m, u) + m->N_decoder * size_memory(m, u);
@@ -267,8 +276,8 @@ static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t 
     return bytes_embed(m, u, rows, m->tgt_embedding_norm) + size_decoder(m, u) -
            m->N_decoder * size_memory(m, u) + size_linear(u, m->D, m->V_target, m->generator_bias);
 }
-/* Keys and values of that many positions of target and source in every decoder layer, as floats.
-   (The state of an SSRU is one position's worth, and left out.) */
+/* Returns the bytes of the keys and values of target and source positions in all decoder layers, as
+   floats. The state of an SSRU is as small as one position and is not counted. */
 static inline int64_t bytes_cache(const model_shape *m, int64_t target, int64_t source) {
     return 4 * ((m->N_decoder - m->N_ssru) * target + m->N_decoder * source) * m->H * (m->K + m->W);
 }

@@ -1,18 +1,19 @@
-/* bench.c: how fast the library is on this machine, and how fast it could be.
+/* bench.c: measures how fast the library is on this machine, and how fast it could be.
 
        cc -O2 -I. -Itools tools/bench.c -o bench -lm
        bench [--threads N] [--weights int8]  Transformer base with random weights
-       bench MODEL < lines                   a model that you have, on text that you have
+       bench MODEL < lines                   your model on your text
 
-   The text below says what is measured. Workloads and ceilings are measured in one run, as machines
-   differ and one machine differs from hour to hour: compare percentages, not times. */
+   The usage text below defines what is measured. One run measures workloads and ceilings, because
+   machines differ, and a shared machine differs from hour to hour. Compare percentages, not
+   times. */
 
 #include "output.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 
-/* What TFM_COUNT said since it was last cleared, in any thread. */
+/* The operations that TFM_COUNT reported since this was set to 0, in all threads. */
 static int64_t counted;
 #ifdef __GNUC__
 #define TFM_COUNT(n) ((void)__atomic_fetch_add(&counted, (int64_t)(n), __ATOMIC_RELAXED))
@@ -49,7 +50,8 @@ typedef struct workload {
 } workload;
 
 static const workload workloads[] = {
-    /* first, in processes of its own, which begin as large as this one is */
+    /* First, because its processes are forked from this one, and their peak of memory includes what
+       this process has used so far. */
     {"load", LOAD, 1, 32, 64, 1, DEFAULT_VOCABULARY},
     {"encode-1x32", ENCODE, 1, 32, 0, 1, DEFAULT_VOCABULARY},
     {"encode-1x128", ENCODE, 1, 128, 0, 1, DEFAULT_VOCABULARY},
@@ -60,13 +62,13 @@ static const workload workloads[] = {
     {"greedy-32", DECODE, 32, 32, 64, 1, DEFAULT_VOCABULARY},
     {"beam4-16", DECODE, 16, 32, 64, 4, DEFAULT_VOCABULARY},
     {"forward-32x10-32x20", FORWARD, 32, 10, 20, 1, 10000},
-    /* y [rows, target] = x [rows, source] w^T, alone */
+    /* only a product: y [rows, target] = x [rows, source] w^T */
     {"product-128x512x2048", PRODUCT, 128, 512, 2048, 1, 0},
     {"product-2048x2048x2048", PRODUCT, 2048, 2048, 2048, 1, 0},
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 
-/* Types of matrices, by tfm_weight_type. */
+/* Types of matrices; the index is a tfm_weight_type. */
 static const struct {
     const char *name;
     tfm_dtype dtype;
@@ -90,69 +92,69 @@ static option table[] = {
      "       bench MODEL [options] < lines\n"
      "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
      "\n"
-     "Without MODEL, Transformer base: 6 + 6 layers, 512 wide, 8 heads, FFN 2048, post-norm,\n"
-     "ReLU, 32,000 tokens (one embedding for both sides), random weights. The end token is\n"
-     "forbidden, so all translations have 64 tokens.\n"
+     "Without MODEL, bench measures Transformer base with random weights: 6 + 6 layers, 512 wide,\n"
+     "8 heads, FFN 2048, post-norm, ReLU, 32,000 tokens, one embedding for both sides. The end\n"
+     "token is forbidden, so all translations have 64 tokens.\n"
      "\n"
      "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
-     "  forward-32x10-32x20  encoder and decoder, teacher-forced, 10,000 tokens\n"
+     "  forward-32x10-32x20  encoder and decoder, teacher-forced, vocabulary of 10,000 tokens\n"
      "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
      "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
-     "  product-MxKxN        one product: 128x512x2048, 2048x2048x2048\n"
-     "  load                 loading a file that has the type of weights, and the peak of memory\n"
-     "                       after it and after greedy-1\n"
+     "  product-MxKxN        one matrix product: 128x512x2048, 2048x2048x2048\n"
+     "  load                 loading a file with matrices of the given type; also the peak of\n"
+     "                       memory after loading and after greedy-1\n"
      "\n"
-     "With MODEL: sentences a second over all lines, sorted by length, beam 1 and 4.\n",
+     "With MODEL, bench measures sentences per second over all lines, sorted by length, with\n"
+     "beam 1 and 4.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"--only", "NAME", OPTION_PATH, &opt.only, 0, 0, 0,
-     "that workload, or those whose name begins so"},
+     "measures only this workload, or all that begin with NAME"},
     {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, MOST_THREADS, 0,
-     "that share the work, 1 to 64 (default 1)"},
+     "threads of one session, 1 to 64 (default 1)"},
     {"--workers", "N", OPTION_INTEGER, &opt.workers, 1, MOST_THREADS, 0,
-     "sessions at once, each in a thread of its own: on as many\n"
-     "times the work, or on MODEL's lines in turns (default 1)"},
+     "N sessions at the same time, with a thread each (default 1);\n"
+     "each has the whole workload, or every N-th batch of lines"},
     {"--neighbour", NULL, OPTION_FLAG, &opt.neighbour, 0, 0, 0,
-     "beside a thread that reads 200 MB over and over"},
+     "measures while another thread keeps reading 200 MB"},
     {"--weights", "TYPE", OPTION_PATH, &opt.type, 0, 0, 0,
      "f32, f16, bf16 or int8: the type of packed matrices\n"
-     "(default: as stored, and f32 for the random model)"},
-    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
-     "sessions keep keys and values as F16"},
+     "(default: as stored; f32 for the random model)"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0, "stores keys and values as F16"},
     {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
-     "the encoder's attention multiplies bf16, if the CPU does"},
+     "multiplies bf16 in the encoder's attention, if the CPU can"},
     {"--repeat", "N", OPTION_INTEGER, &opt.repeat, 1, MOST_REPEATS, 0,
-     "N runs after one that does not count, 1 to 1000"},
+     "times N runs after one that does not count, 1 to 1000"},
     {"--seconds", "S", OPTION_NUMBER, &opt.how.seconds, 0, 86400, 0,
-     "or as many as fit into S seconds, at least 3 (default 3)"},
+     "times runs for S seconds, but at least 3 runs (default 3)"},
     {"--parts", NULL, OPTION_FLAG, &opt.parts, 0, 0, 0,
-     "where the time goes, in runs of their own: projections ..."},
+     "prints, from extra runs, which parts take the time"},
     {"--steps", NULL, OPTION_FLAG, &opt.steps, 0, 0, 0,
-     "how long a decoding step takes: percentiles, by position"},
+     "prints times of decoding steps: percentiles, by position"},
     {"--source", "N", OPTION_INTEGER, &opt.source, 1, 16384, 0,
-     "source tokens of a sentence, instead of what a workload has"},
+     "source tokens of a sentence (default: the workload's)"},
     {"--target", "N", OPTION_INTEGER, &opt.target, 1, 16384, 0,
-     "target tokens of a sentence, the same"},
+     "target tokens of a sentence (default: the workload's)"},
     {"--cpu", NULL, OPTION_FLAG, &opt.cpu, 0, 0, 0,
-     "CPU time instead of time: for machines that are busy"},
+     "measures CPU time, for a machine that is busy"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 4096, 0,
-     "sentences translated together (default 32)"},
-    {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "JSON instead of a table"},
+     "lines translated together (default 32)"},
+    {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "prints JSON instead of a table"},
     {"--vocabulary", "N", OPTION_INTEGER, &opt.vocabulary, 10, 1000000, 0,
-     "tokens of the random model, instead of what a workload has"},
+     "tokens of the random model (default: the workload's)"},
     {"--write", "FILE", OPTION_PATH, &opt.write, 0, 0, 0,
-     "writes the random model's file and measures nothing"},
-    {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, 0, "of the random weights (default 1)"},
-    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
+     "writes the random model to FILE and measures nothing"},
+    {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, 0, "seed of the random weights (default 1)"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "prints this text"},
     {"\n"
-     "Ceilings, by as many threads: multiply-adds in registers of floats, of int8 where the CPU\n"
-     "has VNNI, of bf16, and of both by AMX; and reading 512 KB, 12 MB and 200 MB over and over,\n"
-     "each thread its share. GFLOP/s and GB/s are what the workload must compute and read at\n"
-     "least, by formula (tools/arithmetic.h), over its median time, in percent of the ceilings:\n"
-     "of the fastest unit for the type of weights. The larger of both says how close a workload\n"
-     "is to what the machine can do.\n"
+     "Ceilings are the limits of the machine, measured with as many threads: multiply-adds in\n"
+     "registers (floats, int8 with VNNI, bf16, int8 and bf16 with AMX), and repeated reading of\n"
+     "512 KB, 12 MB and 200 MB. GFLOP/s and GB/s are the least that the workload must compute and\n"
+     "read, by formula (tools/arithmetic.h), divided by its median time. The percentages compare\n"
+     "them with the ceilings, of the fastest unit for the type of weights. The larger percentage\n"
+     "says how close a workload is to the limits.\n"
      "\n"
-     "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.",
+     "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
@@ -181,13 +183,14 @@ static const char *const part_names[N_PARTS] = {"other", "embedding", "projectio
 #define BENCH_LOCAL
 #endif
 
-/* Of one thread: those that help are switched off. */
+/* The profile of one thread. Only the main thread switches it on, so times of helpers do not
+   count. */
 static BENCH_LOCAL struct profile {
     int is_on, part;
     double since, seconds[N_PARTS];
 } profile;
 
-/* TFM_PART: what was since the last call belongs to the part then. */
+/* Called by TFM_PART when a part begins. Adds the time since the last call to the part before. */
 static void change_part(int part) {
     double t;
     if (!profile.is_on) return;
@@ -196,10 +199,10 @@ static void change_part(int part) {
     profile.since = t, profile.part = part;
 }
 
-/* ---- a record: what is known of a workload ---- */
+/* ---- a record: the results of a workload ---- */
 
-/* Its numbers: name and digits in JSON; in the table, format and head of a column, or a format without
-   a head for what stands behind the columns. */
+/* The numbers of a record: name and digits in JSON, format and heading of the table's column. A
+   number with a format but without a heading is printed after the columns. */
 /* clang-format off */
 #define NUMBERS(X) \
     X(repeats, 0, "%5.0f", "runs") X(median_ms, 4, "%10.2f", "median ms") \
@@ -219,23 +222,23 @@ enum { NUMBERS(NUMBER_ENUM) N_NUMBERS, N_COLUMNS = n_percent_read + 1 };
 static const struct { const char *name, *format, *head; int digits; } numbers[] = {NUMBERS(NUMBER_ROW)};
 /* clang-format on */
 
-/* And lists: in the table a line each, if items have labels. */
+/* The lists of a record. The table has a line for each list whose items have labels. */
 enum { RUNS, IDS, STEPS, POSITIONS, PARTS, N_LISTS, MOST_ITEMS = 8 };
 typedef struct list {
-    const char *name; /* in JSON; NULL: there is none */
-    char lead[40];    /* in the table */
+    const char *name; /* its name in JSON; NULL: the record lacks this list */
+    char lead[40];    /* begins its line in the table */
     int digits, n;
-    const double *values; /* without labels, or NULL */
+    const double *values; /* n values without labels; NULL: the values are in item */
     struct {
         char label[24];
-        double value; /* in PARTS a share of 1, else ms */
+        double value; /* in PARTS a share of 1, else milliseconds */
     } item[MOST_ITEMS];
 } list;
 
 typedef struct record {
     const char *name;
     times t;
-    double number[N_NUMBERS]; /* -1: there is none; NaN: this machine has none */
+    double number[N_NUMBERS]; /* -1: not measured; NaN: this machine lacks the unit */
     list lists[N_LISTS];
 } record;
 
@@ -255,17 +258,17 @@ static void list_add(list *l, const char *label, double value) {
     l->item[l->n++].value = value;
 }
 
-/* ---- workers: the same thing done by as many threads, each for itself ---- */
+/* ---- workers: several threads do the same work, each with its own session ---- */
 
 typedef struct crew {
     int (*run)(void *);
-    char *each; /* what a worker runs on: opt.workers of so many bytes */
+    char *each; /* what workers run on: opt.workers items of size bytes */
     size_t size;
-    tfm__team team; /* n 1: this thread alone */
+    tfm__team team; /* n 1: only this thread */
     tfm__workers threads;
     tfm__atomic done; /* workers, in this run */
     int ok[MOST_THREADS];
-    float *neighbour; /* what it reads, or NULL */
+    float *neighbour; /* what the neighbour reads, or NULL */
 } crew;
 
 static void crew_part(void *context, int32_t part) {
@@ -304,7 +307,8 @@ static void crew_end(crew *c) {
     free(c->neighbour);
 }
 
-/* Times run; then half a second of it for the parts, where these are wanted. */
+/* Times run. With --parts, runs it for half a second more with the profile, whose clock takes
+   time. */
 static int record_time(record *r, int least, int (*run)(void *), void *what) {
     int ok = time_runs(&r->t, &opt.how, least, run, NULL, what);
     double began = wall_clock();
@@ -315,7 +319,7 @@ static int record_time(record *r, int least, int (*run)(void *), void *what) {
     return ok;
 }
 
-/* ---- the printer: of records a table or JSON ---- */
+/* ---- printing records as a table or as JSON ---- */
 
 static int n_printed; /* so far */
 
@@ -368,7 +372,7 @@ static void print_list(const list *l, int is_share) {
     else if (!l->values && !is_share) printf(" ms");
 }
 
-/* And the times of its runs, and what the profile has, which it loses. */
+/* Prints a record, with the times of its runs and the profile. Clears the profile. */
 static void print_record(record *r) {
     const times *t = &r->t;
     list *l = record_list(r, RUNS, "ms", 4, t->seconds);
@@ -380,7 +384,7 @@ static void print_record(record *r) {
     x[n_p90_ms] = percentile(t->seconds, t->n, 0.9);
     for (i = 0; i < N_PARTS; i++) all += profile.seconds[i];
     if (all > 0) l = record_list(r, PARTS, "parts", 6, NULL);
-    for (i = 1; all > 0 && i <= N_PARTS; i++) /* what is left over comes last */
+    for (i = 1; all > 0 && i <= N_PARTS; i++) /* "other", part 0, is last */
         list_add(l, part_names[i % N_PARTS], profile.seconds[i % N_PARTS] / all);
     memset(&profile, 0, sizeof profile);
     if (opt.json) printf("%s\n  {\"name\": \"%s\"", n_printed ? "," : "", r->name);
@@ -438,17 +442,17 @@ typedef struct job {
     tfm_session *session;
     int32_t *src, *tgt;
     float *logits;
-    double *steps, *ids; /* steps of each run: start, and w->target steps; ids of the first row */
+    double *steps, *ids; /* times of each run: start and w->target steps; ids of the first row */
     int n_runs;
 } job;
 
-/* Operations and bytes that a workload cannot do without. *once: of the bytes, those that are read
-   again and again, which decides what memory they come from. */
+/* Computes the operations and bytes that a workload needs at least. *once: the bytes of one pass or
+   step, which are read repeatedly; their number decides which cache or memory they are in. */
 static void cost_of(const workload *w, const model_shape *m, weight_unit u, double *operations,
                     double *bytes, double *once) {
     int64_t B = w->rows, S = w->source, T = w->target, R = B * w->beam, t;
-    /* of an encoder alone nobody wants keys and values for the decoder, though tfm_encode makes
-       them: a seventh more */
+    /* tfm_encode also computes keys and values for the decoder, a seventh of its work; an encoder
+       alone does not need them, so they do not count */
     int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S);
     int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, u, B * S);
     if (w->of == ENCODE) ops -= keys_values, read -= m->N_decoder * size_keys_values(m, u);
@@ -466,8 +470,8 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
     *bytes = (double)read;
 }
 
-/* Greedy or beam search, step by step: the times of start and steps, which are so long that the
-   clock costs nothing. */
+/* Runs greedy or beam search step by step, and stores the times of start and steps. A step takes so
+   long that reading the clock does not matter. */
 static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
     static const int32_t end = TOKEN_END;
     tfm_decode_options decode;
@@ -500,11 +504,11 @@ static int run_job(void *what) {
     if (w->of == ENCODE) status = tfm_encode(j->session, &src, &err);
     else if (w->of == FORWARD) status = tfm_forward(j->session, &src, &tgt, NULL, &logits, &err);
     else status = decode_once(j, &src, &err);
-    j->n_runs += j->n_runs < MOST_REPEATS; /* those in parts are beyond what is looked at */
+    j->n_runs += j->n_runs < MOST_REPEATS; /* further runs of --parts reuse the last place */
     return status == TFM_OK || fail(w->name, err.text);
 }
 
-/* Word i of the workloads' sentences; no special token among them. */
+/* Returns token i of the workloads' sentences; it is never a special token. */
 static int32_t word(uint64_t i, int32_t vocabulary) {
     return FIRST_WORD + (int32_t)(mix(i) % (uint64_t)(vocabulary - FIRST_WORD));
 }
@@ -537,7 +541,7 @@ static void release(job *j) {
     free(j->steps);
 }
 
-/* The median over n runs of a step, counted from 1, in ms; 0 is the start. */
+/* Returns the median time of a step over n runs, in ms. Steps count from 1; step 0 is the start. */
 static double median_step(const job *j, int n, int64_t step) {
     times t;
     for (t.n = 0; t.n < n; t.n++)
@@ -546,7 +550,8 @@ static double median_step(const job *j, int n, int64_t step) {
     return 1e3 * median(&t);
 }
 
-/* How long steps take: spans of positions, and all of them in order. Sorts them. */
+/* Adds the times of steps: means over spans of positions, and percentiles of all steps. It sorts
+   j->steps, so call it last. */
 static void add_steps(record *r, job *j) {
     static const double shares[] = {0.1, 0.5, 0.9, 0.99, 1};
     static const char *const names[] = {"p10", "p50", "p90", "p99", "max"};
@@ -570,7 +575,7 @@ static void add_steps(record *r, job *j) {
     for (k = 0; k < 5; k++) list_add(l, names[k], 1e3 * percentile(j->steps, all, shares[k]));
 }
 
-/* Operations a second, and percent of the ceilings. */
+/* Adds operations per second, and their percentage of the ceilings. */
 static void add_rates(record *r, double operations) {
     double rate = operations / median(&r->t),
            peak = top.unit[unit_for(&top, weight_types[opt.weights].dtype)];
@@ -617,9 +622,9 @@ static int run_workload(const workload *w) {
     return ok;
 }
 
-/* ---- a product alone, by the library's own threads ---- */
+/* ---- one matrix product, with the library's own threads ---- */
 
-/* A linear map by rows, packed as a model of this type has it. */
+/* Packs a linear layer from its rows, as loading a model of this type of weights does. */
 static tfm_status pack_linear(tfm__pool *pool, tfm__linear *l, float *rows, int64_t N, int64_t K,
                               tfm_error *err) {
     tfm__packer p;
@@ -661,7 +666,8 @@ static int run_product(const workload *w) {
     fill(x, 2 * most * K, 1.0f, 7);
     if (pack_linear(&pool, &p.linear, rows, N, K, &err) != TFM_OK ||
         start_team(&p.team, &workers, opt.threads, &err) != TFM_OK ||
-        TFM__NEW(&pool, (M + TFM__MOST_ROWS) * tfm__product_x_bytes(p.team.kernels, &p.linear.w) + 1,
+        TFM__NEW(&pool,
+                 (M + TFM__MOST_ROWS) * tfm__product_x_bytes(p.team.kernels, &p.linear.w) + 1,
                  &p.team.converted, &err) != TFM_OK ||
         TFM__NEW(&pool, M, &p.team.scales, &err) != TFM_OK) {
         free(x);
@@ -679,10 +685,10 @@ static int run_product(const workload *w) {
 
 /* ---- load time and peak memory ---- */
 
-#ifdef _WIN32 /* no getrusage there */
+#ifdef _WIN32 /* Windows has no getrusage */
 static int run_load_apart(const char *path, const workload *w) { return path || w; }
 #else
-/* In MB; of this process. */
+/* Returns the peak of memory of this process, in MB. */
 static double peak_memory(void) {
     struct rusage used;
     double unit = 1024;
@@ -694,7 +700,7 @@ static double peak_memory(void) {
 
 typedef struct loading {
     const char *path;
-    const workload *w; /* is done after the first load; NULL: nothing is */
+    const workload *w; /* runs after the first load; NULL: none */
     tfm_model *model;
     record r;
 } loading;
@@ -706,7 +712,7 @@ static int run_load(void *what) {
     return tfm_model_load_file(&l->model, l->path, &how, &err) == TFM_OK || fail("load", err.text);
 }
 
-/* The peaks after the first load: they are never taken back. */
+/* Stores the peaks after the first load only: a peak never falls, so later ones say nothing. */
 static int after_load(void *what) {
     loading *l = (loading *)what;
     double *x = l->r.number;
@@ -722,7 +728,7 @@ static int after_load(void *what) {
     return 1;
 }
 
-/* The file's bytes into new memory and nothing more: the least that loading can take. */
+/* Reads the file's bytes into new memory. Loading a model cannot be faster than this. */
 static int run_read(void *what) {
     loading *l = (loading *)what;
     FILE *file = fopen(l->path, "rb");
@@ -749,14 +755,14 @@ static int measure_load(const char *path, const workload *w) {
     return 1;
 }
 
-/* Of the user's file, or path NULL: of the random model's, for the time of the run. Each step is a
-   process of its own: making the file, measuring. */
+/* Measures loading a file; path NULL: a temporary file of the random model. A child process makes
+   the file and another one measures, so neither adds to the peak of memory of the other. */
 static int run_load_apart(const char *path, const workload *w) {
     char made[] = "/tmp/bench-XXXXXX";
     output watched;
     int file = -1, ok = 1, step, status = 0;
     fflush(stdout);
-    output_watch(&watched); /* a Ctrl-C leaves no file: it ends the children */
+    output_watch(&watched); /* after Ctrl-C the children end, and this process removes the file */
     if (!path) file = mkstemp(made), ok = file >= 0 || fail(made, strerror(errno));
     for (step = path != NULL; ok && step < 2 && !output_stopped(); step++) {
         pid_t child = fork();
@@ -780,12 +786,13 @@ static int run_load_apart(const char *path, const workload *w) {
 
 static int is_wanted(const char *name) {
     int i;
-    for (i = 0; opt.only && i < N_WORKLOADS; i++) /* beam4-1 is not beam4-16 */
+    for (i = 0; opt.only && i < N_WORKLOADS; i++) /* --only beam4-1 must not run beam4-16 */
         if (strcmp(workloads[i].name, opt.only) == 0) return strcmp(name, opt.only) == 0;
     return !opt.only || strncmp(name, opt.only, strlen(opt.only)) == 0;
 }
 
-/* What the command line says instead of the workload, and a name that says so. */
+/* Applies --vocabulary, --source and --target to a workload, and gives it a name with the
+   lengths. */
 static void change_workload(workload *w, char *name, size_t size) {
     if (opt.vocabulary) w->vocabulary = opt.vocabulary;
     if (w->of == LOAD || w->of == PRODUCT || (!opt.source && !opt.target)) return;
@@ -830,7 +837,7 @@ static int run_random(void) {
 enum { LONGEST_SOURCE = 512, TEXT_ROOM = 65536 };
 
 static struct {
-    char *data; /* all of them */
+    char *data; /* the text of all lines */
     tfm_text *texts;
     int64_t n;
     size_t longest;
@@ -842,7 +849,7 @@ static int by_length(const void *a, const void *b) {
     return (x->data > y->data) - (x->data < y->data);
 }
 
-/* Lines that are not blank, the longest first: a batch holds little padding. */
+/* Reads the lines that are not blank and sorts them by length, so a batch has little padding. */
 static int read_lines(void) {
     size_t room = 0, size = 0, at, end;
     for (;;) {
@@ -873,10 +880,10 @@ static int read_lines(void) {
 typedef struct translation {
     tfm_session *session;
     int beam;
-    int64_t first, stride, end; /* of the lines */
+    int64_t first, stride, end; /* lines: first batch, distance to the next batch, end */
     tfm_text *out;
     char *buffer;
-    double tokens; /* that came out */
+    double tokens; /* target tokens */
 } translation;
 
 static int translate(void *what) {
@@ -915,12 +922,13 @@ static int run_beam(const tfm_model *model, int beam) {
     limits.max_batch = opt.batch, limits.max_beam = beam, limits.threads = opt.threads;
     if (opt.f16_cache) limits.cache = TFM_F16;
     if (opt.bf16_attention) limits.encoder_attention = TFM_BF16;
-    /* a token has a byte or more; of what rules of normalization make longer we take the risk */
+    /* A token has at least one byte. Normalization may lengthen a text beyond that; the translation
+       then fails, and bench reports it. */
     limits.max_source = lines.longest + 8 < LONGEST_SOURCE ? (int32_t)lines.longest + 8
                                                            : LONGEST_SOURCE;
     for (t = all; ok && t < end; t++) {
         t->beam = beam, t->first = (t - all) * opt.batch, t->stride = opt.workers * opt.batch;
-        t->end = lines.n < t->stride ? lines.n : t->stride; /* at first: a batch each */
+        t->end = lines.n < t->stride ? lines.n : t->stride; /* the warm-up: one batch each */
         t->out = (tfm_text *)malloc((size_t)opt.batch * sizeof *t->out);
         t->buffer = (char *)malloc((size_t)opt.batch * TEXT_ROOM);
         if (!t->out || !t->buffer) ok = fail("beam", "no memory");
@@ -975,7 +983,7 @@ static void misuse(const char *format, ...) {
     exit(2);
 }
 
-/* A misspelt name would otherwise be a table without rows. */
+/* Rejects a name that no workload has. Otherwise a misspelt name would print an empty table. */
 static void check_only(void) {
     int i, n = opt.model && (is_wanted("beam 1") || is_wanted("beam 4"));
     for (i = 0; i < N_WORKLOADS; i++)
@@ -994,10 +1002,9 @@ int main(int argc, char **argv) {
         if (strcmp(weight_types[opt.weights].name, opt.type) == 0) break;
     if (opt.weights == N_WEIGHT_TYPES) misuse("--weights takes f32, f16, bf16 or int8");
     if (opt.cpu && opt.threads * opt.workers + opt.neighbour > 1)
-        misuse(
-            "--cpu adds up the time of all threads: not with --threads, --workers or --neighbour");
+        misuse("--cpu excludes --threads, --workers and --neighbour, whose times it would add up");
     if (opt.threads * opt.workers > MOST_THREADS)
-        misuse("--threads times --workers is at most %d", (int)MOST_THREADS);
+        misuse("--threads times --workers must be at most %d", (int)MOST_THREADS);
     check_only();
     opt.how.now = opt.cpu ? cpu_clock : wall_clock, opt.how.repeat = (int)opt.repeat;
     if (opt.write)

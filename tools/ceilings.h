@@ -1,9 +1,10 @@
-/* ceilings.h: what this machine can do at most: multiply-adds in registers, by each unit that its CPU
-   has, and reading memory, by as many threads as a workload has. The program has the implementation
-   of transformer.h, whose threads these are.
+/* ceilings.h: measures the limits of this machine: how fast each unit of its CPU multiplies and
+   adds in registers, and how fast memory can be read. It uses as many threads as the workload, so
+   compare a workload only with ceilings of the same number of threads. The including program must
+   contain the implementation of transformer.h, because these are the library's threads.
 
        ceilings top;
-       ceilings_measure(&top, 2, &how, &err);    TFM_OK, or why there are none */
+       ceilings_measure(&top, 2, &how, &err);    returns TFM_OK, or an error in err */
 #ifndef CEILINGS_H
 #define CEILINGS_H
 
@@ -14,28 +15,30 @@ enum { N_READS = 3 };
 static const int64_t read_bytes[N_READS] = {512 * 1024, 12 * 1024 * 1024, 200 * 1024 * 1024};
 static const char *const read_names[N_READS] = {"512KB", "12MB", "200MB"};
 
-/* Units that multiply and add: f32, int8 (u8 x s8) and bf16, by vectors and by AMX. */
+/* The units that multiply and add: f32, int8 (u8 x s8) and bf16 in vectors, int8 and bf16 in
+   AMX. */
 enum { UNIT_FMA, UNIT_VNNI, UNIT_BF16, UNIT_AMX_INT8, UNIT_AMX_BF16, N_UNITS };
 static const struct {
-    const char *name, *json, *head; /* head: of a column */
+    const char *name, *json, *head; /* json: key of the rate; head: heading of the percent column */
 } units[N_UNITS] = {{"FMA", "gflops", "% FMA"},
                     {"VNNI", "vnni_gops", "% VNNI"},
                     {"BF16", "bf16_gflops", "% BF16"},
                     {"AMX int8", "amx_int8_gops", "% AMX"},
                     {"AMX bf16", "amx_bf16_gflops", "% AMX"}};
 
-/* What a ceiling does once: n multiply-adds of vectors, into as many sums as have nothing to wait for
-   but themselves, or the sum of n floats, which is nothing but loads. Returns operations or bytes. */
+/* One measured piece of work. It makes n vector multiply-adds, into CHAINS independent sums, so no
+   instruction waits for the one before it. Or it adds up n floats, which takes as long as loading
+   them. Returns the number of operations or bytes. */
 typedef double (*stint)(const float *x, int64_t n);
 
 typedef struct ceilings {
-    const char *name;     /* of the vectors' instructions */
-    double unit[N_UNITS]; /* operations a second; 0: the CPU has no such instruction */
-    double read[N_READS]; /* bytes a second */
-    stint reader;
+    const char *name;     /* instruction set of the vectors */
+    double unit[N_UNITS]; /* operations per second; 0: the CPU lacks the unit */
+    double read[N_READS]; /* bytes per second */
+    stint reader;         /* the function that measured them */
 } ceilings;
 
-/* The library's own threads: helpers for so many, or none. */
+/* Makes a team of the library's own threads. One thread needs no helpers. */
 static tfm_status start_team(tfm__team *team, tfm__workers *workers, int32_t threads,
                              tfm_error *err) {
     memset(team, 0, sizeof *team);
@@ -47,15 +50,18 @@ static void stop_team(const tfm__team *team) {
     if (team->n > 1) tfm__workers_stop((tfm__workers *)team->parallel.user);
 }
 
-enum { CHAINS = 12, COMPUTE_N = 1200000 }; /* CHAINS: latency times rate of the CPUs, or more */
+/* CHAINS is at least the latency of a multiply-add (in cycles) times the number that start in one
+   cycle. With fewer independent sums, the unit would wait. */
+enum { CHAINS = 12, COMPUTE_N = 1200000 };
 
 #ifdef TFM__X86
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define START(n) a[n] = start;
 #define HIDE(n)                                                                                    \
-    __asm__ volatile("" : "+v"(a[n])); /* as if it came from elsewhere, and went there */
+    __asm__ volatile("" : "+v"(a[n])); /* the compiler must not compute the loop in advance */
 
-/* step(n): what happens to sum n. advance, amount: of n and of what is returned, in a step. */
+/* Defines a stint. step(n) changes sum n. Each step advances i by advance and counts as amount
+   operations or bytes. */
 #define CEILING(name, instructions, type, value, step, advance, amount)                            \
     __attribute__((target(instructions))) static double name(const float *p, int64_t n) {          \
         const type start = value, x = start;                                                       \
@@ -92,7 +98,8 @@ CEILING(bf16, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), FMA_BF16, 1, 2
 #endif
 
 #ifdef TFM__AMX
-/* The same of tiles of 16 rows of 64 bytes, a tenth of n of them into six sums. */
+/* Defines a stint for AMX tiles of 16 rows of 64 bytes: n / 10 products into six sums. A tile
+   product takes about as long as ten vector instructions or more, so the stint is shorter. */
 #define TILE_CEILING(name, instructions, step, amount)                                             \
     __attribute__((target("amx-tile," instructions))) static double name(const float *p,           \
                                                                          int64_t n) {              \
@@ -112,8 +119,10 @@ TILE_CEILING(amx_bf16, "amx-bf16", TILE_BF16, 2 * 16 * 16 * 32)
 #endif
 #endif
 
-/* What the compiler makes of loops: a ceiling of its own, perhaps not the machine's. */
-static volatile float sink, one_half = 0.5f; /* or no compiler would compute it again and again */
+/* Plain C for CPUs without known vector instructions. The compiler may not reach the limits of the
+   machine with it. The variables are volatile because the compiler would otherwise skip the
+   work. */
+static volatile float sink, one_half = 0.5f;
 static double fma_plain(const float *p, int64_t n) {
     float a[4 * CHAINS], x = one_half;
     int64_t i;
@@ -138,7 +147,8 @@ static double read_plain(const float *x, int64_t n) {
     return 4.0 * (double)n;
 }
 
-/* The functions of this CPU, where it has the unit, and the last one for reading. */
+/* Chooses the stint for each unit that this CPU has, and the one for reading. Returns the name of
+   the vector instructions. */
 static const char *find_stints(stint *unit, stint *read) {
     const char *name = "plain C";
     unit[UNIT_FMA] = fma_plain, *read = read_plain;
@@ -162,7 +172,7 @@ static const char *find_stints(stint *unit, stint *read) {
     return name;
 }
 
-/* What is timed: each thread does its stint so many times, of n on x or behind it. */
+/* What is timed: each thread runs its stint times times, on its own n elements of x. */
 typedef struct trial {
     tfm__team team;
     stint run;
@@ -181,7 +191,8 @@ static int run_trial(void *work) {
     return 1;
 }
 
-/* Operations or bytes a second; trials are so long that waking threads for them costs nothing. */
+/* Returns operations or bytes per second. A trial is so long that waking the threads does not
+   matter. */
 static double rate_of(trial *s, const repeats *how) {
     double amount = s->run(s->x, s->n) * s->team.n * (double)s->times;
     times t;
@@ -193,7 +204,7 @@ static double rate_of(trial *s, const repeats *how) {
 static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats *of,
                                    tfm_error *err) {
     int64_t i, most = read_bytes[N_READS - 1];
-    float *buffer; /* in memory as a model's weights are */
+    float *buffer; /* allocated as the weights of a model are, because huge pages change the rate */
     tfm__pool pool;
     stint unit[N_UNITS] = {NULL};
     repeats how = *of; /* a small share of the time */
@@ -203,7 +214,7 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
     memset(&s, 0, sizeof s);
     memset(top, 0, sizeof *top);
     top->name =
-        find_stints(unit, &top->reader); /* before threads start, which get its permission */
+        find_stints(unit, &top->reader); /* asks for AMX, which threads that start later inherit */
     pool.blocks = NULL, tfm__choose_allocator(&pool.allocator, NULL, err);
     if (TFM__NEW(&pool, most / 4, &buffer, err) != TFM_OK) return err->status;
     if (start_team(&s.team, &workers, threads, err) != TFM_OK)
@@ -214,7 +225,8 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
         s.run = unit[k], s.n = COMPUTE_N, s.times = 10;
         if (s.run) top->unit[k] = rate_of(&s, &how);
     }
-    for (i = 0; i < most / 4; i++) buffer[i] = (float)(i % 251); /* else all pages are one */
+    /* without this, all pages would be the same page of zeros, which stays in the cache */
+    for (i = 0; i < most / 4; i++) buffer[i] = (float)(i % 251);
     for (k = 0; k < N_READS; k++) {
         s.run = top->reader, s.x = buffer, s.times = most / read_bytes[k];
         s.n = read_bytes[k] / 4 / threads;
@@ -225,7 +237,7 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
     return TFM_OK;
 }
 
-/* The fastest unit that can multiply weights of a type; its rate may be 0. */
+/* Returns the fastest unit that can multiply weights of a type. Its rate may be 0. */
 static int unit_for(const ceilings *top, tfm_dtype type) {
     if (type == TFM_I8) return top->unit[UNIT_AMX_INT8] > 0 ? UNIT_AMX_INT8 : UNIT_VNNI;
     if (type != TFM_BF16 || top->unit[UNIT_FMA] > top->unit[UNIT_BF16] + top->unit[UNIT_AMX_BF16])
@@ -233,7 +245,7 @@ static int unit_for(const ceilings *top, tfm_dtype type) {
     return top->unit[UNIT_AMX_BF16] > 0 ? UNIT_AMX_BF16 : UNIT_BF16;
 }
 
-/* The read ceiling that goes with so many bytes read over and over. */
+/* Returns the read ceiling of the cache or memory that holds that many bytes. */
 static double read_ceiling(const ceilings *top, double bytes) {
     int k = 0;
     while (k < N_READS - 1 && bytes > (double)read_bytes[k]) k++;

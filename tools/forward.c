@@ -1,9 +1,9 @@
-/* forward.c: runs a model's teacher-forced pass on ids from a file, for comparison with PyTorch.
+/* forward.c: runs encoder and decoder of a model on given ids, to compare the results with PyTorch.
 
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/forward.c -o forward -lm
        forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]
 
-   The text below says what the files hold. */
+   The usage text below defines the tensors of both files. */
 
 #include "output.h"
 #include "transformer.h"
@@ -16,23 +16,25 @@ static const char usage[] =
     "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]\n"
     "               [--repeat N] [--help]\n"
     "\n"
-    "Runs encoder and decoder of MODEL on the ids of IN and writes the numbers to OUT.\n"
+    "Runs encoder and decoder of MODEL on the ids in IN, teacher-forced, and writes the results\n"
+    "to OUT.\n"
     "\n"
     "  IN   src [B, S], tgt [B, T]           I64 or I32\n"
-    "       src_lengths [B], tgt_lengths [B] optional: what follows a length is padding\n"
+    "       src_lengths [B], tgt_lengths [B] optional: ids after the length of a row are padding\n"
     "  OUT  memory [B, S, D], logits [B, T, V]\n"
     "\n"
-    "  --attention   also encoder_attention [N, B, H, S, S], decoder_attention [N, B, H, T, T]\n"
-    "                and cross_attention [N, B, H, T, S]; no decoder_attention where a layer is "
-    "an\n"
-    "                SSRU\n"
-    "  --not-causal  a target position sees the later ones too\n"
+    "  --attention   also writes encoder_attention [N, B, H, S, S], decoder_attention\n"
+    "                [N, B, H, T, T] and cross_attention [N, B, H, T, S]. A model with SSRU\n"
+    "                layers has no decoder_attention.\n"
+    "  --not-causal  lets a target position see later positions too\n"
     "  --repeat N    makes the pass N times, 1 to 1000, and prints the median of their CPU times\n"
     "\n"
-    "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line. OUT is written as a\n"
-    "whole or not at all, and must be a regular file or a new name, no symbolic link.\n";
+    "OUT is replaced as a whole or not at all. It must be a regular file or a new name, not a\n"
+    "symbolic link.\n"
+    "\n"
+    "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.\n";
 
-/* One run: the command line, and all that is freed at the end. */
+/* One run: the command line, and everything that release frees at the end. */
 typedef struct task {
     const char *model_path, *in_path, *out_path;
     int want_attention, not_causal, repeat;
@@ -43,13 +45,13 @@ typedef struct task {
     tfm_forward_options forward;
 } task;
 
-/* Both print the one line that a failed run prints, and return 0. */
+/* Both functions print the error message of the program, and return 0. */
 static int fail(const char *file, const char *cause) { return output_fail("forward", file, cause); }
 static int fail_status(const char *file, const tfm_error *err) {
     return fail(err->status == TFM_E_IO ? NULL : file, err->text); /* TFM_E_IO names the file */
 }
 
-/* A row-major tensor of new memory, which release frees. */
+/* Allocates a row-major tensor, which release frees. */
 static int make_tensor(const char *file, tfm_tensor *tensor, tfm_dtype dtype, int rank,
                        const int64_t *dims) {
     tfm_tensor t = tfm_tensor_make(NULL, dtype, rank, dims);
@@ -60,7 +62,7 @@ static int make_tensor(const char *file, tfm_tensor *tensor, tfm_dtype dtype, in
     return 1;
 }
 
-/* Reads integers by name; where the file has none, tensor->data stays NULL. */
+/* Reads a tensor of integers. If the file lacks it, tensor->data stays NULL. */
 static int read_integers(const task *t, const char *name, int rank, tfm_tensor *tensor) {
     int64_t i = tfm_safetensors_find(t->in, name);
     tfm_tensor stored;
@@ -103,7 +105,8 @@ static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tens
     return 1;
 }
 
-/* A misspelt name would otherwise be a tensor that silently has no effect. */
+/* Rejects tensors with other names. A misspelt name, such as src_length, would otherwise silently
+   have no effect. */
 static int check_names(const task *t) {
     static const char *const known[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
     char cause[200];
@@ -185,7 +188,7 @@ static int run(task *t) {
     tfm_batch src, tgt;
     tfm_error err;
     int mode;
-    const char *fault = output_refusal(t->out_path, &mode); /* before the work */
+    const char *fault = output_refusal(t->out_path, &mode); /* finds an error in OUT early */
     if (fault) return fail(t->out_path, fault);
     if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
         return fail_status(t->model_path, &err);
@@ -197,7 +200,7 @@ static int run(task *t) {
     memset(&limits, 0, sizeof limits);
     limits.max_batch = src.rows, limits.max_source = src.width, limits.max_target = tgt.width;
     t->forward.not_causal = t->not_causal;
-    /* whatever is wrong from here on, the batch does not go with the model */
+    /* the model is valid, so an error from here on means that IN does not fit it */
     if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
         return fail_status(t->in_path, &err);
     if (!make_outputs(t, &src, &tgt)) return 0;
@@ -237,19 +240,19 @@ int main(int argc, char **argv) {
             }
             t.repeat = (int)n_passes;
         } else if (argv[i][0] == '-' || n == 3) {
-            fprintf(stderr, "forward: '%s' is unknown or one too many; see --help\n", argv[i]);
+            fprintf(stderr, "forward: '%s' is unknown or too much; see --help\n", argv[i]);
             return 2;
         } else {
             paths[n++] = argv[i];
         }
     }
     if (n < 3) {
-        fputs("forward: MODEL IN.safetensors OUT.safetensors are needed; see --help\n", stderr);
+        fputs("forward: give MODEL, IN.safetensors and OUT.safetensors; see --help\n", stderr);
         return 2;
     }
     t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
     if (output_is_same(paths[0], paths[2]) || output_is_same(paths[1], paths[2])) {
-        fail(paths[2], "is a file to be read");
+        fail(paths[2], "is also an input file");
         return 2;
     }
     done = run(&t);

@@ -1,4 +1,4 @@
-/* inspect.c: says what a model file holds and what running it costs.
+/* inspect.c: prints what a model file contains and what it costs to run the model.
 
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/inspect.c -o inspect -lm
        inspect MODEL [--tensors] [--src N] [--tgt N] [--cores N --bandwidth GB/s]
@@ -11,10 +11,10 @@
 #include "transformer.h"
 #include "arithmetic.h"
 #include "examples/options.h"
-#include "write_safetensors.h" /* for the size of a tensor and the name of a scale */
+#include "write_safetensors.h" /* st_bytes, st_is_matrix, st_is_scale */
 #include "structure.h"
 
-enum { MAX_TOKENS = 1000000 }; /* far from where products overflow */
+enum { MAX_TOKENS = 1000000 }; /* no product of sizes overflows with this number */
 
 static struct {
     const char *path, *picture;
@@ -32,31 +32,31 @@ static option table[] = {
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
     {"--tensors", NULL, OPTION_FLAG, &opt.tensors, 0, 0, 0,
-     "also name, type, shape and bytes of every tensor"},
+     "also prints name, type, shape and bytes of every tensor"},
     {"--picture", "FILE", OPTION_PATH, &opt.picture, 0, 0, 0,
-     "draw the stacks and the sizes of their parts: SVG"},
+     "draws the layers and the sizes of their parts as SVG"},
     {"--src", "N", OPTION_INTEGER, &opt.S, 1, MAX_TOKENS, 0,
      "source tokens of the sentence (default 32)"},
     {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
      "target tokens of the sentence (default 32)"},
-    {"\nWhere does translating stop growing with workers, sessions in a thread each? On a machine "
-     "of",
+    {"\nHow many workers (sessions with a thread each) can a machine keep busy? With --cores and\n"
+     "--bandwidth a table shows the sentences per second of one worker and of all cores, by batch\n"
+     "size.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "so many cores, and"},
+    {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores"},
     {"--bandwidth", "X", OPTION_NUMBER, &opt.bandwidth, 1e-3, 1e6, 0,
-     "memory that is read at X GB/s by all of them: a table by\n"
-     "batch of what a worker and all of them translate"},
+     "GB/s that all cores together read from memory"},
     {"--one-core", "X", OPTION_NUMBER, &opt.one_core, 1e-3, 1e6, 0,
-     "GB/s that a core alone reads (default 15, or --bandwidth)"},
+     "GB/s that one core alone reads (default 15, or --bandwidth)"},
     {"--rate", "X", OPTION_NUMBER, &opt.rate, 1e-3, 1e6, 0,
-     "GOP/s of a core in batches, as build/bench says of greedy-32\n"
+     "GOP/s of one core, as build/bench prints for greedy-32\n"
      "(default 250 for int8, else 80)"},
     {"--cache", "MB", OPTION_NUMBER, &opt.cache, 0, 1e6, 0,
-     "of the last level, that all cores share (default 0)"},
+     "size of the last-level cache that all cores share (default 0)"},
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
-     "keys and values in 16 bits (tfm_session_options.cache)"},
-    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"},
-    {"\nExit status: 0 done, 1 a fault in the file, 2 a fault in the command line.", NULL,
+     "keys and values have 16 bits (tfm_session_options.cache)"},
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "prints this text"},
+    {"\nExit status: 0 done, 1 an error in the file, 2 an error in the command line.", NULL,
      OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
@@ -75,14 +75,14 @@ static void print_id_list(const int32_t *ids, int32_t n) {
     for (i = 0; i < n; i++) printf(" %d", (int)ids[i]);
 }
 
-/* What the file says of decoding. */
+/* Prints the decoding defaults of the file. */
 static void print_decoding(const tfm_model *model) {
     tfm_decode_options o, none;
     int32_t r;
     memset(&none, 0, sizeof none);
     tfm_decode_defaults(model, &o);
     printf("decoding\n");
-    if (memcmp(&o, &none, sizeof o) == 0) printf("  the file says nothing of it: greedy\n");
+    if (memcmp(&o, &none, sizeof o) == 0) printf("  no defaults in the file: greedy\n");
     if (o.beam) print_size("beam", o.beam);
     if (o.length_penalty != 0) print_number("length_penalty", o.length_penalty);
     if (o.patience != 0) print_number("patience", o.patience);
@@ -196,16 +196,16 @@ static void print_tensors(const tfm_safetensors *file) {
     }
 }
 
-/* Matrices of a packed file are panels. */
+/* Returns 1 for a matrix of a packed file, which has four dimensions. */
 static int is_panels(const tfm_tensor *t) { return t->rank == 4; }
 
-/* What stands beside int8, or beside a text: no parameters. */
+/* Returns 1 for scales and sums of int8 matrices, which are no parameters. */
 static int is_beside(const char *name) {
     size_t n = strlen(name);
     return st_is_scale(name) || (n > 5 && strcmp(name + n - 5, "_sums") == 0);
 }
 
-/* Tensors and bytes of each type, and how I8 comes by its scales. */
+/* Prints tensors and bytes of each type. */
 static void print_types(const tfm_safetensors *file) {
     int64_t n = tfm_safetensors_count(file), i;
     int dtype;
@@ -233,7 +233,8 @@ static void print_types(const tfm_safetensors *file) {
 
 enum { EMBEDDINGS, ENCODER, DECODER, GENERATOR, N_PARTS };
 
-/* The part that a tensor of a model belongs to; N_PARTS: text, scales and a lexicon, which are none. */
+/* Returns the part of the model that a tensor belongs to. N_PARTS means none: text, scales, and the
+   lexicon of a shortlist. */
 static int part_of(const char *name) {
     if (is_beside(name)) return N_PARTS;
     if (strncmp(name, "encoder.", 8) == 0) return ENCODER;
@@ -255,13 +256,13 @@ static void print_parameters(const tfm_safetensors *file, const model_shape *m) 
         counts[part_of(tfm_safetensors_name(file, i))] += count_elements(&t);
         packed |= is_panels(&t);
     }
-    if (packed) { /* panels are padded */
+    if (packed) { /* the elements of panels include padding, so the formulas count instead */
         counts[EMBEDDINGS] = params_embeddings(m), counts[GENERATOR] = params_generator(m);
         counts[ENCODER] = size_encoder(m, unit_parameters());
         counts[DECODER] = size_decoder(m, unit_parameters());
     }
-    if (!m->tgt_embedding) notes[EMBEDDINGS] = "  one for source and target, counted once";
-    if (!m->generator) notes[GENERATOR] = "  weight tied to the target embedding, counted there";
+    if (!m->tgt_embedding) notes[EMBEDDINGS] = "  source and target share one, counted once";
+    if (!m->generator) notes[GENERATOR] = "  weight is the target embedding, counted there";
     printf("parameters\n");
     for (i = 0; i < N_PARTS; i++) {
         printf("  %-20s %14lld%s\n", names[i], (long long)counts[i], notes[i]);
@@ -269,8 +270,8 @@ static void print_parameters(const tfm_safetensors *file, const model_shape *m) 
     }
     printf("  %-20s %14lld\n", "all", (long long)total);
     if (total != params_model(m))
-        printf("  (the layers differ in which biases or norm weights they have; the figures below "
-               "take\n  all layers to be like the first: %lld parameters)\n",
+        printf("  (not all layers have the same biases and norm weights; the figures below assume\n"
+               "  that all layers are like the first: %lld parameters)\n",
                (long long)params_model(m));
 }
 
@@ -280,8 +281,8 @@ static void print_cost(const char *what, int64_t n) {
     printf("  %-44s %16lld\n", what, (long long)n);
 }
 
-/* One self-attention, under document 002's formulas where h = D = HK = HW and there is a projection
-   behind; else under the general ones. */
+/* Prints the costs of one self-attention. If h = D = HK = HW and there is an output projection, the
+   labels are the well-known formulas in h; otherwise they are the general formulas. */
 static void print_self_attention(const model_shape *m, int64_t l) {
     int64_t projections = ops_attention(m, l, l, 0);
     int is_square = m->H * m->K == m->D && m->H * m->W == m->D && m->out_proj;
@@ -312,9 +313,9 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
     printf("one sentence of S = %lld source and T = %lld target tokens\n", (long long)S,
            (long long)T);
     printf("  operations: multiplications and additions of the matrix products\n"
-           "  bytes: each weight once, matrices as the %s that they are in the file\n",
+           "  bytes: each weight once; matrices are %s, as in the file\n",
            tfm_dtype_name(type));
-    printf("encoder pass, with the keys and values that the decoder layers make of its output\n");
+    printf("encoder pass, with the keys and values of its output for the decoder layers\n");
     print_cost("operations", encode);
     print_cost("bytes of weights read", bytes_encode(m, u, S));
     print_cost("bytes of keys and values written", bytes_cache(m, 0, S));
@@ -325,7 +326,7 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
     print_cost("bytes of keys and values written and read", bytes_cache(m, T, 0));
     print_cost("bytes of keys and values of the source read", bytes_cache(m, 0, S));
     print_cost("operations of both passes", encode + decode);
-    printf("decoding step that makes token T, and sees T targets and S sources\n");
+    printf("decoding step for token T, which attends to T target and S source positions\n");
     print_cost("operations", step);
     print_cost("bytes of weights read", bytes_decode(m, u, 1));
     print_cost("bytes of keys and values read", bytes_cache(m, T, S));
@@ -333,22 +334,23 @@ static void print_costs(const model_shape *m, tfm_dtype type, int64_t S, int64_t
     printf("  %-44s %16.2f\n", "operations a byte",
            (double)step / (double)(bytes_decode(m, u, 1) + bytes_cache(m, T, S)));
     if (opt.bandwidth > 0)
-        printf("  ms, by reading alone at %-6g GB/s %29.2f\n", opt.bandwidth,
+        printf("  ms, if limited by reading at %-6g GB/s %20.2f\n", opt.bandwidth,
                1e-6 * (double)(bytes_decode(m, u, 1) + bytes_cache(m, T, S)) / opt.bandwidth);
 }
 
-/* ---- how many workers a machine feeds ----
-   A worker translates batches of b sentences, greedy: it encodes them and takes T steps. Computing
-   takes operations / rate; each step reads the decoder's weights once, however large b is, and the
-   keys and values of b sentences. What all workers together read over and over stays in the cache if
-   it fits (weights once, keys and values a worker), and a core reads it from there twice as fast as
-   from memory, where all of them share the bandwidth:
+/* ---- how many workers a machine can keep busy ----
+   A worker translates batches of b sentences, greedily: it encodes them and makes T steps.
+   Computing takes operations / rate. Each step reads the decoder's weights once, whatever b is, and
+   the keys and values of b sentences. Workers share the bandwidth of memory:
 
        seconds of a batch = max(operations / rate, bytes / one core, workers x bytes / bandwidth)
 
-   so growth stops at bandwidth x seconds(1 worker) / bytes. */
+   So more than bandwidth x seconds(1 worker) / bytes workers do not translate more.
 
-/* *bytes: from memory. */
+   The weights (once) and the keys and values (of each worker) stay in the cache if they fit. Then
+   nothing is read from memory, and a core reads twice as fast. */
+
+/* Returns the seconds of a batch. Sets *bytes to the bytes that it reads from memory. */
 static double batch_seconds(const model_shape *m, weight_unit u, int64_t b, int64_t workers,
                             double *bytes) {
     int64_t S = opt.S, T = opt.T, t, ops = ops_encode(m, b * S, b * pairs_self(S, 0));
@@ -375,9 +377,9 @@ static void print_workers(const model_shape *m, tfm_dtype type) {
     size_t i;
     if (opt.rate <= 0) opt.rate = type == TFM_I8 ? 250 : 80;
     if (opt.one_core <= 0) opt.one_core = opt.bandwidth < 15 ? opt.bandwidth : 15;
-    printf("workers, a session each, greedy, S = %d, T = %d: %d cores of %g GOP/s, memory of %g "
-           "GB/s,\n"
-           "  of which a core alone gets %g, and %g MB of cache\n"
+    printf("workers with one session each, greedy, S = %d, T = %d: %d cores of %g GOP/s, memory of "
+           "%g GB/s\n"
+           "  (one core alone: %g GB/s), %g MB of cache\n"
            "  batch   MB from memory   sentences/s of      all cores        times   memory feeds\n"
            "              a sentence       one worker\n",
            (int)opt.S, (int)opt.T, (int)opt.cores, opt.rate, opt.bandwidth, opt.one_core,
@@ -396,12 +398,12 @@ static void print_workers(const model_shape *m, tfm_dtype type) {
 
 /* ---- the command line ---- */
 
-/* Prints the one line that a failed run prints, and returns the exit status. */
+/* Prints the error message of the program, and returns the exit status. */
 static int fail(const char *path, const tfm_error *err) {
     return !output_fail("inspect", err->status == TFM_E_IO ? NULL : path, err->text);
 }
 
-/* Where the weights come from, as far as the file says. */
+/* Prints license and origin of the weights, if the file has them. */
 static void print_about(const tfm_safetensors *file) {
     static const char *const keys[] = {"license", "source", "revision"};
     size_t i;
@@ -414,7 +416,7 @@ static void print_about(const tfm_safetensors *file) {
     }
 }
 
-/* A session for one sentence, greedy. */
+/* Prints the bytes of a session for one sentence, greedy. */
 static void print_session(const tfm_model *model) {
     tfm_session_options o;
     tfm_error err;
@@ -426,7 +428,7 @@ static void print_session(const tfm_model *model) {
     else print_cost("bytes", (int64_t)bytes);
 }
 
-/* NULL, or what is wrong with the picture. */
+/* Draws the picture. Returns NULL, or the error. */
 static const char *draw(const tfm_safetensors *file, const tfm_config *c,
                         const model_shape *shape) {
     const char *name = opt.path + strlen(opt.path);
@@ -459,7 +461,7 @@ static int inspect(const char *path) {
                               TFM_E_NO_TEXT);
     print_decoding(model);
     print_session(model);
-    tfm_model_free(model); /* before the file is read again: one copy of it in memory at a time */
+    tfm_model_free(model); /* first, so memory never holds two copies of the file */
     if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
     print_about(file);
     shape = shape_of_model(&config, file);
@@ -494,9 +496,9 @@ int main(int argc, char **argv) {
         options_print(table, N_OPTIONS, stdout);
         return fflush(stdout) != 0;
     }
-    if (!opt.path) misuse("MODEL is needed; see --help");
-    if ((opt.cores > 0) != (opt.bandwidth > 0)) misuse("--cores and --bandwidth belong together");
+    if (!opt.path) misuse("give a MODEL; see --help");
+    if ((opt.cores > 0) != (opt.bandwidth > 0)) misuse("--cores and --bandwidth need each other");
     if (opt.picture && output_is_same(opt.path, opt.picture))
-        misuse("%s: is a file to be read", opt.picture);
+        misuse("%s: is also the input file", opt.picture);
     return inspect(opt.path);
 }

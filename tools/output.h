@@ -1,19 +1,22 @@
-/* output.h: what the tools put out: files, which are written as a whole or not at all, and text from
-   untrusted files. Include it before everything else, as it asks the system's headers for POSIX.
+/* output.h: writes files as a whole or not at all, and prints text from untrusted files safely.
+   Include it before all other headers: it defines macros that make the system's headers declare
+   POSIX functions.
 
        output o;
        const char *fault = output_open(&o, path);
        if (!fault) {
            fwrite(..., o.stream);
-           fault = output_close(&o, NULL);    NULL: path is the new file; else: why it is the old one
+           fault = output_close(&o, NULL);    NULL: path is the new file; else path is unchanged
        }
 
-   What is written goes to a file of its own beside path, path.part and the id of the process, which
-   is renamed at the end. It is removed when something fails, and when SIGINT, SIGTERM or SIGHUP
-   arrive: output_close sends the signal on once that is done. A second Ctrl-C does not wait for
-   it: the handler removes the file and ends the program. Path must be a regular file or a new name:
-   devices, folders, pipes and symbolic links are refused. A file that is replaced keeps its
-   permissions; a new one gets what the umask leaves. */
+   output_open creates a part file beside path, named path.partPID. output_close renames the part
+   file to path. If anything fails, the part file is removed. After SIGINT, SIGTERM or SIGHUP,
+   output_close removes the part file and then raises the signal again. A second signal does not
+   wait for output_close: the handler removes the part file and ends the program.
+
+   path must be a regular file or a new name. Devices, folders, pipes and symbolic links are
+   rejected. A file that is replaced keeps its permissions; a new file gets those that the umask
+   allows. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
@@ -38,7 +41,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 #endif
-#ifndef __wasi__ /* which has neither signals nor processes */
+#ifndef __wasi__ /* WASI has neither signals nor processes */
 #include <signal.h>
 #endif
 #include <errno.h>
@@ -57,10 +60,10 @@ typedef struct output {
     const char *path;
     char *part;
     char fault[256];
-    void (*handlers[OUTPUT_SIGNALS])(int); /* before output_open */
+    void (*handlers[OUTPUT_SIGNALS])(int); /* the handlers from before output_open */
 } output;
 
-/* Whether both names are one file, which would be lost while it is read. */
+/* Returns 1 if both names are one file. Writing to a file while it is read would destroy it. */
 static inline int output_is_same(const char *a, const char *b) {
 #ifndef _WIN32
     struct stat x, y;
@@ -69,8 +72,8 @@ static inline int output_is_same(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
-/* Why path cannot be written; NULL: it can. *mode: the permissions of the file to be replaced, or
-   -1. */
+/* Returns NULL if path can be written, else the reason. Sets *mode to the permissions of the file
+   that will be replaced, or to -1. */
 static inline const char *output_refusal(const char *path, int *mode) {
 #ifdef _WIN32
     struct _stat64 about;
@@ -96,10 +99,11 @@ static inline void output_watch(output *o) { (void)o; }
 static inline void output_unwatch(const output *o) { (void)o; }
 static inline int output_process(void) { return 0; }
 #else
-static volatile sig_atomic_t output_signal;    /* that arrived; 0: none */
-static const char *volatile output_unfinished; /* the part file, while there is one */
+static volatile sig_atomic_t output_signal;    /* the signal that arrived, or 0 */
+static const char *volatile output_unfinished; /* name of the part file while it exists */
 
-/* As signal(), but a handler stays: a second signal would otherwise find none for a moment. */
+/* Sets a handler as signal() does, but the handler stays. signal() may remove a handler when it
+   runs; a second signal at that moment would end the program without removing the part file. */
 static inline void (*output_handle(int number, void (*handler)(int)))(int) {
 #ifdef _WIN32
     return signal(number, handler);
@@ -116,23 +120,24 @@ static inline void output_catch(int number) {
     if (!output_signal) {
         output_signal = number;
 #ifdef _WIN32
-        signal(number, output_catch); /* where a handler serves once */
+        signal(number, output_catch); /* Windows removes a handler when it runs */
 #endif
         return;
     }
-#ifndef _WIN32 /* which does not remove what is open */
+#ifndef _WIN32 /* Windows cannot remove a file that is open */
     if (output_unfinished) unlink(output_unfinished);
 #endif
     output_handle(number, SIG_DFL);
     raise(number);
 }
 
-/* Writers of large pieces look at this in between. */
+/* Returns 1 after a signal. Writers of large tensors ask between pieces, so they stop soon. */
 static inline int output_stopped(void) { return output_signal != 0; }
 
 static inline void output_note(const char *part) { output_unfinished = part; }
 
-/* While the part file is made and noted, signals wait: the handler would not know of it. */
+/* output_hold blocks signals while output_open creates the part file and stores its name. A handler
+   that ran in between would not know the name, and the part file would remain. */
 #ifdef _WIN32
 static const int output_signals[OUTPUT_SIGNALS] = {SIGINT, SIGTERM, 0, 0};
 static inline int output_process(void) { return _getpid(); }
@@ -155,9 +160,11 @@ static inline void output_watch(output *o) {
     int i;
     output_signal = 0;
     for (i = 0; i < OUTPUT_SIGNALS && output_signals[i]; i++) {
-        /* the last one, a file over the limit: its write fails, which is enough */
+        /* SIGXFSZ, the last, is ignored: the write that exceeds the limit fails, and that is
+           reported */
         o->handlers[i] = output_handle(output_signals[i], i < 3 ? output_catch : SIG_IGN);
-        if (o->handlers[i] == SIG_IGN) output_handle(output_signals[i], SIG_IGN); /* nohup */
+        /* a signal that was ignored, as by nohup, stays ignored */
+        if (o->handlers[i] == SIG_IGN) output_handle(output_signals[i], SIG_IGN);
     }
 }
 
@@ -170,19 +177,20 @@ static inline void output_unwatch(const output *o) {
 }
 #endif
 
-/* A new file of that name, or -1. */
+/* Creates a new file and returns its descriptor, or -1 if the name exists or cannot be created. */
 static inline int output_create(const char *name, int mode) {
 #ifdef _WIN32
     int file = _open(name, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY, _S_IREAD | _S_IWRITE);
     (void)mode;
     if (file < 0 || !_isatty(file)) return file;
-    _close(file); /* NUL.part is NUL */
+    _close(file); /* Windows takes NUL.part for the device NUL */
     errno = EINVAL;
     return -1;
 #else
     int file = open(name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, mode < 0 ? 0666 : mode);
 #ifndef __wasi__
-    if (file >= 0 && mode >= 0 && fchmod(file, (mode_t)mode) != 0) { /* what the umask took */
+    /* open() removed the permissions that the umask forbids; the replaced file may have had them */
+    if (file >= 0 && mode >= 0 && fchmod(file, (mode_t)mode) != 0) {
         close(file);
         remove(name);
         return -1;
@@ -204,7 +212,7 @@ static inline const char *output_open(output *o, const char *path) {
     if (!o->part) return "no memory";
     output_watch(o);
     output_hold(1);
-    for (i = 0; i < OUTPUT_NAMES && file < 0; i++) { /* one that stayed behind is left alone */
+    for (i = 0; i < OUTPUT_NAMES && file < 0; i++) { /* never overwrites an existing part file */
         snprintf(o->part, size, i ? "%s.part%d-%d" : "%s.part%d", path, output_process(), i);
         file = output_create(o->part, mode);
         if (file < 0 && errno != EEXIST) break;
@@ -224,7 +232,8 @@ static inline const char *output_open(output *o, const char *path) {
     return o->fault;
 }
 
-/* fault: what went wrong meanwhile, or NULL. Returns the first fault. */
+/* Renames the part file to path, or removes it. fault: an error of the caller, or NULL. Returns
+   NULL, or the first error. */
 static inline const char *output_close(output *o, const char *fault) {
     int is_faulty = ferror(o->stream) != 0;
     if (fclose(o->stream) != 0) is_faulty = 1;
@@ -245,30 +254,32 @@ static inline const char *output_close(output *o, const char *fault) {
 }
 
 /* ---- text ----
-   Names, metadata and messages about them come from files that may be anybody's: what a terminal
-   would act on is shown, not sent. */
+   Names and metadata of a file may be untrusted. These functions print control characters as
+   visible escapes, because a terminal would otherwise obey them. */
 
-/* Bytes of the character at text, and which it is; 0 where there is no valid UTF-8. */
+/* Decodes the UTF-8 character at text into *c. Returns its number of bytes, or 0 if it is
+   invalid. */
 static inline int output_decode(const char *text, unsigned long *c) {
     static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *b = (const unsigned char *)text;
     int n = b[0] < 0x80 ? 1 : b[0] < 0xC0 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4, i;
     *c = n < 2 ? b[0] : b[0] & (0x7Fu >> n);
     for (i = 1; i < n; i++) {
-        if ((b[i] & 0xC0) != 0x80) return 0; /* the terminator among them */
+        if ((b[i] & 0xC0) != 0x80) return 0; /* also stops at the terminator */
         *c = *c << 6 | (b[i] & 0x3F);
     }
     return *c < least[n] || *c > 0x10FFFF || (*c >= 0xD800 && *c < 0xE000) ? 0 : n;
 }
 
-/* C0 and C1, and what ends a line or changes the direction of what follows. */
+/* Returns 1 for C0 and C1 control characters, and for characters that end a line or change the
+   direction of text. */
 static inline int output_is_control(unsigned long c) {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) ||
            (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Writes text with \x1b for such a byte, \u009b for such a character, and spaces up to a width in
-   characters. */
+/* Writes text, with escapes such as \x1b for a control byte and \u009b for a control character,
+   then spaces up to a width in characters. */
 static inline void output_text(FILE *stream, const char *text, int width) {
     unsigned long c;
     while (*text) {
@@ -281,7 +292,8 @@ static inline void output_text(FILE *stream, const char *text, int width) {
     while (width-- > 0) putc(' ', stream);
 }
 
-/* The line that a failed run prints, and 0. subject: NULL where cause names it. */
+/* Prints "program: subject: cause" to standard error and returns 0. subject is NULL if cause names
+   it. */
 static inline int output_fail(const char *program, const char *subject, const char *cause) {
     fprintf(stderr, "%s: ", program);
     if (subject) output_text(stderr, subject, 0), fputs(": ", stderr);

@@ -1,11 +1,15 @@
-/* quantize.c: writes a model file with its matrices in another type, or packed.
+/* quantize.c: writes a model file with its matrices in another type, and packs them if asked.
 
        cc -O2 -I. tools/quantize.c -o quantize -lm
        quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]
 
-   The same happens in memory where tfm_model_options ask for a type: a file that has it is smaller
-   and loads without the work. The file is mapped where the system can, and goes tensor by tensor, so
-   that memory is needed for the largest of them and not for all. Which columns of panels lie side by side is the library's table. */
+   tfm_model_options can convert matrices when a model is loaded. A converted file is smaller and
+   loads faster, because that work is done already. The program maps the input if the system can,
+   and converts one tensor at a time. So it needs memory for the largest tensor, not for the whole
+   model.
+
+   The program contains the implementation of transformer.h, because the library's table tfm__types
+   says how panels are laid out. */
 
 #include "output.h"
 #if !defined(_WIN32) && !defined(__wasi__)
@@ -24,43 +28,44 @@
 static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
     "\n"
-    "Writes the model IN to OUT with its matrices in another type; biases, norms and learned\n"
-    "positions become F32, texts and metadata stay as they are. Reads F32, F16, BF16 and int8.\n"
+    "Writes the model IN to OUT with its matrices in another type. Biases, norms and learned\n"
+    "positions become F32. Texts and metadata do not change. IN may have F32, F16, BF16 and int8.\n"
     "\n"
     "  int8  w = q * scale[row]: symmetric, one scale per output channel, absmax / 127\n"
-    "  bf16  bfloat16: the upper halves of floats\n"
-    "  f16   half precision; a number beyond 65504 is a fault\n"
-    "  f32   single precision, as other programs may want it\n"
+    "  bf16  bfloat16: the upper half of a float\n"
+    "  f16   half precision; a number beyond 65504 is an error\n"
+    "  f32   single precision, for programs that read no other type\n"
     "\n"
-    "  --packed  matrices as the library multiplies with them (the manual, chapter 6):\n"
-    "            translate --map uses the file where it lies, and processes share its pages\n"
+    "  --packed  stores matrices in the layout that the library multiplies with (see chapter 6 of\n"
+    "            the manual). translate --map uses such a file without a copy, and processes\n"
+    "            share its pages.\n"
     "\n"
     "Prints what was written, and the largest error, relative to the absmax of its row.\n"
-    "OUT is the old file or the whole new one, never a piece of it, also after Ctrl-C; it must be\n"
-    "a regular file or a new name, no symbolic link.\n"
+    "OUT is replaced as a whole or not at all, also after Ctrl-C. OUT must be a regular file or a\n"
+    "new name, not a symbolic link.\n"
     "\n"
-    "Exit status: 0 done, 1 a fault in a file, 2 a fault in the command line.\n";
+    "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.\n";
 
-/* What was made of the tensors of one type in the file. */
+/* The tensors of one type: how many, their bytes before and after, and the largest error. */
 typedef struct account {
     int64_t tensors, before, after;
     double error;
 } account;
 
-enum { PIECES = 12 }; /* data that is made of a tensor: at most */
+enum { PIECES = 12 }; /* the most allocations that one tensor needs */
 
 typedef struct job {
     tfm_safetensors *in;
-    unsigned char *mapping; /* its bytes, size of them, of an open file; NULL: they were read */
+    unsigned char *mapping; /* the mapped input, size bytes; NULL: the input was read instead */
     size_t size;
     int file;
     tfm_dtype want;
     int packed;
-    tfm_model *model;     /* packed: the same, loaded */
-    int64_t query, value; /* rows of in_proj that are queries or keys, and values */
+    tfm_model *model;     /* with --packed: the loaded model */
+    int64_t query, value; /* rows of in_proj for queries (and as many for keys), and for values */
     st_writer out;
-    st_sink sink;       /* without a file yet: what is added are names and shapes */
-    void *made[PIECES]; /* of the tensor at hand */
+    st_sink sink;       /* without a file: the first pass, which only collects names and shapes */
+    void *made[PIECES]; /* allocations for the current tensor */
     int n_made;
     account matrices[TFM_DTYPE_COUNT], others;
     int64_t before, after;
@@ -70,7 +75,7 @@ static int fail(const char *subject, const char *cause) {
     return output_fail("quantize", subject, cause);
 }
 
-/* Memory for n elements of so many bytes that lives until the tensor at hand is written. */
+/* Allocates n elements of size bytes, which let_go frees once the current tensor is written. */
 static void *take(job *j, int64_t n, size_t size) {
     void *memory = NULL;
     if ((uint64_t)n <= SIZE_MAX / 2 / size) memory = malloc(n ? (size_t)n * size : 1);
@@ -78,7 +83,7 @@ static void *take(job *j, int64_t n, size_t size) {
     return memory;
 }
 
-/* A tensor of the file: its shape at first, and its data when the header stands. */
+/* Adds a tensor to the output: its name and shape in the first pass, its data in the second. */
 static void put(job *j, const char *name, tfm_tensor t) {
     if (j->sink.file) {
         st_put_at(&j->sink, &j->out, name, &t);
@@ -88,7 +93,8 @@ static void put(job *j, const char *name, tfm_tensor t) {
     }
 }
 
-/* Frees what was made of tensor i, and lets go of the pages that held it. */
+/* Frees the allocations for tensor i, and the pages of the mapping that hold it. Without the latter
+   the whole input would stay in memory until the end. */
 static void let_go(job *j, int64_t i) {
 #ifdef TRANSFORMER_MMAP
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
@@ -96,7 +102,7 @@ static void let_go(job *j, int64_t i) {
     if (j->mapping && j->sink.file) {
         begin = (size_t)((unsigned char *)t.data - j->mapping), end = begin + (size_t)st_bytes(&t);
         begin = (begin + page - 1) / page * page, end = end / page * page;
-        if (begin < end && t.rank == 2) /* the same file in their place, of which no page is read */
+        if (begin < end && t.rank == 2) /* maps these pages anew, which drops the old ones */
             (void)mmap(j->mapping + begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_FIXED, j->file,
                        (off_t)begin);
     }
@@ -108,23 +114,24 @@ static void let_go(job *j, int64_t i) {
 
 /* ---- from the file to floats ---- */
 
-/* The scales beside tensor i of I8, which must be a matrix: 0, and *scales stays NULL, for a fault. */
+/* Reads the scales of tensor i, an I8 matrix. On an error returns 0 and leaves *scales
+   unchanged. */
 static int read_scales(job *j, int64_t i, const char *name, float **scales, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i), beside;
     char whole[512];
     int64_t at = -1;
     if (snprintf(whole, sizeof whole, "%s_scale", name) < (int)sizeof whole)
         at = tfm_safetensors_find(j->in, whole);
-    if (at < 0) return fail(name, "is I8 and has no scales beside it");
+    if (at < 0) return fail(name, "is I8, but the file has no tensor with its scales, NAME_scale");
     beside = tfm_safetensors_tensor(j->in, at);
     if (beside.dtype != TFM_F32 || beside.rank != 1 || beside.dims[0] != t.dims[0])
-        return fail(name, "its scales are not one F32 for each row");
+        return fail(name, "its scales are not one F32 per row");
     if (!(*scales = (float *)take(j, t.dims[0], sizeof **scales))) return fail(name, "no memory");
     return tfm_safetensors_read(j->in, at, TFM_F32, *scales, err) == TFM_OK ||
            fail(whole, err->text);
 }
 
-/* A row of a matrix as floats; scales: of I8. */
+/* Reads a row of a matrix as floats. scales: those of an I8 matrix, else NULL. */
 static void read_row(const tfm_tensor *t, const float *scales, int64_t row, float *out) {
     int64_t width = t->dims[1], k;
     const unsigned char *x = (const unsigned char *)t->data + row * width * st_bits(t->dtype) / 8;
@@ -148,7 +155,7 @@ static float float_of_bf16(uint16_t bits) {
     return x;
 }
 
-/* The value of element k as it was written. */
+/* Returns element k as a reader of the output will compute it. */
 static float written(tfm_dtype type, const void *data, int64_t k, float scale) {
     if (type == TFM_I8) return (float)((const int8_t *)data)[k] * scale;
     if (type == TFM_F16) return float_of_half(((const uint16_t *)data)[k]);
@@ -156,7 +163,8 @@ static float written(tfm_dtype type, const void *data, int64_t k, float scale) {
     return ((const float *)data)[k];
 }
 
-/* The largest difference in a row, relative to its largest number; what is not finite is as it was. */
+/* Returns the largest difference in a row, relative to its largest number. Numbers that are not
+   finite do not change, so they do not count. */
 static double error_of(tfm_dtype type, const void *out, int64_t at, const float *row, int64_t n,
                        float scale) {
     double most = 0, off = 0;
@@ -170,18 +178,18 @@ static double error_of(tfm_dtype type, const void *out, int64_t at, const float 
     return most > 0 ? off / most : 0;
 }
 
-/* Adds NAME_BESIDE. */
+/* Adds the tensor NAME_BESIDE. */
 static int add_beside(job *j, const char *name, const char *beside, tfm_tensor t) {
     char whole[512];
     if (snprintf(whole, sizeof whole, "%s_%s", name, beside) >= (int)sizeof whole)
-        return fail(name, "its name is too long");
+        return fail(name, "this name is too long");
     put(j, whole, t);
     j->others.tensors++;
     j->others.after += st_bytes(&t);
     return 1;
 }
 
-/* The panels of a matrix, and of I8 its scales and sums. */
+/* Adds the panels of a matrix, and for I8 its scales and sums. data NULL: only their shapes. */
 static int add_panels(job *j, const char *name, const void *data, const float *scales, int64_t rows,
                       int64_t width, int64_t *after) {
     int64_t k_group = tfm__types[tfm__type_of_dtype(j->want)].k_group;
@@ -206,8 +214,8 @@ static int add_panels(job *j, const char *name, const void *data, const float *s
            add_beside(j, name, "sums", sums);
 }
 
-/* The names of in_proj's parts, beginning at the same row: NAME.q_proj.weight for
-   NAME.in_proj_weight. 0: it is too long. */
+/* Writes the name of part 0, 1 or 2 of an in_proj tensor, such as NAME.q_proj.weight for
+   NAME.in_proj_weight. Returns 0 if the name is too long. */
 static int name_part(char *out, size_t size, const char *name, int part) {
     static const char *const parts[] = {"q_proj.", "k_proj.", "v_proj."};
     const char *in = strstr(name, "in_proj_");
@@ -215,7 +223,8 @@ static int name_part(char *out, size_t size, const char *name, int part) {
                     in + strlen("in_proj_")) < (int)size;
 }
 
-/* A matrix that is multiplied with: as it is, or query, key and value apart. data NULL: shapes. */
+/* Adds a packed matrix. An in_proj becomes three matrices, for query, key and value, because the
+   library multiplies with each of them alone. data NULL: only their shapes. */
 static int add_packed(job *j, const char *name, const char *data, const float *scales, int64_t rows,
                       int64_t width, int64_t *after) {
     char part[512];
@@ -225,7 +234,7 @@ static int add_packed(job *j, const char *name, const char *data, const float *s
         return add_panels(j, name, data, scales, rows, width, after);
     for (i = 0; i < 3; i++, at += n) {
         n = i < 2 ? j->query : j->value;
-        if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
+        if (!name_part(part, sizeof part, name, i)) return fail(name, "this name is too long");
         if (!add_panels(j, part, data ? data + at * width * st_bits(j->want) / 8 : NULL,
                         scales ? scales + at : NULL, n, width, after))
             return 0;
@@ -233,15 +242,17 @@ static int add_packed(job *j, const char *name, const char *data, const float *s
     return 1;
 }
 
-/* Whether a matrix is multiplied with: an embedding is where there is no generator, and the
-   source's where it is the target's as well. */
+/* Returns 1 if the library multiplies with a matrix, so packing helps. It multiplies with an
+   embedding only if the model has no generator: with the target embedding, or with the source
+   embedding if both sides share one. */
 static int is_multiplied(const job *j, const char *name) {
     if (!strstr(name, "_embedding.weight")) return 1;
     return tfm_safetensors_find(j->in, "generator.weight") < 0 &&
            (name[0] == 't' || tfm_safetensors_find(j->in, "tgt_embedding.weight") < 0);
 }
 
-/* The rows of matrix t in the type that is wanted; *scales: of I8, those that it has or gets. */
+/* Converts the rows of matrix t to the wanted type. scales: for I8, those of the input or
+   output. */
 static int convert(job *j, const char *name, const tfm_tensor *t, void *data, float *scales) {
     int64_t width = t->dims[1], row;
     size_t size = (size_t)st_bits(j->want) / 8;
@@ -261,22 +272,22 @@ static int convert(job *j, const char *name, const tfm_tensor *t, void *data, fl
     return 1;
 }
 
-/* A matrix in the type that is wanted, and its scales. */
+/* Adds a matrix in the wanted type, and its scales. */
 static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
     int64_t rows = t.dims[0], width = t.dims[1];
     account *sum = &j->matrices[t.dtype];
-    int is_kept = t.dtype == TFM_I8 && j->want == TFM_I8; /* bit by bit, and its scales too */
-    int has_scales = j->want == TFM_I8 && (j->packed || !is_kept); /* else they go by themselves */
+    int is_kept = t.dtype == TFM_I8 && j->want == TFM_I8; /* I8 stays I8: copied, not converted */
+    int has_scales = j->want == TFM_I8 && (j->packed || !is_kept); /* else add_tensor copies them */
     void *data = NULL;
     float *scales = NULL;
     char beside[512];
     sum->tensors++;
     sum->before += st_bytes(&t);
     if (snprintf(beside, sizeof beside, "%s_scale", name) >= (int)sizeof beside)
-        return fail(name, "its name is too long");
+        return fail(name, "this name is too long");
     if (has_scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
-        return fail(beside, "belongs to no I8");
+        return fail(beside, "is the name of scales, but the matrix is not I8");
     if (j->sink.file) {
         if (t.dtype == TFM_I8 && !read_scales(j, i, name, &scales, err)) return 0;
         if (!scales && !(scales = (float *)take(j, rows, sizeof *scales)))
@@ -292,7 +303,7 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     return !has_scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_F32, rows));
 }
 
-/* Whether tensor i is the scales of an I8 matrix, which become something else with it. */
+/* Returns 1 for the scales of an I8 matrix that add_matrix reads. They must not be copied. */
 static int is_read_with_matrix(const job *j, const char *name) {
     char of[512];
     size_t n = strlen(name);
@@ -307,14 +318,14 @@ static int is_read_with_matrix(const job *j, const char *name) {
     return t.dtype == TFM_I8 && st_is_matrix(of, &t);
 }
 
-/* in_proj_bias, apart as its matrix is. */
+/* Adds in_proj_bias in three parts, as add_packed does with its matrix. */
 static int add_bias(job *j, const char *name, const tfm_tensor *t) {
     char part[512];
     float *data = (float *)t->data;
     int i;
     for (i = 0; i < 3; i++) {
         int64_t n = i < 2 ? j->query : j->value;
-        if (!name_part(part, sizeof part, name, i)) return fail(name, "its name is too long");
+        if (!name_part(part, sizeof part, name, i)) return fail(name, "this name is too long");
         put(j, part, tfm_tensor_1d(data, TFM_F32, n));
         data = data ? data + n : NULL;
     }
@@ -335,7 +346,7 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
         return add_matrix(j, i, name, err);
     j->others.tensors++;
     j->others.before += st_bytes(&t);
-    if (is_float || st_bits(t.dtype) > 8) { /* numbers, which the writer wants as the host's */
+    if (is_float || st_bits(t.dtype) > 8) { /* the writer needs the byte order of this machine */
         tfm_dtype type = is_float ? TFM_F32 : t.dtype;
         void *numbers = NULL;
         t = tfm_tensor_make(NULL, type, t.rank, t.dims);
@@ -372,13 +383,14 @@ static void print_report(const job *j, const char *path) {
         print_account(what, &j->matrices[type], j->want);
         after += j->matrices[type].after;
     }
-    print_account("others", &j->others, TFM_DTYPE_COUNT); /* new scales among them */
+    print_account("others", &j->others, TFM_DTYPE_COUNT); /* includes new scales */
     printf("%s: %lld tensors, %lld -> %lld bytes, %.2f of what it was\n", path,
            (long long)j->out.n_entries, (long long)j->before, (long long)after,
            j->before ? (double)after / (double)j->before : 1.0);
 }
 
-/* The config of a packed file, in memory that the caller frees: all sizes are stated. */
+/* Returns the config of a packed file, in memory that the caller frees. It states all sizes,
+   because a reader cannot see them in the shapes of panels. */
 static char *pack_config(const char *text, const tfm_config *c) {
     const struct {
         const char *name;
@@ -398,7 +410,8 @@ static char *pack_config(const char *text, const tfm_config *c) {
     if (out && key) {
         memcpy(out, text, n);
         for (i = 0; i < sizeof fields / sizeof *fields; i++) {
-            /* what is another size's value by default; 0.3.0 does not know the last two */
+            /* leaves out a size that has its default value; 0.3.0 does not know the last two
+               keys */
             int is_there = strcmp(fields[i].name, "d_ff_decoder") == 0 ? c->d_ff_decoder == c->d_ff
                            : strncmp(fields[i].name, "d_input", 7) == 0
                                ? c->d_input == c->d_model || !c->d_input
@@ -449,7 +462,7 @@ static int add_tables(job *j, const tfm__side *side) {
     return add_beside(j, name, "trie", tfm_tensor_2d(units, TFM_U32, trie->n_units, 2));
 }
 
-/* What packing needs to know of the model, which must be one. */
+/* Loads the model, for what packing needs to know of it. Fails if IN is not a model. */
 static int prepare_packed(job *j, const char *from, char **config) {
     const char *text = tfm_safetensors_metadata(j->in, "transformer.config");
     tfm_model_options options;
@@ -466,7 +479,7 @@ static int prepare_packed(job *j, const char *from, char **config) {
     return *config || fail(from, "no memory");
 }
 
-/* Whether a model's config says that it is packed. */
+/* Returns 1 if the file is packed: only panels have four dimensions. */
 static int is_packed(const tfm_safetensors *in) {
     int64_t i;
     for (i = 0; i < tfm_safetensors_count(in); i++)
@@ -474,7 +487,7 @@ static int is_packed(const tfm_safetensors *in) {
     return 0;
 }
 
-/* The file, mapped where that can be. */
+/* Opens the input, mapped if possible. */
 static int open_input(job *j, const char *from) {
     tfm_error err;
     tfm_status status;
@@ -495,7 +508,8 @@ static int open_input(job *j, const char *from) {
     return status == TFM_OK || fail(err.status == TFM_E_IO ? NULL : from, err.text);
 }
 
-/* Names and shapes of all that is to be written, or then, where the header stands, their data. */
+/* Adds all tensors: their names and shapes in the first pass, their data in the second, when the
+   header is written. */
 static int add_all(job *j) {
     tfm_error err;
     int64_t i, n = tfm_safetensors_count(j->in);
@@ -517,10 +531,10 @@ static int quantize(job *j, const char *from, const char *to) {
     int64_t i;
     int mode, good;
     st_init(&j->out);
-    fault = output_refusal(to, &mode); /* before the work */
+    fault = output_refusal(to, &mode); /* finds an error in OUT before the long work */
     if (fault) return fail(to, fault);
     if (!open_input(j, from)) return 0;
-    if (is_packed(j->in)) return fail(from, "is packed: take the file that it was made of");
+    if (is_packed(j->in)) return fail(from, "is packed; quantize the file that it was made from");
     if (j->packed && !prepare_packed(j, from, &config)) return 0;
     for (i = 0; (key = tfm_safetensors_metadata_key(j->in, i)) != NULL; i++)
         st_add_metadata(&j->out, key,
@@ -547,7 +561,7 @@ static int quantize(job *j, const char *from, const char *to) {
 int main(int argc, char **argv) {
     static const char *const names[] = {"int8", "bf16", "f16", "f32"};
     static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
-    const char *words[4] = {NULL, NULL, NULL, NULL}; /* IN, OUT, type; one too many */
+    const char *words[4] = {NULL, NULL, NULL, NULL}; /* IN, OUT, type; a fourth is an error */
     job j;
     int i, n = 0, ok, type = -1;
     memset(&j, 0, sizeof j);
@@ -560,11 +574,11 @@ int main(int argc, char **argv) {
     for (i = 0; n == 3 && i < 4; i++)
         if (strcmp(words[2], names[i]) == 0) type = i;
     if (type < 0) {
-        fputs("quantize: IN, OUT and one of int8, bf16, f16, f32 are needed; see --help\n", stderr);
+        fputs("quantize: give IN, OUT and one of int8, bf16, f16, f32; see --help\n", stderr);
         return 2;
     }
     if (output_is_same(words[0], words[1])) {
-        fail(words[1], "is the file to be read");
+        fail(words[1], "is also the input file");
         return 2;
     }
     j.want = types[type];

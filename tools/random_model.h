@@ -1,5 +1,5 @@
-/* random_model.h: Transformer base with random weights: 6 + 6 layers, 512 wide, 8 heads, FFN 2048. The
-   same numbers from the same seed everywhere. */
+/* random_model.h: makes Transformer base with random weights: 6 + 6 layers, 512 wide, 8 heads, FFN
+   2048. A seed gives the same numbers on every machine. */
 #ifndef RANDOM_MODEL_H
 #define RANDOM_MODEL_H
 
@@ -25,17 +25,19 @@ static void fill(float *data, int64_t n, float scale, uint64_t seed) {
     }
 }
 
-/* A model being made: its tensors, which the writer only points to. */
+/* A model while it is made. The writer only points to the tensors' data, so it is kept here. */
 typedef struct maker {
     st_writer writer;
     void *data[512];
-    int n, made;    /* made: but for scales, which change no numbers */
-    tfm_dtype type; /* of matrices */
+    /* made counts tensors without their scales. It is part of each tensor's seed, so a model with
+       scales has the same random numbers as one without. */
+    int n, made;
+    tfm_dtype type; /* type of matrices */
     uint64_t seed;
     int failed;
 } maker;
 
-/* n floats that live until the model is written. */
+/* Allocates n floats that stay until the model is written. Sets failed if there is no memory. */
 static float *make_floats(maker *m, int64_t n) {
     float *data = NULL;
     if (m->n < (int)(sizeof m->data / sizeof *m->data))
@@ -45,8 +47,9 @@ static float *make_floats(maker *m, int64_t n) {
     return data;
 }
 
-/* A tensor [d0, d1], or [d0] where d1 is 0, within +-scale; scale 0: ones. Each has numbers of its
-   own, so that models of two vocabularies have the same layers. */
+/* Adds a tensor [d0, d1], or [d0] if d1 is 0, with numbers between -scale and scale; scale 0: ones.
+   Each tensor has its own random sequence, so models with different vocabularies have equal
+   layers. */
 static void make(maker *m, const char *prefix, const char *name, int64_t d0, int64_t d1,
                  float scale) {
     int64_t n = d0 * (d1 ? d1 : 1), dims[2], i;
@@ -57,9 +60,10 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
     if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->made));
     else
         for (i = 0; i < n; i++) data[i] = 1;
-    /* in place, as no type is larger: each row ends before the next one begins */
+    /* converts in place: no type is larger than F32, so a converted row never reaches the next
+       row */
     for (i = 0; type != TFM_F32 && i < d0; i++) {
-        float row[F]; /* the longest */
+        float row[F]; /* F is the largest d1 */
         memcpy(row, data + i * d1, (size_t)d1 * sizeof *row);
         st_row(type, (char *)data + i * d1 * st_bits(type) / 8, row, d1, &scales[i]);
     }
@@ -71,15 +75,15 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
     if (type == TFM_I8) st_add(&m->writer, whole, tfm_tensor_1d(scales, TFM_F32, d0));
 }
 
-/* size: of what comes out, relative to what goes in. */
+/* Adds weight and bias of a linear layer. size: expected size of outputs relative to inputs. */
 static void make_linear(maker *m, const char *prefix, const char *weight, const char *bias,
                         int64_t out, int64_t in, float size) {
     make(m, prefix, weight, out, in, size * sqrtf(3.0f / (float)in));
     make(m, prefix, bias, out, 0, 0.01f);
 }
 
-/* What a sublayer adds is small beside what it is added to: else the layers' own constants drown
-   the words, and all positions get the same logits. */
+/* Size of a sublayer's output relative to its residual. With 1 the biases of the layers would hide
+   the words, and all positions would get the same logits. */
 #define BRANCH 0.3f
 
 static void make_layer(maker *m, const char *stack, int layer, int cross) {
@@ -105,7 +109,7 @@ static void make_layer(maker *m, const char *stack, int layer, int cross) {
     }
 }
 
-/* Transformer base, into a file, or into memory if path is NULL. */
+/* Writes Transformer base to a file, or to memory if path is NULL. */
 static int make_model(const char *path, int32_t vocabulary, uint64_t seed, tfm_dtype type,
                       void **data, size_t *size) {
     maker *m = (maker *)calloc(1, sizeof *m);
@@ -121,7 +125,7 @@ static int make_model(const char *path, int32_t vocabulary, uint64_t seed, tfm_d
              (int)TOKEN_START, (int)TOKEN_END);
     st_add_metadata(&m->writer, "transformer.config", config);
     make(m, "src_embedding", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
-    /* not the embedding once more, which would translate each word to itself */
+    /* a tied generator would translate each word to itself */
     make(m, "generator", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
     for (i = 0; i < LAYERS; i++) make_layer(m, "encoder", i, 0);
     for (i = 0; i < LAYERS; i++) make_layer(m, "decoder", i, 1);

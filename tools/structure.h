@@ -1,5 +1,5 @@
-/* structure.h: what a model is made of, as a picture: the stacks side by side, from the bottom up, a
-   box for each part with its shape and its bytes in the file, equal layers drawn once.
+/* structure.h: draws a model as SVG: encoder and decoder side by side, from the bottom up. Each
+   part is a box with its shape and its bytes in the file. Equal layers are drawn once.
 
    Include transformer.h, write_safetensors.h and output.h before it. */
 #ifndef STRUCTURE_H
@@ -11,8 +11,8 @@
 
 enum { BOX_WIDTH = 300, BOX_HEIGHT = 46, BOX_GAP = 8, BOX_FRAME = 10, BOX_COLUMN = 390 };
 
-/* A part of a stack. times: of how many equal layers it is the first part (others: 0); n_parts of
-   that layer. */
+/* A part of a stack. The first part of a layer has in times how many equal layers there are, and in
+   n_parts the number of parts of the layer. In other parts times is 0. */
 typedef struct box {
     const char *what;
     char detail[96];
@@ -20,7 +20,7 @@ typedef struct box {
     int times, n_parts;
 } box;
 
-/* Bytes of the tensors whose names begin so. */
+/* Returns the bytes of all tensors whose names begin with prefix. */
 static int64_t box_bytes(const tfm_safetensors *file, const char *prefix) {
     int64_t i, sum = 0;
     for (i = 0; i < tfm_safetensors_count(file); i++) {
@@ -37,7 +37,7 @@ static int64_t box_part(const tfm_safetensors *file, const char *stack, int laye
     return box_bytes(file, prefix);
 }
 
-/* Bytes for people: 1.5 MB. */
+/* Writes a number of bytes for people, such as "1.5 MB". */
 static const char *box_size(char out[24], int64_t bytes) {
     double n = (double)bytes;
     if (n < 1e3) snprintf(out, 24, "%d bytes", (int)bytes);
@@ -47,7 +47,7 @@ static const char *box_size(char out[24], int64_t bytes) {
     return out;
 }
 
-/* The parts of a layer into boxes [4]; returns how many. */
+/* Writes the parts of a layer into boxes [4] and returns how many there are. */
 static int layer_boxes(box *boxes, const tfm_safetensors *file, const tfm_config *c, int is_decoder,
                        int layer, const char *activation) {
     static const char *const norms[2][2] = {{"norm1.", "norm2."}, {"norm1.", "norm3."}};
@@ -81,12 +81,13 @@ static int layer_boxes(box *boxes, const tfm_safetensors *file, const tfm_config
     return n;
 }
 
-/* The boxes of a stack, from the bottom up, into room for 3 a layer and 4; returns how many. */
+/* Writes the boxes of a stack, from the bottom up, and returns how many there are. boxes needs room
+   for 3 per layer and 4 more. */
 static int stack_boxes(box *boxes, const tfm_safetensors *file, const tfm_config *c, int is_decoder,
                        const char *activation) {
     int32_t layers = is_decoder ? c->n_decoder_layers : c->n_encoder_layers;
     int32_t tokens = is_decoder ? c->tgt_vocab_size : c->src_vocab_size;
-    box *last = NULL; /* the first part of the layer that was drawn last */
+    box *last = NULL; /* first part of the last different layer; equal layers add to its times */
     int n = 0, i, k, parts;
     memset(boxes, 0, sizeof *boxes);
     boxes->bytes = box_bytes(file, is_decoder ? "tgt_embedding" : "src_embedding") +
@@ -125,10 +126,10 @@ static int stack_height(const box *boxes, int n) {
     return height;
 }
 
-/* Draws boxes upwards from y; returns where the top one ends. most: bytes of a full bar. */
+/* Draws boxes upwards from y and returns the top of the last one. most: bytes of a full bar. */
 static int draw_stack(FILE *f, const box *boxes, int n, int x, int y, int64_t most) {
     char size[24];
-    int i, frame = 0; /* boxes that are still to come in the frame */
+    int i, frame = 0; /* boxes that the frame of the layer still needs */
     for (i = 0; i < n; i++) {
         const box *b = &boxes[i];
         if (b->times) {
@@ -161,7 +162,7 @@ static int draw_stack(FILE *f, const box *boxes, int n, int x, int y, int64_t mo
     return y + BOX_GAP;
 }
 
-/* Writes the picture of a model to path. NULL, or what went wrong. */
+/* Writes the picture of a model to path. Returns NULL, or the error. */
 static const char *draw_structure(const char *path, const tfm_safetensors *file,
                                   const tfm_config *c, const char *title, const char *activation) {
     output o;
@@ -185,7 +186,7 @@ static const char *draw_structure(const char *path, const tfm_safetensors *file,
         svg_begin(o.stream, width, bottom + SVG_MARGIN, title);
         top = draw_stack(o.stream, encoder, n, x, bottom, most);
         draw_stack(o.stream, decoder, m, across, bottom, most);
-        /* the encoder's output goes to the decoder's layers */
+        /* the line from the encoder's output to the decoder's layers */
         fprintf(o.stream,
                 "<path class=\"faint\" fill=\"none\" d=\"M%d %d v-%d h%d V%d h%d\"/>\n</svg>\n",
                 x + BOX_WIDTH / 2, top, BOX_GAP, BOX_WIDTH / 2 + 55,

@@ -1,4 +1,5 @@
-/* times.h: clocks, and the times of one thing that is done again and again. Include output.h before. */
+/* times.h: clocks, and a function that times repeated runs. Include output.h first: clock_gettime
+   needs its POSIX macros. */
 #ifndef TIMES_H
 #define TIMES_H
 
@@ -8,7 +9,7 @@
 
 enum { MOST_REPEATS = 1000, LEAST_REPEATS = 3 };
 
-/* In seconds. */
+/* Returns seconds since some moment. */
 static double wall_clock(void) {
 #ifndef _WIN32
     struct timespec t;
@@ -18,14 +19,14 @@ static double wall_clock(void) {
 }
 static double cpu_clock(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
-/* How often to do a thing. */
+/* How many runs to time. */
 typedef struct repeats {
     double (*now)(void);
-    int repeat; /* as often; 0: for so many seconds, and at least as often as the thing wants */
+    int repeat; /* number of runs; 0: as many as fit into seconds, but not fewer than `least` */
     double seconds;
 } repeats;
 
-/* In order once they are sorted. */
+/* The times of runs; sort_times sorts them. */
 typedef struct times {
     double seconds[MOST_REPEATS];
     int n;
@@ -37,14 +38,15 @@ static int by_size(const void *a, const void *b) {
 }
 static void sort_times(times *t) { qsort(t->seconds, (size_t)t->n, sizeof *t->seconds, by_size); }
 
-/* Of n sorted numbers: the one that a share of them is below. */
+/* Returns the number below which a share of n sorted numbers is. */
 static double percentile(const double *sorted, int64_t n, double share) {
     return sorted[(int64_t)(share * (double)(n - 1) + 0.5)];
 }
 static double median(const times *t) { return percentile(t->seconds, t->n, 0.5); }
 
-/* Does run again and again, and what comes after it, which is not timed (NULL: nothing): its times,
-   sorted. 0 as soon as one of them returns 0. */
+/* Calls run(what) repeatedly and stores its times, sorted, in t. Calls after(what) after each run
+   unless after is NULL; its time does not count. Returns 0 as soon as one of them returns 0, else
+   1. */
 static int time_runs(times *t, const repeats *how, int least, int (*run)(void *),
                      int (*after)(void *), void *what) {
     double began = how->now(), start;

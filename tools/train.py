@@ -1104,9 +1104,9 @@ class Trainer:
 
     def some_logits(self, hidden: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Computes a sampled softmax (Jean et al. 2015). Returns the logits of the batch's targets and
-        of --negatives other tokens, and the position of each target among them. The logits of the other
-        tokens are shifted by log(all others / drawn others), so the expected sum over the drawn tokens is
-        the sum over all tokens."""
+        of --negatives other tokens, and the position of each target among them. The logits of the
+        other tokens are shifted by log(all others / drawn others), so the expected sum over the drawn
+        tokens is the sum over all tokens."""
         size = len(self.text.tgt)
         wanted = torch.zeros(size, dtype=torch.bool, device=gold.device)
         wanted[gold] = True

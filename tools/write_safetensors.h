@@ -1,23 +1,24 @@
-/* write_safetensors.h: writes safetensors files, for the tools and the tests. The program needs the
-   implementation of transformer.h, for the names of the types.
+/* write_safetensors.h: writes safetensors files, for the tools and the tests. The program must
+   contain the implementation of transformer.h, which has the names of the types.
 
        st_writer w;
        const char *fault;
        st_init(&w);
        st_add(&w, "logits", logits);
        st_add_metadata(&w, "transformer.config", "{\"n_heads\": 8}");
-       fault = st_write_file(&w, path);    NULL, or what went wrong: "out.safetensors: ..."
+       fault = st_write_file(&w, path);    NULL, or the error: "out.safetensors: ..."
        st_free(&w);
 
-   Names and texts are copied, tensors are not: their data must live until the file is written. An
-   st_add that goes wrong is reported by the write, so nothing needs a check but that. Strings are
-   expected in UTF-8. Files are little-endian, whatever the machine.
+   Names and texts are copied. Data of tensors is not copied, so it must stay until the file is
+   written. The write reports the first failed st_add too, so only the write needs a check. Strings
+   must be UTF-8. Files are little-endian on every machine.
 
-   Data begins at a multiple of 64 bytes, and tensors whose bytes are one come first, so that all of
-   these lie at such multiples, as most matrices do. Those behind them are aligned to their
-   elements, larger ones first. The order is otherwise that of the calls.
+   The data section begins at a multiple of 64 bytes. Tensors whose number of bytes is a multiple of
+   64 are first, so all of them (most matrices) are aligned to 64 bytes. The other tensors follow,
+   those with larger elements first, so each is aligned to its elements. Otherwise the order is that
+   of the calls.
 
-   The end of the file turns floats into weights of other types: what tools/quantize writes. */
+   The last part of this header converts floats to other types, as tools/quantize writes them. */
 
 #ifndef WRITE_SAFETENSORS_H
 #define WRITE_SAFETENSORS_H
@@ -37,15 +38,15 @@
 #endif
 
 enum {
-    ST_ALIGN = 64,            /* of the data section in the file */
-    ST_MAX_HEADER = 100000000 /* readers refuse longer headers */
+    ST_ALIGN = 64,            /* alignment of the data section in the file */
+    ST_MAX_HEADER = 100000000 /* readers reject longer headers */
 };
 
 typedef struct st_entry {
     char *name;
     tfm_tensor tensor;
     int64_t bytes;
-    int64_t begin; /* in the file, once its header is written */
+    int64_t begin; /* position in the file, known once the header is written */
 } st_entry;
 
 typedef struct st_pair {
@@ -56,10 +57,10 @@ typedef struct st_writer {
     st_entry *entries; /* in the order of the file */
     st_pair *pairs;
     size_t n_entries, n_pairs;
-    char fault[512]; /* the first one; "": none */
+    char fault[512]; /* the first error; "": none */
 } st_writer;
 
-/* Where bytes go: a file, or memory that grows. */
+/* The destination of bytes: a file, or memory that grows. */
 typedef struct st_sink {
     FILE *file; /* NULL: memory */
     char *data;
@@ -67,7 +68,7 @@ typedef struct st_sink {
     int failed; /* nothing is written after a failure */
 } st_sink;
 
-/* Bits of an element; 0 for a number that is no type. */
+/* Returns the bits of an element; 0 if dtype is none of the types. */
 static inline int st_bits(tfm_dtype dtype) {
     switch (dtype) {
 #define TFM_X(name, bits)                                                                          \
@@ -78,7 +79,8 @@ static inline int st_bits(tfm_dtype dtype) {
     }
 }
 
-/* Bytes of a tensor without gaps, or -1: bad dimensions, or more than INT64_MAX bits. */
+/* Returns the bytes of a tensor without gaps, or -1 for bad dimensions or more than INT64_MAX
+   bits. */
 static inline int64_t st_bytes(const tfm_tensor *t) {
     int64_t bits = st_bits(t->dtype);
     int i, empty = 0;
@@ -105,7 +107,7 @@ static inline void st_free(st_writer *w) {
     st_init(w);
 }
 
-/* Remembers the first fault, as "subject: what". */
+/* Stores the first error as "subject: what", and returns it. */
 static inline const char *st_fail(st_writer *w, const char *subject, const char *what) {
     if (!w->fault[0]) snprintf(w->fault, sizeof w->fault, "%.400s: %.100s", subject, what);
     return w->fault;
@@ -118,7 +120,7 @@ static inline char *st_copy(const char *text) {
     return copy;
 }
 
-/* Room for one more item in an array of n of them: 0 if there is none. */
+/* Makes room for one more item in an array of n items. Returns 0 if there is no memory. */
 static inline int st_grow(void **items, size_t n, size_t item_size) {
     void *larger;
     if (n >= SIZE_MAX / item_size - 1) return 0;
@@ -127,15 +129,16 @@ static inline int st_grow(void **items, size_t n, size_t item_size) {
     return larger != NULL;
 }
 
-/* Whether a comes before b in the file. Multiples of 64 bytes leave an address that is one; what
-   follows them keeps its elements aligned as long as they never grow. */
+/* Returns 1 if a is before b in the file. Tensors whose bytes are a multiple of 64 are first, so
+   the next address is a multiple of 64 again. Among the others, larger elements are first: a tensor
+   then begins at a multiple of its element size. */
 static inline int st_is_before(const st_entry *a, const st_entry *b) {
     int a_whole = a->bytes % ST_ALIGN == 0, b_whole = b->bytes % ST_ALIGN == 0;
     if (a_whole || b_whole) return a_whole && !b_whole;
     return st_bits(a->tensor.dtype) > st_bits(b->tensor.dtype);
 }
 
-/* Adds a tensor of any strides. */
+/* Adds a tensor, which may have any strides. */
 static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
     st_entry entry;
     void *items = w->entries;
@@ -200,7 +203,7 @@ static inline void st_reserve(st_sink *s, size_t n) {
     s->room = room;
 }
 
-/* In pieces: a signal that ends the run is seen between them. */
+/* Writes in pieces of 1 MB, and stops between pieces after a signal. */
 static inline void st_put_stream(st_sink *s, const char *bytes, size_t n) {
     while (n && !s->failed) {
         size_t piece = n < 1 << 20 ? n : 1 << 20;
@@ -228,7 +231,7 @@ static inline void st_put_number(st_sink *s, int64_t n) {
     st_put_text(s, digits);
 }
 
-/* A JSON string. */
+/* Writes text as a JSON string. */
 static inline void st_put_string(st_sink *s, const char *text) {
     char escape[8];
     st_put_text(s, "\"");
@@ -277,7 +280,7 @@ static inline void st_put_header(st_sink *s, const st_writer *w) {
     while (!s->failed && (8 + s->size) % ST_ALIGN) st_put_text(s, " ");
 }
 
-/* n elements as they stand in a file: their lowest byte first. */
+/* Writes n elements of width bytes, each with its lowest byte first. */
 static inline void st_put_elements(st_sink *s, const char *data, size_t n, size_t width) {
     static const unsigned one = 1;
     size_t i, k;
@@ -289,7 +292,7 @@ static inline void st_put_elements(st_sink *s, const char *data, size_t n, size_
         for (k = width; k > 0; k--) st_put(s, data + i * width + k - 1, 1);
 }
 
-/* The elements in row-major order: the longest stretches without gaps, one after the other. */
+/* Writes the elements in row-major order. It writes the longest contiguous stretches at once. */
 static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
     int64_t index[TFM_MAX_RANK], stretch = 1, at;
     size_t width = (size_t)st_bits(t->dtype) / 8, parts = t->dtype == TFM_C64 ? 2 : 1;
@@ -305,7 +308,7 @@ static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
     } while (i >= 0 && !s->failed);
 }
 
-/* What comes before the tensors. For memory, all of the file's room is made at once. */
+/* Writes the header. If the destination is memory, allocates room for the whole file at once. */
 static inline const char *st_put_head(st_sink *s, st_writer *w, const char *subject) {
     st_sink header;
     unsigned char length[8];
@@ -344,8 +347,9 @@ static inline const char *st_put_file(st_sink *s, st_writer *w, const char *subj
 }
 
 #ifdef OUTPUT_H
-/* A file whose tensors come one by one, in any order, and need not be in memory together: after
-   st_put_head each at its place. What st_add was given then is its shape, with any pointer. */
+/* Writes the data of one tensor to its place in the file, after st_put_head. So the tensors of a
+   file can be written one by one, in any order, and never need memory together. st_add then only
+   needs the shape, and any pointer that is not NULL. */
 static inline void st_put_at(st_sink *s, const st_writer *w, const char *name,
                              const tfm_tensor *t) {
     size_t i = 0;
@@ -359,8 +363,8 @@ static inline void st_put_at(st_sink *s, const st_writer *w, const char *name,
     if (!s->failed) st_put_tensor(s, t);
 }
 
-/* By output.h, which must be included first: path is the old file or the whole new one, never a
-   piece. Returns NULL, or the fault, which belongs to w. */
+/* Writes the file with output.h, which must be included first. So path is the old file or the
+   complete new one, never a part. Returns NULL, or the error, which belongs to w. */
 static inline const char *st_write_file(st_writer *w, const char *path) {
     st_sink s;
     output o;
@@ -376,7 +380,7 @@ static inline const char *st_write_file(st_writer *w, const char *path) {
 }
 #endif
 
-/* The same into memory that the caller frees. Outputs are untouched on failure. */
+/* Writes the file to memory, which the caller frees. On failure *data and *size are unchanged. */
 static inline const char *st_write_memory(st_writer *w, void **data, size_t *size) {
     st_sink s;
     const char *fault;
@@ -393,11 +397,12 @@ static inline const char *st_write_memory(st_writer *w, void **data, size_t *siz
 }
 
 /* ---- weights of other types ----
-   int8: w = q * scale[row], symmetric, one scale per output channel: absmax / 127; a row of zeros
-   has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to the nearest,
-   ties to even. */
+   int8: w = q * scale[row], symmetric, one scale per output channel: absmax / 127. A row of zeros
+   has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to nearest, ties
+   to even. */
 
-/* Matrices that a model may keep in another type: weights, but no learned positions. */
+/* Returns 1 for a matrix that may have another type than F32: a weight, but not learned
+   positions. */
 static inline int st_is_matrix(const char *name, const tfm_tensor *t) {
     size_t n = strlen(name);
     if (t->rank != 2 || strstr(name, "_positions.weight")) return 0;
@@ -415,20 +420,21 @@ static inline uint32_t st_float_bits(float x) {
     return bits;
 }
 
-/* The upper half of the float; a NaN stays one. */
+/* Rounds a float to BF16, its upper half. A NaN stays a NaN. */
 static inline uint16_t st_bf16(float x) {
     uint32_t bits = st_float_bits(x);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* Beyond 65504 infinite, below 2^-14 a multiple of 2^-24. */
+/* Rounds a float to F16. Numbers beyond 65504 become infinite; numbers below 2^-14 are multiples of
+   2^-24. */
 static inline uint16_t st_f16(float x) {
     uint32_t bits = st_float_bits(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7FFFFFFF;
     uint32_t fraction, half, lost, shift = 13;
     if (rest > 0x7F800000) return (uint16_t)(sign | 0x7E00);
     if (rest >= 0x47800000) return (uint16_t)(sign | 0x7C00);
-    if (rest < 0x33000000) return (uint16_t)sign; /* less than half of the smallest */
+    if (rest < 0x33000000) return (uint16_t)sign; /* less than half of the smallest number */
     fraction = (rest & 0x7FFFFF) | 0x800000;
     if (rest < 0x38800000) {
         shift = 126 - (rest >> 23);
@@ -437,12 +443,12 @@ static inline uint16_t st_f16(float x) {
         half = (rest - 0x38000000) >> 13;
     }
     lost = fraction & ((1u << shift) - 1);
-    /* a carry goes into the exponent, as it should: up to infinity */
+    /* a carry may increase the exponent, up to infinity, which is the right result */
     if (lost > 1u << (shift - 1) || (lost == 1u << (shift - 1) && half & 1)) half++;
     return (uint16_t)(sign | half);
 }
 
-/* One row of n floats; returns its scale, or -1 if a number is not finite. */
+/* Quantizes a row of n floats. Returns its scale, or -1 if a number is not finite. */
 static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
     float absmax = 0, factor;
     int64_t i;
@@ -452,16 +458,17 @@ static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
         if (size > absmax) absmax = size;
     }
     factor = absmax > 0 ? 127.0f / absmax
-                        : 0.0f; /* as the library does it at load: the same bits */
+                        : 0.0f; /* the library computes this at load, and must get the same bits */
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] * factor);
-        out[i] = (int8_t)(q >= -127 && q <= 127 ? q : 0); /* more: factor was infinite */
+        /* q is beyond 127 only if absmax is so small that factor is infinite */
+        out[i] = (int8_t)(q >= -127 && q <= 127 ? q : 0);
     }
     return absmax / 127.0f;
 }
 
-/* One row of n floats as F32, F16, BF16 or I8 into out, which may be row itself for F32; 0 if a
-   number does not fit. */
+/* Converts a row of n floats to F32, F16, BF16 or I8. For F32, out may be row. Returns 0 if a
+   number is too large for the type. */
 static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n, float *scale) {
     int64_t k;
     int fits = 1;
@@ -486,29 +493,29 @@ static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n,
 }
 
 /* ---- packed matrices ----
-   Panels of 16 rows, as chapter 6 of the manual has them. k_group: columns that lie side by side,
-   by the type (tfm__types). */
+   Chapter 6 of the manual defines the panels of 16 rows. k_group is the number of columns that are
+   next to each other in a panel; tfm__types has it for each type. */
 
 enum {
     ST_PANEL = 16,
-    ST_PADDING = 64,    /* scales and sums behind those of the last panel */
-    ST_BLOCK = 2048,    /* columns of one sum */
-    ST_ZERO_POINT = 128 /* what sums are times */
+    ST_PADDING = 64,    /* scales and sums after those of the last panel; kernels may read them */
+    ST_BLOCK = 2048,    /* columns that one sum adds up */
+    ST_ZERO_POINT = 128 /* factor of the sums: kernels add it to x to make it unsigned */
 };
 
 static inline int64_t st_padded_rows(int64_t rows) {
     return (rows + ST_PANEL - 1) / ST_PANEL * ST_PANEL + ST_PADDING;
 }
 
-/* The panels of a matrix, whose data may be NULL. */
+/* Returns the tensor of a matrix's panels. data may be NULL. */
 static inline tfm_tensor st_panels(void *data, tfm_dtype type, int64_t rows, int64_t columns,
                                    int64_t k_group) {
     return tfm_tensor_4d(data, type, (rows + ST_PANEL - 1) / ST_PANEL,
                          (columns + k_group - 1) / k_group, ST_PANEL, k_group);
 }
 
-/* Fills them from rows: element [p, g, r, j] is that of row 16 p + r and column g k_group + j, zero
-   behind the last. */
+/* Packs rows into panels. Element [p, g, r, j] is row 16 p + r, column g k_group + j; it is zero
+   beyond the last row or column. */
 static inline void st_pack(const tfm_tensor *to, const void *from, int64_t rows, int64_t columns) {
     size_t size = (size_t)st_bits(to->dtype) / 8;
     char *out = (char *)to->data;
@@ -522,7 +529,7 @@ static inline void st_pack(const tfm_tensor *to, const void *from, int64_t rows,
                     else memset(out, 0, size);
 }
 
-/* [blocks, padded rows], of int8 rows. */
+/* Returns the tensor [blocks, padded rows] of the sums of int8 rows. */
 static inline tfm_tensor st_sums(void *data, int64_t rows, int64_t columns) {
     return tfm_tensor_2d(data, TFM_I32, (columns + ST_BLOCK - 1) / ST_BLOCK, st_padded_rows(rows));
 }
