@@ -14195,120 +14195,88 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 
    REVISION HISTORY
 
-       0.5.0 (unreleased)   Config key clean_up: texts without the spaces before punctuation that
-                            transformers' clean_up_tokenization_spaces drops.
-                            Added tokens (src_added, tgt_added) are found in the texts of
-                            SentencePiece models too, with the flags of transformers; config key
-                            trailing_space, and prefix_space "first".
-                            convert.py: every key of a tokenizer's files is used, unused or
-                            refused; add_prefix_space of tokenizer_config.json counts before
-                            tokenizer.json's.
-                            A file with an F16 or BF16 encoder.relative_positions.weight no longer
-                            makes the loader write to a stack frame that has ended. Layers share
-                            the floats that the loader makes of such a table.
-                            A build with TRANSFORMER_NO_TEXT loads packed models that have text.
-                            tfm_start and tfm_score refuse too many rows before they look at one.
-                            A session with parallel and without threads is refused; it ran in one
-                            thread before.
-                            Messages no longer begin with the name of a function, which was at
-                            times not the one that the program had called. tfm_arena_take and
-                            tfm_safetensors_read refuse NULL.
-                            gcc -O3 -fPIC -Wall gives no warning.
-                            translate: --wrapped and --markdown keep lines that end in CR and LF;
-                            where a line of several sentences is cut, a message names --document.
-                            decode_defaults of tfm_session_options: tfm_translate decodes as the
-                            model file says.
-                            TFM_FORM_ESCAPED keeps the text of a model of bytes on one line.
-                            Names of the config's words: tfm_activation_name, tfm_norm_kind_name,
-                            tfm_norm_order_name, tfm_position_kind_name, tfm_text_kind_name,
-                            tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
-                            server.py refuses heads over 64 kB (431) and bounds its messages.
-                            Python: the package declares all of the header, so T5 and byte models
-                            load; it refuses read-only arrays to write into, wrong types, NULs and
-                            options without their partner, by name.
-                            tools/convert.py reads every key of config.json and
-                            generation_config.json, or refuses it by name (--ignore-key). T5 folders
-                            are read as the transformers that wrote them reads them; decoding is
-                            that of generation_config.json alone, where that file exists.
-                            tools/bench_peers.py --plot writes an SVG and needs no matplotlib.
-                            tools/near.py, augment.py and scores.py run without PyTorch.
-                            Tests print one line a program; make test V=1 prints each check.
-                            make test-zig compiles for macOS, Windows, RISC-V and POWER.
-       0.4.0  (not yet)     promises kept: a tokenizer's work is in proportion to the text; what
-                            comes out is valid UTF-8; a model's text tables are built after the last
-                            check of its file; too small an arena names what the whole call needs;
-                            numbers of a config have at most 19 digits. int8 kernels assemble right
-                            with -masm=intel. tfm_session_tokenize, with spans; tfm_translation_size
-                            and tfm_translation_get; faults of tfm_decode_options; TFM_FORM_ESCAPED;
-                            TFM_STOP_FULL and _LIKELY, Hugging Face's other rules; _ENOUGH is now
-                            CTranslate2's: the best of some step, not of the last, and patience
-                            not without penalties, so n-best lists change; beam 1 is greedy always.
-                            Alternatives go on with beams (min_alternative_prob), and the end token
-                            is none; more results than the beam, with patience; keep_end, truncate;
-                            tfm_row_stop, tfm_result_logits, tfm_result_log_probabilities,
-                            tfm_score_from; prefixes beyond max_length; config key
-                            alignment_heads, the default of attention. TFM_COUNT_TEXT. AMX for int8
-                            and bf16, where activations become bf16 too, as they do with
-                            AVX512-BF16 on an AMD; a product's x is quantized
-                            once, not by each part; nobody waits for a thread that sleeps; norm, exp
-                            and what else goes row by row in AVX-512; floats in tiles of 24 rows on
-                            an Intel with AVX-512; int8 in tiles of two rows by
-                            SSE2 and WebAssembly, by AVX-VNNI, and few rows a panel after the other.
-                            Weights in huge pages where malloc gives the memory and Linux has them. Plain C reads packed weights as every kernel
-                            set does, and may round otherwise than 0.3.0's. Tools write regular
-                            files only and refuse links; train.py does not resume 0.3.0's
-                            checkpoints; it reads .tsv.xz or two files, goes on to the same bits
-                            after a kill, and writes int8 unless --dtype says otherwise.
-                            Packed files: mapped, they are used where they lie (quantize --packed).
-                            A lexicon in the model file: lexical_shortlist of tfm_decode_options,
-                            translate --shortlist. convert.py reads Marian's .bin with its
-                            shortlist (Firefox, Bergamot); train.py --decoder ssru, --marian,
-                            --from-model, --forced; augment.py. examples/models/zh-en is another,
-                            5.7 BLEU better, by back-translation.
-                            A session's KV cache in F16, an encoder's attention in bf16 (cache and
-                            encoder_attention of tfm_session_options).
-                            translate --threads runs a session a thread, translate A B.safetensors
-                            goes through two models. tfm_sizes_check.
-                            T5 and its kin: TFM_NORM_RMS, gated feed-forwards (linear1_gate, gate of
-                            tfm_ffn_weights), relative positions (relative_positions, relative of
-                            tfm_attention_weights), texts as bytes; convert.py reads them (T5, v1.1,
-                            FLAN-T5, mT5, UMT5, ByT5, MADLAD-400).
-                            Sources that are not ids: embeddings and memory of tfm_batch, which has
-                            to begin as zeros where a program fills it in by hand; models without
-                            src_embedding or encoder, src_projection, a memory of another width.
-                            Decoder layers may be SSRUs instead of self-attention (tfm_ssru,
-                            ssru of tfm_decoder_layer_weights). Weights that a program fills in by
-                            hand must begin as zeros: they have members that 0.3.0 had not.
-                            Decoding defaults in a model file: config key decoding, which 0.3.0
-                            refuses; tfm_decode_defaults; repetition, no_source_ngram and force_end
-                            of tfm_decode_options.
-                            Byte-level BPE: byte_bpe, of vocabulary, src_merges and src_added.
-                            convert.py reads FSMT, PLBart, MVP, LED, Blenderbot, packages of Argos
-                            Translate and names of the hub; of a bare PyTorch checkpoint, norm,
-                            activation, scale and positions have to be stated, as heads have.
-                            Names go noun first, then verb. What was, and what is:
-                                tfm_free_model          tfm_model_free
-                                tfm_free_session        tfm_session_free
-                                tfm_free_safetensors    tfm_safetensors_free
-                                tfm_get_result          tfm_result_get
-                                tfm_get_attention       tfm_result_attention
-                                tfm_get_alignment       tfm_result_alignment
-                                tfm_get_text            tfm_result_text
-                                tfm_memory              tfm_encoder_output
-                                tfm_find_language       tfm_language_find
-                                tfm_set_languages       tfm_languages_set
-       0.3.0  (2026-11-21)  matrices in panels, as F32, F16, BF16 or bytes (tfm_model_options's
-                            weights, in_place); kernels for SSE2, AVX-512, VNNI, NEON and
-                            WebAssembly, written once; the encoder's attention in tiles;
-                            tfm_encode makes no keys for the decoder; mapped files; Windows
-                            threads; a vocabulary shortlist; tfm_safetensors_metadata_key. A
-                            tfm_model_options that a program fills in by hand must begin as
-                            zeros
-       0.2.0  (2026-11-21)  beam search, sampling, alternatives, constraints, scoring, attention and
-                            alignment; SentencePiece and languages; inner loops for AVX2 and
-                            AVX-512; threads. tfm_get_result takes a rank,
-                            tfm_translate_batch options, tfm_tokenize a scratch arena
-       0.1.0  (2026-11-21)  first version: modules, model files, sessions, greedy decoding, text
+   0.5.0 (unreleased)
+     Breaking
+     - A session with parallel needs threads. Before, it ran in one thread.
+     - Error messages no longer begin with the name of a function.
+     - convert.py writes no file if the converted model differs from its source (--force writes it).
+     - convert.py refuses every key of a config or tokenizer that it does not know (--ignore-key).
+     - Python: a wrong type, a read-only array for output, a NUL in a path, and an option that would
+       have no effect alone are refused.
+     - server.py answers heads over 64 kB with 431 and bounds its messages.
+     Added
+     - decode_defaults of tfm_session_options: calls without options decode as the model file says.
+     - Config keys clean_up, trailing_space, and "first" for prefix_space. src_added and tgt_added
+       also apply to SentencePiece, with the flags of transformers.
+     - tfm_activation_name, tfm_norm_kind_name, tfm_norm_order_name, tfm_position_kind_name,
+       tfm_text_kind_name, tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
+     - convert.py reads pickles without PyTorch.
+     - Python: the package has every declaration of the header, so it loads T5 and byte models.
+     - Tests print one line a program; make test V=1 prints each check. make test-zig compiles for
+       macOS, Windows, RISC-V and POWER.
+     - near.py, augment.py and scores.py run without PyTorch. bench_peers.py --plot writes an SVG.
+     Fixed
+     - A file with F16 or BF16 encoder.relative_positions.weight made the loader write to a stack
+       frame that had ended.
+     - convert.py: T5 folders are read as the version of transformers that wrote them reads them;
+       decoding comes from generation_config.json alone if that file exists; add_prefix_space of
+       tokenizer_config.json overrides tokenizer.json; the rounded positions of CTranslate2 folders
+       in half precision are kept.
+     - A build with TRANSFORMER_NO_TEXT loads packed models that have texts.
+     - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
+       tfm_safetensors_read refuse NULL.
+     - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
+     - translate: --wrapped and --markdown keep CR LF; a message names --document if a line of
+       several sentences is cut.
+
+   0.4.0 (2026-11-24)
+     Breaking
+     - Names have the noun first: tfm_free_model is tfm_model_free, tfm_free_session is
+       tfm_session_free, tfm_free_safetensors is tfm_safetensors_free, tfm_get_result is
+       tfm_result_get, tfm_get_attention is tfm_result_attention, tfm_get_alignment is
+       tfm_result_alignment, tfm_get_text is tfm_result_text, tfm_memory is tfm_encoder_output,
+       tfm_find_language is tfm_language_find, tfm_set_languages is tfm_languages_set.
+     - tfm_batch and the structs of weights have new members and must begin as zeros.
+     - TFM_STOP_ENOUGH is the rule of CTranslate2, so n-best lists change. Beam 1 is always greedy.
+     - Alternatives never begin with the end token.
+     - convert.py asks for norm, activation, scale and positions of a bare PyTorch checkpoint.
+     - train.py does not resume checkpoints of 0.3.0, and writes int8 unless --dtype is given.
+     Added
+     - T5 and its relatives: TFM_NORM_RMS, gated feed-forwards, relative positions, texts as bytes.
+     - Sources that are embeddings or memories; models without a source embedding or an encoder.
+     - SSRUs in decoders (tfm_ssru), byte-level BPE, lexicons (lexical_shortlist), packed files that
+       are used where they are mapped, decoding defaults in model files (tfm_decode_defaults).
+     - tfm_session_tokenize, tfm_translation_size, tfm_translation_get, tfm_row_stop,
+       tfm_result_logits, tfm_result_log_probabilities, tfm_score_from, tfm_sizes_check;
+       TFM_FORM_ESCAPED, TFM_STOP_FULL, TFM_STOP_LIKELY, TFM_COUNT_TEXT; faults, repetition,
+       no_source_ngram, force_end, min_alternative_prob, keep_end and truncate of
+       tfm_decode_options; cache and encoder_attention of tfm_session_options; config key
+       alignment_heads.
+     - convert.py reads Marian's .bin with its shortlist, FSMT, PLBart, MVP, LED, Blenderbot, Argos
+       Translate and names of the hub. train.py --decoder ssru, --marian, --from-model, --forced.
+     - translate --threads runs one session a thread; translate A B goes through two models.
+     Faster
+     - AMX for int8 and bf16, AVX-VNNI, AVX-512 for norms and exponentials, larger tiles; x is
+       quantized once a product; weights are in huge pages on Linux.
+     Fixed
+     - The time of a tokenizer is in proportion to its text. Output is valid UTF-8. A number of a
+       config has at most 19 digits. int8 kernels assemble with -masm=intel.
+
+   0.3.0 (2026-11-21)
+     Breaking: tfm_model_options must begin as zeros.
+     Added: matrices in panels, as F32, F16, BF16 or int8 (weights, in_place); kernels for SSE2,
+     AVX-512, VNNI, NEON and WebAssembly; mapped files; Windows threads; shortlists;
+     tfm_safetensors_metadata_key.
+     Faster: the encoder's attention in tiles; tfm_encode makes no keys for the decoder.
+
+   0.2.0 (2026-11-21)
+     Breaking: tfm_get_result takes a rank, tfm_translate_batch takes options, tfm_tokenize takes a
+     scratch arena.
+     Added: beam search, sampling, alternatives, constraints, scoring, attention and alignment;
+     SentencePiece and languages; kernels for AVX2 and AVX-512; threads.
+
+   0.1.0 (2026-11-21)
+     The first version: modules, model files, sessions, greedy decoding, text.
 
    LICENCE
 
