@@ -1,38 +1,39 @@
 #!/usr/bin/env python3
-"""The workloads of build/bench through other engines: make all, then python tools/bench_peers.py
+"""Compare the speed of transformer.h with other engines: make all, then python tools/bench_peers.py
 
-CTranslate2, PyTorch and ONNX Runtime, those that are installed, compute with the weights that
-`build/bench --write` makes from a seed, on the same tokens, in turns with build/bench: each round
-runs every engine a few times, and the medians are over all rounds. Each engine is a process of its
-own, stopped while others run, as threads that wait by spinning would disturb them. What is
-compared:
+The peers are CTranslate2, PyTorch and ONNX Runtime; those that are not installed are left out. All
+engines use the same random weights, which `build/bench --write` makes from a seed, and the same
+tokens. Each round runs every engine a few times, one after the other. The result is the median over
+all rounds. Each engine has its own process, which is stopped while another engine runs: threads
+that wait by spinning would slow the others down.
 
-  encode   CTranslate2: Encoder.forward_batch; PyTorch: nn.TransformerEncoder with its fast path;
+  encode   CTranslate2: Encoder.forward_batch. PyTorch: nn.TransformerEncoder with its fast path.
            ONNX Runtime: a graph of plain operators.
-  forward  PyTorch: nn.TransformerEncoder and nn.TransformerDecoder; ONNX Runtime: a graph.
-           CTranslate2 has no call that gives logits.
-  greedy   CTranslate2: translate_batch; PyTorch and ONNX Runtime: a loop in Python over a step with
-           cached keys and values, of which the loop itself is a small part.
+  forward  PyTorch: nn.TransformerEncoder and nn.TransformerDecoder. ONNX Runtime: a graph.
+           CTranslate2 has no function that returns logits.
+  greedy   CTranslate2: translate_batch. PyTorch and ONNX Runtime: a Python loop over steps with
+           cached keys and values. The loop itself takes a small part of the time.
   beam     CTranslate2 only.
-  load     a file as the engine stores it, with the type of weights that is wanted, into memory,
-           by a new process each time; the peak of memory after a greedy-1.
-  models   --model FILE=TEXT, with one sentence a line: CTranslate2 with the same weights translates
-           the same tokens, in batches of 32 by length, as build/bench does, which also tokenizes.
-  workers  --throughput FILE=TEXT, the file as it is, greedy: build/translate --threads N from text
-           to text, with starting and loading, and CTranslate2 with the same weights and
-           inter_threads N, from tokens to tokens, in its best batch of 16, 32, 64 and 128. Beside
-           ours, build/bench --workers N --batch 64: a session a thread in C, without starting.
-           Sentences and source words a second, and of the CPUs' time the share that was used,
-           100 % being N cores.
+  load     Loading the engine's own file, with the wanted type of weights, in a new process each
+           time. Also the peak of memory after greedy-1.
+  models   --model FILE=TEXT, one sentence a line. CTranslate2 has the same weights and gets the same
+           tokens. Both engines use batches of 32 sentences, sorted by length. The time of build/bench
+           includes tokenization, that of CTranslate2 does not.
+  workers  --throughput FILE=TEXT, greedy, with the type of weights that FILE has. Ours is
+           build/translate --threads N, from text to text, including start and loading. CTranslate2
+           has inter_threads N and translates from tokens to tokens, with the best batch of 16, 32, 64
+           and 128. "in C" is build/bench --workers N --batch 64: one session per thread, without
+           start. The table has sentences and source words per second, and the share of the time of N
+           cores that was used.
 
-int8: CTranslate2 computes as "int8", ONNX Runtime by quantize_dynamic (u8 x s8, a scale a column),
-PyTorch by torch.ao.quantization.quantize_dynamic of its linear layers, attention and norms in f32.
-bf16: PyTorch computes all of it in bfloat16, encoding by its layers or by its fast path, whichever
-is faster; CTranslate2 where it takes that type on this CPU; ONNX Runtime has none.
+int8: CTranslate2 uses "int8". ONNX Runtime uses quantize_dynamic (u8 x s8, one scale per column).
+PyTorch uses torch.ao.quantization.quantize_dynamic for its linear layers; attention and norms are f32.
+bf16: PyTorch computes everything in bfloat16. Its encoder is the faster of the fast path and single
+layers. CTranslate2 uses bfloat16 if it supports the type on this CPU. ONNX Runtime does not have it.
 
-Peers run at their best: CTranslate2 as it comes, and tuned by the environment (SETTINGS). Whether
-an engine gave the same tokens as build/bench, or how far its encoding is off PyTorch's in f32, is
-printed beside its ratio.
+Each peer runs at its best: CTranslate2 runs both with its defaults and tuned by environment variables
+(SETTINGS). The table says beside each ratio how many tokens are the same as ours, or how far the
+encoder's output differs from that of PyTorch in f32.
 """
 
 import argparse
@@ -54,9 +55,9 @@ import speed_plot
 BENCH = Path(__file__).resolve().parent.parent / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
-BATCH = 32  # of the sentences of a model, as in bench.c
-BATCHES = (16, 32, 64, 128)  # that CTranslate2 may choose from for throughput
-# as in bench.c: kind, rows, source, target, beam, vocabulary
+BATCH = 32  # sentences in a batch of --model, as in bench.c
+BATCHES = (16, 32, 64, 128)  # batches of CTranslate2 in --throughput; the fastest counts
+# kind, rows, source, target, beam, vocabulary; the same as in bench.c
 WORKLOADS = {
     "load": ("load", 1, 32, 64, 1, 32000),
     "encode-1x32": ("encode", 1, 32, 0, 1, 32000),
@@ -69,11 +70,12 @@ WORKLOADS = {
     "beam4-16": ("decode", 16, 32, 64, 4, 32000),
     "forward-32x10-32x20": ("forward", 32, 10, 20, 1, 10000),
 }
-# Peers: the engine, and what its environment has besides. Threads that spin while they wait, and
-# memory that is kept, not given back and faulted in again at every step.
+# Environment variables that make engines faster: threads spin while they wait, and glibc keeps freed
+# memory. Otherwise each step returns memory to the system and maps it again.
 TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
          "MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000",
          "MALLOC_TOP_PAD_": "64000000"}
+# Peers by name: the engine, and its environment variables.
 SETTINGS = {"ctranslate2": ("ctranslate2", {}),
             "ctranslate2 tuned": ("ctranslate2", TUNED),
             "torch": ("torch", TUNED),
@@ -81,7 +83,7 @@ SETTINGS = {"ctranslate2": ("ctranslate2", {}),
 
 
 def mix(x):
-    """splitmix64, as in bench.c"""
+    """Returns splitmix64 of x, as random_model.h does."""
     mask = (1 << 64) - 1
     x = (x + 0x9E3779B97F4A7C15) & mask
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -90,13 +92,14 @@ def mix(x):
 
 
 def words(begin, shape, vocabulary):
+    """Returns tokens from number `begin` on, the same as bench.c has."""
     count = math.prod(shape)
     ids = [FIRST_WORD + mix(i) % (vocabulary - FIRST_WORD) for i in range(begin, begin + count)]
     return np.array(ids, np.int64).reshape(shape)
 
 
 def positions(count, width=D):
-    """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same"""
+    """Returns PE(p, 2i) = sin(p / 10000^(2i/D)) and PE(p, 2i+1) = cos(p / 10000^(2i/D))."""
     angle = np.arange(count)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
     table = np.empty((count, width), np.float32)
     table[:, 0::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
@@ -104,7 +107,8 @@ def positions(count, width=D):
 
 
 class Work:
-    """A workload: its tokens, and where its weights are. description: what JSON can carry."""
+    """A workload: its tokens, and the file with its weights. `description` is a dictionary that JSON
+    can express, because it is sent to other processes."""
 
     def __init__(self, description):
         self.__dict__.update(description)
@@ -115,11 +119,11 @@ class Work:
 
     @property
     def weights(self):
-        """Floats, and the config beside them; read when an engine needs them first."""
+        """Returns the weights as floats, by name."""
         from safetensors.numpy import load_file
 
         arrays = load_file(self.file)
-        for name in [name for name in arrays if name.endswith("_scale")]:  # bytes, a scale a row
+        for name in [name for name in arrays if name.endswith("_scale")]:  # int8: one scale per row
             matrix = name.removesuffix("_scale")
             arrays[matrix] = arrays[matrix].astype(np.float32) * arrays.pop(name)[:, None]
         return {name: value.astype(np.float32) if value.dtype == np.float16 else value
@@ -127,6 +131,7 @@ class Work:
 
     @property
     def config(self):
+        """Returns the config of the model file."""
         from safetensors import safe_open
 
         with safe_open(self.file, "np") as file:
@@ -134,7 +139,7 @@ class Work:
 
 
 class Tokenizer:
-    """The shipped models' sources: SentencePiece, or characters."""
+    """Tokenizes the text of the shipped models: with SentencePiece, or by characters."""
 
     def __init__(self, work):
         weights, self.config = work.weights, work.config
@@ -163,11 +168,12 @@ class Tokenizer:
         return "".join(self.targets[i] for i in ids).replace("\u2581", " ").strip()
 
 
-# ---- engines: each takes a Work, threads and weights (f32, int8), and gives a function that runs
-# it once, or None. What a run returns is compared: tokens of the first sentence, an encoding, lines
+# ---- engines: each function takes a Work, the number of threads and the type of weights. It returns a
+# function that runs the work once, or None if the engine cannot. A run returns what is compared with
+# ours: the tokens of the first sentence, the encoder's output, or lines.
 
 def ctranslate2_save(work, folder, weights):
-    """The weights as CTranslate2's converters would store them."""
+    """Writes the weights as CTranslate2's converters do."""
     from ctranslate2.specs import transformer_spec as specs
 
     w, config = work.weights, work.config
@@ -224,7 +230,7 @@ def ctranslate2_save(work, folder, weights):
 
 
 def names_of(size, config):
-    """A name for each id; special tokens have those that CTranslate2 expects."""
+    """Returns a name for each id. Special tokens have the names that CTranslate2 expects."""
     names = [f"t{i}" for i in range(size)]
     names[config.get("tgt_unk", 0)] = "<unk>"
     names[config["start"]], names[config["end"]] = "<s>", "</s>"
@@ -248,7 +254,7 @@ def ctranslate2_engine(work, threads, weights):
     kind = "encoder" if work.kind == "encode" else "translator"
     folder = work.folder / f"ctranslate2-{kind}-{weights}-{Path(work.file).stem}"
     if not folder.exists():
-        if work.kind == "load":  # in a process of its own, which counts neither time nor memory
+        if work.kind == "load":  # another process writes the file, so its memory does not count here
             subprocess.run([sys.executable, __file__, "--store", json.dumps(work.description),
                             "--weights", weights], check=True)
         else:
@@ -277,6 +283,7 @@ def ctranslate2_engine(work, threads, weights):
 
 
 def ctranslate2_lines(work, translator):
+    """Returns a function that translates all lines of a work."""
     tokenizer, config = Tokenizer(work), work.config
     names = names_of(100000, config)
     rows = [[names[i] for i in tokenizer.encode(line)] for line in work.lines]
@@ -310,7 +317,8 @@ def torch_engine(work, threads, weights):
     src, tgt = torch.from_numpy(work.src), torch.from_numpy(work.tgt)
 
     def linears():
-        """A linear layer for each matrix of a layer, packed projections as they are."""
+        """Makes a linear layer for each matrix; packed projections stay packed, except that
+        cross-attention has queries apart from keys and values."""
         modules = {}
         for name, weight in w.items():
             if weight.dim() != 2 or "embedding" in name:
@@ -352,7 +360,7 @@ def torch_engine(work, threads, weights):
     def feed_forward(x, name):
         return by[f"{name}.linear2"](F.relu(by[f"{name}.linear1"](x)))
 
-    def encode(x):  # by layers: PyTorch's own encoder has no int8
+    def encode(x):  # layer by layer, because PyTorch's own encoder has no int8
         for i in range(LAYERS):
             name = f"encoder.layers.{i}"
             q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
@@ -414,7 +422,7 @@ def torch_engine(work, threads, weights):
 
 
 class Graph:
-    """An ONNX graph of plain operators, which ONNX Runtime fuses as it can."""
+    """An ONNX graph of plain operators. ONNX Runtime fuses those that it can."""
 
     def __init__(self, weights):
         import onnx
@@ -465,7 +473,7 @@ class Graph:
         return self.op("Transpose", x, perm=[0, 2, 3, 1] if keys else [0, 2, 1, 3])
 
     def project(self, x, name, parts):
-        """Queries, keys (transposed) and values, by one product."""
+        """Returns queries, keys and values (3 parts), or keys and values (2 parts), by one product."""
         begin = 3 - parts if parts < 3 else 0
         x = self.linear(x, name + ".in_proj", "_", slice(begin * D, None), f"{parts}")
         sizes = self.constant(f"split{parts}", np.full(parts, D, np.int64))
@@ -516,7 +524,7 @@ class Graph:
         return self.linear(x, "generator"), present
 
     def save(self, path, weights):
-        """Writes the model to path, where there is room for its name with int8."""
+        """Writes the graph to path. For int8 it writes floats beside it first and quantizes them."""
         helper, to_tensor = self.onnx.helper, self.onnx.numpy_helper.from_array
         constants = [to_tensor(value, name) for name, value in self.constants.items()]
         graph = helper.make_graph(self.nodes, "transformer", self.inputs, self.outputs, constants)
@@ -528,7 +536,7 @@ class Graph:
 
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        logging.disable()  # advice on models that need shapes inferred
+        logging.disable()  # it advises to infer shapes first, which these graphs do not need
         floats = path.with_suffix(".f32")
         floats.write_bytes(model.SerializeToString())
         quantize_dynamic(floats, path, op_types_to_quantize=["MatMul"], per_channel=True,
@@ -537,7 +545,7 @@ class Graph:
 
 
 def onnx_save(work, paths, weights):
-    """The graphs that a kind of work needs, which are the same for all rows and lengths."""
+    """Writes the graphs for a kind of work. They do not depend on the number of rows or on lengths."""
     arrays = work.weights
     start = Graph(arrays)
     memory = start.encoder(start.input("src", 2, True), start.input("src_positions", 2))
@@ -627,13 +635,15 @@ ENGINES = {"ctranslate2": ctranslate2_engine, "torch": torch_engine,
            "onnxruntime": onnxruntime_engine}
 
 
-# ---- a peer: a process that prepares and runs what it is told, in JSON, a line each
+# ---- a peer: a process that reads orders as lines of JSON and answers each with a line of JSON
 
 def serve(engine, threads, weights):
+    """Runs the process of a peer. An order with "work" prepares it and runs it once; another order
+    runs it and returns the times."""
     import resource
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries print to standard output, which must not mix with answers
     run = None
     for line in sys.stdin:
         order = json.loads(line)
@@ -667,7 +677,7 @@ def serve(engine, threads, weights):
 
 
 class Peer:
-    """The process, which stands still but while it is asked."""
+    """The process of a peer. It is stopped except while it works on an order."""
 
     def __init__(self, name, threads, weights):
         engine, more = SETTINGS[name]
@@ -687,7 +697,7 @@ class Peer:
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        if not line:  # it has said why; the others go on
+        if not line:  # its error is on standard error already; the other peers continue
             print(f"{self.name} has ended", file=sys.stderr)
             self.has_ended = True
             return {"has": False, "ms": []}
@@ -702,7 +712,7 @@ class Peer:
 # ---- measuring
 
 def ours(work, group, repeat, arguments, text=None):
-    """Times come from the program itself."""
+    """Runs build/bench on a work. Returns its JSON, and the work's row in it, with the times."""
     threads, weights = group
     command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
                "--weights", weights] + ["--cpu"] * arguments.cpu
@@ -716,7 +726,7 @@ def ours(work, group, repeat, arguments, text=None):
 
 
 def likeness(work, result, row, folder):
-    """How a peer's first result is like ours, or like PyTorch's in f32."""
+    """Says how a peer's result compares with ours, or with PyTorch's in f32."""
     if work["kind"] == "translate":
         expected = work["expected"]
         same = sum(a == b for a, b in zip(result, expected))
@@ -731,7 +741,7 @@ def likeness(work, result, row, folder):
 
 
 def measure_load(work, names, group, arguments):
-    """Loading is done once in a process: one for each run."""
+    """Measures loading. A process can measure it only once, so each run has a new process."""
     times, peaks = {"ours": []}, {}
     for _ in range(arguments.rounds):
         _, row = ours(work, group, arguments.repeat, arguments)
@@ -750,10 +760,10 @@ def measure_load(work, names, group, arguments):
 
 
 def measure(work, peers, group, arguments, folder):
-    """One row: times of all engines in ms."""
+    """Measures a work with all engines. Returns a row: times in ms, and how results compare."""
     times, results = {"ours": []}, {}
     text = "".join(line + "\n" for line in work["lines"]) if work["kind"] == "translate" else None
-    repeat = 1 if text else arguments.repeat  # a thousand sentences are long enough
+    repeat = 1 if text else arguments.repeat  # one run over many lines is long enough
     for name, peer in peers.items():
         got = peer.ask(work=work)
         if got["has"]:
@@ -764,9 +774,10 @@ def measure(work, peers, group, arguments, folder):
         for name in results:
             times[name] += peers[name].ask(times=repeat, cpu=arguments.cpu)["ms"]
     results = {name: result for name, result in results.items() if not peers[name].has_ended}
-    if text:  # of an engine that gives other texts the time says nothing
+    if text:  # the time of an engine that computes something else means nothing
         for name in [one for one in results if not any(map(str.__eq__, results[one], work["expected"]))]:
-            print(f"{name}: no text of {work['name']} is ours, not timed", file=sys.stderr)
+            print(f"{name}: left out of {work['name']}, because none of its texts is the same as "
+                  "ours", file=sys.stderr)
             del results[name]
     times = {name: ms for name, ms in times.items() if name in results or name == "ours"}
     reference = folder / f"reference-{work['name']}.npy"
@@ -782,7 +793,7 @@ def measure(work, peers, group, arguments, folder):
 
 
 def translate_all(work, threads):
-    """Our command line over all lines: its output, its time and its CPU time in ms."""
+    """Runs build/translate on all lines. Returns its output, its time and its CPU time in ms."""
     import resource
 
     def cpu():
@@ -795,7 +806,7 @@ def translate_all(work, threads):
 
 
 def sessions_in_c(work, workers):
-    """Sentences a second of a session a thread, batches of 64."""
+    """Returns the sentences per second of sessions with a thread each, in batches of 64."""
     command = [BENCH, work["file"], "--only", "beam 1", "--batch", "64", "--repeat", "1", "--json",
                "--workers", str(workers)]
     done = subprocess.run(command, input="".join(line + "\n" for line in work["lines"]),
@@ -804,7 +815,7 @@ def sessions_in_c(work, workers):
 
 
 def measure_throughput(work, names, threads, arguments):
-    """As many workers as threads, over all lines."""
+    """Measures the throughput over all lines, with as many workers as threads."""
     weights, lines = stored_type(work["file"]), len(work["lines"])
     words = sum(len(line.split()) for line in work["lines"])
     times, cpu, in_c, alike, peers = {"ours": []}, {"ours": []}, [], {}, {}
@@ -849,14 +860,14 @@ def measure_throughput(work, names, threads, arguments):
 
 
 def stored_type(file):
-    """Of the matrices of a model file, as CTranslate2 is to compute with them."""
+    """Returns the type of weights that CTranslate2 needs for the same numbers as a model file."""
     with open(file, "rb") as stream:
         head = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
     return "int8" if any(about.get("dtype") == "I8" for about in head.values()) else "f32"
 
 
 def works_of(arguments, folder):
-    """Descriptions of all that is wanted."""
+    """Returns the descriptions of all works that the command line asks for. Writes their models."""
     parts = arguments.only.split(",") if arguments.only else [""]
     exact = set(parts) & set(WORKLOADS)
     found = []
@@ -884,7 +895,7 @@ def works_of(arguments, folder):
 
 
 def expect(work, weights):
-    """Our translations, to compare with."""
+    """Stores our translations in the work, to compare those of peers with them."""
     translate = BENCH.parent / "translate"
     file = Path(work["file"])
     if weights != "f32":
@@ -898,6 +909,7 @@ def expect(work, weights):
 
 
 def measure_all(arguments, names, folder):
+    """Yields a row for each work, number of threads and type of weights."""
     works = works_of(arguments, folder)
     for work in (work for work in works if work["kind"] == "throughput"):
         for threads in arguments.threads:
@@ -931,15 +943,15 @@ def median(row, name):
 
 
 def fastest(row):
-    """The fastest peer and how many times as long it takes as we; or None."""
+    """Returns the fastest peer and its time divided by ours, or None without peers."""
     peers = [name for name in row["ms"] if name != "ours"]
     best = min(peers, key=lambda name: median(row, name), default=None)
     return (best, median(row, best) / median(row, "ours")) if best else None
 
 
 def print_tables(results, only_last=False):
-    """A table for each pair of weights and threads. only_last: just the newest row, and a head
-    where it is the first of its table."""
+    """Prints a table for each type of weights and number of threads. With `only_last`, prints only the
+    newest row, and the head of the table before its first row."""
     rows, versions = results["rows"], results["versions"]
     names = [name for name in SETTINGS if SETTINGS[name][0] in versions
              and name in results["peers"]]
@@ -950,7 +962,7 @@ def print_tables(results, only_last=False):
             continue
         if table[0] is row:
             print(f"\n{group[0]}, {group[1]} thread{'s' * (group[1] > 1)}, {results['clock']}, ms, "
-                  f"medians of {results['runs']}; x: times as long as ours\n")
+                  f"medians of {results['runs']} runs; x: time divided by ours\n")
             heads = [f"{name} {versions[SETTINGS[name][0]]}" for name in names]
             print(f"| workload | ours | {' | '.join(heads)} | fastest peer / ours |")
             print("|---" * (len(names) + 3) + "|")
@@ -971,7 +983,7 @@ def print_tables(results, only_last=False):
 
 
 def print_mean(table):
-    """Of the last column, over the workloads of build/bench and over some of them."""
+    """Prints geometric means of the last column, over all workloads and over some kinds."""
     kinds = {"all": lambda name: name in WORKLOADS and name != "load",
              "encode": lambda name: name.startswith("encode"),
              "greedy and beam": lambda name: name.startswith(("greedy", "beam")),
@@ -986,18 +998,19 @@ def print_mean(table):
 
 
 def print_scaling(rows):
-    """What more threads or workers give, row by row."""
+    """Prints for each row how much faster it is with more threads or workers."""
     one = {(row["name"], row["weights"]): row for row in rows if row["threads"] == 1}
     for row in rows:
         first = one.get((row["name"], row["weights"]))
         if first and row is not first:
             gains = [f"{name} {median(first, name) / median(row, name):.2f}"
                      for name in row["ms"] if name in first["ms"]]
-            print(f"{row['name']}, {row['weights']}: {row['threads']} against 1:", ", ".join(gains))
+            print(f"{row['name']}, {row['weights']}, speed-up of {row['threads']} threads over 1:",
+                  ", ".join(gains))
 
 
 def read_results(sources):
-    """Those of each machine together, by its name, or ""."""
+    """Reads results and joins those of each machine, by its name, or "" without names."""
     machines = {}
     for source in sources:
         machine, _, path = source.rpartition("=")
@@ -1009,7 +1022,7 @@ def read_results(sources):
 
 
 def plot(machines, path):
-    """Draws the last column of the tables: a panel for each type of weights."""
+    """Draws the last column of the tables, with a panel for each type of weights."""
     panels = {}
     for machine, results in machines.items():
         for row in results["rows"]:
@@ -1020,7 +1033,7 @@ def plot(machines, path):
 
 
 def installed(wanted):
-    """Versions of the engines that there are."""
+    """Returns the versions of the engines that are installed."""
     from importlib import metadata
 
     found = {}
@@ -1031,31 +1044,41 @@ def installed(wanted):
                 metadata.version("onnx")
         except metadata.PackageNotFoundError as error:
             found.pop(name, None)
-            print(f"without {name}: {error}", file=sys.stderr)
+            print(f"{name} is left out, because it is not installed: {error}", file=sys.stderr)
     return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="workloads whose name begins so, several with commas")
-    parser.add_argument("--engines", help=f"some of {','.join(SETTINGS)}")
-    parser.add_argument("--weights", default="f32,int8", help="types of weights: f32, bf16, int8")
-    parser.add_argument("--threads", default="1,2", help="numbers of threads")
+    parser.add_argument("--only", metavar="NAMES",
+                        help="workloads with these names or beginnings of names, with commas between")
+    parser.add_argument("--engines", metavar="NAMES",
+                        help=f"peers, with commas between: {','.join(SETTINGS)} (default all)")
+    parser.add_argument("--weights", default="f32,int8", metavar="TYPES",
+                        help="types of weights: f32, bf16, int8 (default f32,int8)")
+    parser.add_argument("--threads", default="1,2", metavar="NUMBERS",
+                        help="numbers of threads (default 1,2)")
     parser.add_argument("--model", action="append", default=[], metavar="FILE=TEXT",
-                        help="a model file of ours, and sentences for it")
-    parser.add_argument("--sentences", type=int, default=1000, help="of each TEXT at most")
+                        help="also measure this model file on the sentences of TEXT")
+    parser.add_argument("--sentences", type=int, default=1000, metavar="N",
+                        help="largest number of sentences of each TEXT of --model (default 1000)")
     parser.add_argument("--throughput", action="append", default=[], metavar="FILE=TEXT",
-                        help="workers: --threads 1,2; needs no --weights")
-    parser.add_argument("--lines", type=int, default=5000, help="of its TEXT at most")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each engine a round")
-    parser.add_argument("--cpu", action="store_true", help="CPU time, for a busy machine")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="all times into this file, as they come")
+                        help="also measure the throughput of this model file, with as many workers as "
+                        "--threads; --weights has no effect")
+    parser.add_argument("--lines", type=int, default=5000, metavar="N",
+                        help="largest number of lines of each TEXT of --throughput (default 5000)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default 5)")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N",
+                        help="runs of each engine in a round (default 3)")
+    parser.add_argument("--cpu", action="store_true", help="measure CPU time, for a busy machine")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random weights (default 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help="write all times to FILE, after each row")
     parser.add_argument("--from", dest="source", metavar="[MACHINE=]JSON", action="append",
-                        help="tables and plot of those files; measures nothing")
-    parser.add_argument("--plot", type=Path, help="an SVG of the ratios, with 1 and 2 threads")
+                        help="print and plot the results in this file instead of measuring")
+    parser.add_argument("--plot", type=Path, metavar="FILE",
+                        help="draw the ratios with 1 and 2 threads as SVG")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--store", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -1073,11 +1096,11 @@ def main():
             print_scaling(results["rows"])
     else:
         if arguments.cpu and arguments.threads != [1]:
-            parser.error("--cpu adds up the time of all threads: only with --threads 1")
+            parser.error("--cpu needs --threads 1, because it adds up the time of all threads")
         wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
         for name in wanted:
             if name not in SETTINGS:
-                parser.error(f"--engines {name}: none of {', '.join(SETTINGS)}")
+                parser.error(f"--engines {name}: unknown; choose from {', '.join(SETTINGS)}")
         versions = installed(wanted)
         names = [name for name in wanted if SETTINGS[name][0] in versions]
         results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
@@ -1093,7 +1116,7 @@ def main():
                 if arguments.json:
                     arguments.json.write_text(json.dumps(results, indent=1))
         if not results["rows"]:
-            parser.error(f"--only {arguments.only}: no workload's name begins so")
+            parser.error(f"--only {arguments.only}: no workload's name begins like this")
         groups = {(row["weights"], row["threads"]): None for row in results["rows"]}
         for group in groups:
             table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
@@ -1106,7 +1129,7 @@ def main():
 
 
 def store(arguments):
-    """What an engine loads, made before the process that loads it."""
+    """Writes the file that an engine loads. This process is not the one whose loading is measured."""
     description = json.loads(arguments.store)
     work = Work(dict(description, kind="decode"))
     work.description = description

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Draw speed-ups as an SVG: python tools/speed_plot.py tools/SPEED.md tools/speed.svg
 
-Reads the tables "f32" and "int8" of SPEED.md: a row for each workload, a column for each machine,
-in a cell the ratio with one thread and the one with two. tools/bench_peers.py --plot draws the
-ratios that it measured with the same function. The picture has its own background and follows the
-reader's light or dark mode. Needs nothing but Python.
+The program reads the tables "f32" and "int8" of SPEED.md. A row is a workload, a column is a machine.
+A cell has two ratios, with one thread and with two. tools/bench_peers.py --plot uses the same function
+to draw ratios that it measured. The picture has its own background, in the reader's light or dark
+mode. The program needs only Python.
 """
 
 import math
@@ -13,7 +13,7 @@ import sys
 from html import escape
 from pathlib import Path
 
-# The columns that are drawn. Machines of one place in the lists share a colour.
+# The columns that are drawn. The first machine of each table has the first colour, and so on.
 COLUMNS = {"f32": ["AMD Zen 5", "AMD Zen 4", "Intel AVX-512"],
            "int8": ["AMD Zen 5", "AMD Zen 4", "Intel AMX"]}
 COLORS = [("#2a78d6", "#5598e7"), ("#d9541f", "#f08a5d"), ("#118a58", "#35bf86"),
@@ -31,12 +31,12 @@ text { fill: var(--ink); }
 LABELS, PANEL, GAP, MARGIN = 160, 330, 30, 24
 SUBROW, BETWEEN, HEAD, FOOT = 12, 14, 112, 46
 
-Ratios = dict[str, dict[int, float]]  # of each workload, by number of threads: 1 and 2 are drawn
+Ratios = dict[str, dict[int, float]]  # by workload, then by number of threads; 1 and 2 are drawn
 Panel = tuple[str, list[tuple[str, Ratios]]]  # a title, and for each machine its name and ratios
 
 
 def read_table(text: str, title: str) -> dict[str, Ratios]:
-    """The table below the heading "### title": machine, workload, ratios."""
+    """Returns the table below the heading "### title": ratios by machine, then by workload."""
     lines = text.split(f"\n### {title}\n", 1)[1].strip("\n").split("\n\n")[0].split("\n")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {machine: {row[0]: dict(enumerate(map(float, re.findall(r"[\d.]+", row[column])), 1))
@@ -46,7 +46,7 @@ def read_table(text: str, title: str) -> dict[str, Ratios]:
 
 
 def draw(panels: list[Panel], path: Path) -> None:
-    """Writes the picture: a panel for each type of weights, in it a row for each workload."""
+    """Writes the picture. It has a panel for each type of weights, with a row for each workload."""
     machines = max(len(some) for _, some in panels)
     workloads = list(dict.fromkeys(name for _, some in panels for _, all_ in some for name in all_))
     ratios = [one for _, some in panels for _, all_ in some for pair in all_.values()

@@ -1,4 +1,7 @@
-# The man page of the program whose --help is read: awk -v name=transformer-translate -v version=0.4.0 -f man.awk
+# Makes a man page from a program's --help:
+#     transformer-translate --help | awk -v name=transformer-translate -v version=0.4.0 -f man.awk
+
+# Escapes text for roff: a backslash, a hyphen, and a dot or quote at the beginning of a line have a meaning there.
 function roff(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
@@ -7,7 +10,7 @@ function roff(text) {
 }
 BEGIN {
     printf ".TH %s 1 \"\" \"transformer.h %s\"\n", toupper(name), version
-    printf ".SH NAME\n%s \\- translates a sentence a line by an encoder-decoder Transformer\n", roff(name)
+    printf ".SH NAME\n%s \\- translates one sentence per line with an encoder-decoder Transformer\n", roff(name)
 }
 /^usage: / {
     sub(/^usage: [^ ]+/, "")
@@ -34,5 +37,5 @@ BEGIN {
 }
 END {
     print ".SH EXAMPLE\n.nf\necho \"Guten Tag.\" | " roff(name) " de\\-en.safetensors \\-\\-beam 4\n.fi"
-    print ".SH SEE ALSO\nThe manual in the header, transformer.h."
+    print ".SH SEE ALSO\nThe manual is the comment at the top of transformer.h."
 }

@@ -1,4 +1,5 @@
-# stage.sh DIR PREFIX VERSION: lays out below DIR what make install copies to PREFIX, from build/.
+# stage.sh DIR PREFIX VERSION: copies the files that make install installs to DIR, in the folders that they have
+# below PREFIX. The programs and libraries are in build/ already.
 set -e
 stage=$1 prefix=$2 version=$3 here=$(dirname "$0")
 mkdir -p "$stage/bin" "$stage/include" "$stage/lib/pkgconfig" "$stage/lib/cmake/transformer" \
@@ -6,7 +7,7 @@ mkdir -p "$stage/bin" "$stage/include" "$stage/lib/pkgconfig" "$stage/lib/cmake/
 cp transformer.h "$stage/include/"
 cp build/translate "$stage/bin/transformer-translate"
 cp -P build/libtransformer.* "$stage/lib/"
-# $RUN: an emulator, where build/translate is another machine's
+# RUN is an emulator if build/translate is for another kind of CPU.
 help=$($RUN build/translate --help)
 printf '%s\n' "$help" | awk -v name=transformer-translate -v version="$version" -f "$here/man.awk" \
     > "$stage/share/man/man1/transformer-translate.1"

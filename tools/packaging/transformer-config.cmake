@@ -1,5 +1,5 @@
-# find_package(transformer) after make install: transformer::transformer is the shared library,
-# transformer::static the static one, transformer::header the header alone.
+# find_package(transformer) reads this file after make install. transformer::transformer is the shared
+# library, transformer::static is the static library, and transformer::header is only the header.
 get_filename_component(_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET transformer::header)
   add_library(transformer::header INTERFACE IMPORTED)

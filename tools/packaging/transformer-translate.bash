@@ -1,4 +1,4 @@
-# bash completion of transformer-translate: the options that its --help lists, else files
+# Completes arguments of transformer-translate in bash: options that --help lists, or file names.
 _transformer_translate() {
     local word=${COMP_WORDS[COMP_CWORD]} options
     if [[ $word == -* ]]; then

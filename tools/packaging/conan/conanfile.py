@@ -1,4 +1,4 @@
-"""The library for conan 2: conan create tools/packaging/conan"""
+"""Packages the library for conan 2: conan create tools/packaging/conan"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-# An overlay port of the clone that it stands in:
+# An overlay port, which builds the clone of the repository that contains this file:
 #     vcpkg install transformer-h --overlay-ports=tools/packaging/vcpkg
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}/tools" OPTIONS -DTRANSFORMER_TRANSLATE=OFF)

@@ -1,4 +1,4 @@
-"""Builds and runs a program on the package, as its users do."""
+"""Builds and runs a program that uses the package, as users do."""
 
 import os
 
