@@ -1798,6 +1798,24 @@ static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *forma
     }
     return status;
 }
+
+TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
+                                   size_t forward_options, size_t decode_options, size_t result,
+                                   tfm_error *err) {
+    static const char *const names[] = {"config",          "model_options",  "session_options",
+                                        "forward_options", "decode_options", "result"};
+    static const size_t here[] = {TFM_SIZES};
+    size_t given[6], i;
+    given[0] = config, given[1] = model_options, given[2] = session_options;
+    given[3] = forward_options, given[4] = decode_options, given[5] = result;
+    for (i = 0; i < 6; i++)
+        if (given[i] != here[i])
+            return tfm__fail(err, TFM_E_ARGUMENT,
+                             "tfm_%s has %i bytes here and %i in the library, whose version is %s: "
+                             "compile with its header",
+                             names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
+    return TFM_OK;
+}
 #ifdef TFM__ANALYZED /* tests/analyze.sh: clang's analyzer does not look into variadic functions */
 #define tfm__fail(err, status, ...) (tfm__fail(err, status, __VA_ARGS__), (status))
 #endif
@@ -2312,6 +2330,8 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
    nothing.
    ============================================================================================== */
 
+enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
+
 /* Who computes: the inner loops of a model, and the threads that share its work. */
 typedef struct tfm__team {
     const struct tfm__kernels *kernels;
@@ -2333,7 +2353,6 @@ static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, i
 #ifdef TFM__THREADS
 
 enum {
-    TFM__MOST_THREADS = 64,
     TFM__SPINS = 4000,  /* looks for work before a thread sleeps */
     TFM__A_YIELD = 64,  /* as how many looks one counts after which others could run */
     TFM__NO_CORE = 9999 /* where the system does not say */
@@ -7377,50 +7396,63 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
 
 /* >>session =======================================================================================
    24. SESSIONS
-   One arena holds everything. Passes work on groups of rows that fit the scratch, which bounds
-   memory whatever the batch; results are batch-invariant, since no sum has terms of two rows.
+   One arena holds everything. A pass works on a group of rows that fits the scratch, so memory has
+   a bound for any batch. A row's results are the same bits in every batch, because no sum has terms
+   of two rows.
 
-   A source is encoded once; each decoder layer's cross keys and values are made of it then. The
-   target's keys and values are appended position by position: a step computes one position and
-   reads the others. The teacher-forced pass goes the same way with all positions at once, which is
-   why both give the same numbers. Relies on the stack, and on a model that was checked in loading.
+   The encoder runs once for each source. Then each decoder layer computes the keys and values of
+   its cross-attention. The target's keys and values are appended position by position: a step
+   computes one position and reads the others. The teacher-forced pass does the same for all
+   positions at once, so it gives the same numbers. This section relies on the stack, and on a model
+   that the loader has checked.
    ============================================================================================== */
 
-enum { TFM__GROUP = 512 };         /* positions of a pass, or one sentence where that is longer */
-enum { TFM__LANGUAGE_UNSET = -2 }; /* tfm_languages_set is yet to come */
-enum { TFM__NO_ID = -2 };          /* of a source that is not ids: neither a token nor "none" */
-enum { TFM__TEXT_BYTES = 64 };     /* of normalized text for each of max_source tokens */
+enum { TFM__GROUP = 512 };         /* positions of a pass; more if one sentence is longer */
+enum { TFM__LANGUAGE_UNSET = -2 }; /* the model needs tfm_languages_set, which was not called yet */
+enum { TFM__NO_ID = -2 };      /* id of a source position that has no id: neither token nor -1 */
+enum { TFM__TEXT_BYTES = 64 }; /* bytes of normalized text for each of max_source tokens */
 
-/* A hypothesis: its last token; the others are found by back-pointers. */
+/* A hypothesis is stored as its last token. The tokens before are found by back-pointers. */
 typedef struct tfm__hypothesis {
-    int32_t row;       /* of its last token, and of its next step: in the cache and the tables */
-    int32_t length;    /* tokens, the end token not counted */
-    int32_t on_prefix; /* all of it follows the prefix */
-    int32_t end;       /* its end token, where it has ended */
+    int32_t row;       /* row of its last token in the paths, and of its next step in the cache */
+    int32_t length;    /* tokens without the end token */
+    int32_t on_prefix; /* 1 while every token follows the prefix */
+    int32_t end;       /* the end token, if finish is TFM_ENDED */
     tfm_finish finish;
     double sum, score;
-    double base;         /* of an alternative: sum, and */
-    int32_t base_length; /* length, at its first token */
+    /* sum and length after an alternative's first token: its score counts only what follows */
+    double base;
+    int32_t base_length;
 } tfm__hypothesis;
 
-/* One search: of a sentence, or of one of its samples or alternatives. */
+/* The token that a step chose for a row. */
+typedef struct tfm__path_token {
+    int32_t id, back; /* back: the row of the token before */
+    double sum;       /* of log-probabilities up to this token */
+} tfm__path_token;
+
+/* One search: for a sentence, or for one of its samples or alternatives. */
 typedef struct tfm__beam {
-    int32_t n_live; /* hypotheses that run; 0: it is over */
-    int32_t n_kept; /* of those that ended: the best that may yet be wanted */
-    int32_t n_ended;
-    int32_t best_ended; /* the best candidate of some step did */
+    int32_t sentence, number;
+    int32_t first_row;  /* of its rows in the paths and the cache; it has search.beam of them */
+    int32_t n_live;     /* running hypotheses; 0 means that this search is over */
+    int32_t n_ended;    /* hypotheses that ended so far */
+    int32_t n_kept;     /* the best of them, which are in ended */
+    int32_t best_ended; /* 1 if the best candidate of some step was an end token */
+    tfm__hypothesis *live, *ended; /* [search.beam], [search.max_ended]: best first */
 } tfm__beam;
 
 typedef struct tfm__sentence {
-    int32_t cap;      /* tokens, the end token counted */
-    int32_t first;    /* a forced first token, or -1 */
-    int32_t n_prefix; /* tokens of the prefix behind it */
-    int32_t n_live;   /* hypotheses that run, of all its beams; 0: the sentence is done */
-    int32_t n_beams;  /* 1; samples and alternatives have one each, once they part */
-    int32_t parted;
+    int32_t cap;          /* maximum number of tokens, the end token included */
+    int32_t first;        /* a forced first token, or -1 */
+    int32_t n_prefix;     /* tokens of the prefix after it */
+    int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
+    int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
+    int32_t is_split;     /* samples and alternatives have beams of their own */
+    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none */
 } tfm__sentence;
 
-/* A hypothesis and a token that may follow it. */
+/* A token that may follow hypothesis number from, with the sum of log-probabilities up to it. */
 typedef struct tfm__candidate {
     double total;
     int32_t from, id;
@@ -7432,146 +7464,162 @@ typedef struct tfm__candidates {
     int64_t n, capacity;
 } tfm__candidates;
 
-/* The rows of the output projection that a decode asks for, kept as the model keeps them. Lists of
-   ids ascend. */
+/* The rows of the output projection that a decode needs, copied in the model's layout. Lists of ids
+   are in ascending order. */
 typedef struct tfm__shortlist {
-    int32_t most, n;         /* n 0: all of the vocabulary */
-    int32_t *ids;            /* [n]: the caller's, or what some sentence has of its own */
-    int32_t *own, *n_own;    /* [B, most], [B]: of a lexical one */
-    int32_t *places;         /* [V]: where in ids an id is; of a lexical one */
+    int32_t max, n;          /* max: of the session; n: of this decode, 0 = the whole vocabulary */
+    int32_t *ids;            /* [n]: the caller's ids, or those of all sentences together */
+    int32_t *own, *n_own;    /* [B, max], [B]: ids of each sentence, by the lexicon */
+    int32_t *indices;        /* [V]: index of an id in ids, for a lexical shortlist */
     unsigned char *listed;   /* [V]: 1 = in the list that was checked last */
-    unsigned char *expanded; /* [hypotheses that run]: 1 = logits are those of all ids again */
-    tfm__linear linear;      /* the generator's rows */
-    float *bias;             /* its [n]; NULL: none */
+    unsigned char *expanded; /* [running hypotheses]: 1 = the row has logits of all ids again */
+    tfm__linear linear;      /* the gathered rows of the generator */
+    float *bias;             /* its bias [n], or NULL */
 } tfm__shortlist;
 
-/* Logits of what a hypothesis may be followed by: x[i] is that of ids[i], which ascend; ids NULL: of
-   id i. */
+/* The logits of one hypothesis: x[i] is that of ids[i] (ascending) or of i without ids. */
 typedef struct tfm__logits {
     float *x;
     const int32_t *ids;
     int64_t n;
 } tfm__logits;
 
-/* Rows of ids, as many as a pass or the session has at the time. */
+/* Rows of ids: a whole batch, or those of one pass. */
 typedef struct tfm__id_rows {
-    int32_t *ids;        /* [B, L], pads filled in */
-    int32_t *lengths;    /* [B]: up to the last token that is no pad */
+    int32_t *ids;        /* [B, L], filled up with pads */
+    int32_t *lengths;    /* [B]: without the pads after the last token */
     unsigned char *pads; /* [B, L]: 1 = pad; NULL: none */
     int32_t B, L;
-    int has_holes;        /* a pad stands before a token */
-    const int32_t *given; /* which of the session's given rows each is; NULL: embeddings of ids */
+    int has_holes;        /* 1 if some pad has a token after it */
+    const int32_t *given; /* rows of the caller's embeddings, which replace those of ids; or NULL */
 } tfm__id_rows;
 
+/* M is max_batch * max_beam: each hypothesis that can run has a row. */
 struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
-    void *allocation; /* what the allocator gave; the session lies in it */
+    void *allocation; /* what the allocator returned; it also holds this struct */
     tfm__team team;
 #ifdef TFM__THREADS
-    tfm__workers workers; /* where the team is the session's own */
+    tfm__workers workers; /* threads that the session started for its team */
 #endif
     int32_t max_batch, max_source, max_target, max_beam;
-    int32_t max_rows; /* max_batch * max_beam */
-    int32_t n_step;   /* hypotheses in the last step */
-
-    float *positions;    /* [max(max_source, max_target), D]: sinusoids; NULL: learned or none */
-    int64_t n_positions; /* rows of them that are computed */
-    float *spread[2];    /* [tables, H, 2 * longest - 1]: relative positions of encoder, decoder */
-    float *memory;       /* [B, S, D] of the last encode */
-    float *x;            /* [group, D]: the residual stream of a decoder pass */
-    float *logits;       /* [hypotheses that ran, V] of the last step: tfm__logits_get */
-    tfm__work work;
-    tfm__kv *self, *cross; /* [decoder layers]; rows of max_target and max_source positions */
-    int cache_is_f16;
-    tfm_weight_type encoder_tiles; /* of its attention: F32 or BF16 */
-
-    /* the source of the last encode */
-    tfm__id_rows src;                   /* B 0: none */
-    tfm__rows given;                    /* the caller's embeddings or memory; no data: ids */
-    int is_memory;                      /* that is what they are */
-    int32_t *order;                     /* [B]: rows by length, longest first */
-    int32_t *group_ids, *group_lengths; /* [group], [B]: of one pass of the encoder */
-    unsigned char *group_pads;          /* [group] */
-    tfm__id_rows tgt;                   /* of a teacher-forced pass */
-
-    /* decoding; M = max_batch * max_beam rows, one for each hypothesis that runs: see >>search */
-    const tfm_decode_options *decoding_of; /* the model's, for calls without options; NULL: none */
-    int decoding; /* tfm_start was called */
-    tfm_decode_options decode;
-    int32_t beam, n_best;
-    int32_t n_keep;                  /* hypotheses that ended and may be wanted: n_best or beam */
-    int32_t position;                /* of the next step */
-    int32_t n_running;               /* sentences */
-    int32_t *slots;                  /* [B]: the sentence's first place in logits, or -1 */
-    int32_t *left_out, *text_cut;    /* [B]: of its source, by truncate; [max_batch]: of its text */
-    tfm__sentence *sentences;        /* [B] */
-    tfm__beam *beams;                /* [B, max_beam] */
-    tfm__hypothesis *live, *kept;    /* [B, max_beam]: beam g's begin at its place */
-    tfm__hypothesis *next;           /* [max_beam]: of one sentence */
-    int32_t *tokens, *back_pointers; /* [max_target, M] */
-    double *sums;                    /* [max_target, M]: of log-probabilities up to each token */
-    int32_t *step_rows, *step_sentences, *step_ids; /* [n_step] */
-    int32_t *ancestry;                              /* [n_step, max_target] */
-    int32_t *history;                               /* [max_target + 1]: of one hypothesis */
-    tfm__candidates candidates;                     /* of one sentence */
-    unsigned char *marks;                           /* [V]: 1 = forbidden */
-    int32_t *marked, n_marked;                      /* [V]: which */
-    float *attention;             /* [max_target, M, max_source]; NULL: not kept */
-    float *step_attention;        /* [n_step, H, S] */
-    int32_t *out_ids;             /* [M, max_target] */
-    int32_t *text_ids;            /* [max_batch, max_source]: what tfm_translate tokenizes into */
-    int32_t *text_lengths;        /* [max_batch] */
-    int32_t *text_rows;           /* [max_batch]: the text's row of the batch, -1: blank */
-    int32_t n_texts;              /* of the last tfm_translate_batch, while its results are there */
-    struct tfm_text *text_tokens; /* [max_source]: of tfm_result_text's source */
-    int32_t language;             /* before each source; -1: none, TFM__LANGUAGE_UNSET */
-    int32_t forced;               /* the first target token, likewise */
-    unsigned char *text_scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
-    size_t text_scratch_size;
+    int32_t max_rows; /* M */
+    struct {
+        float *rows;    /* [max(max_source, max_target), D]; NULL: learned or none */
+        int64_t n;      /* rows that were computed so far */
+        float *bias[2]; /* [tables, H, 2 * max - 1]: relative positions of encoder, decoder */
+    } positions;
+    struct {
+        tfm__kv *self, *cross; /* [decoder layers]: max_target and max_source positions a row */
+        int is_f16;
+    } cache;
+    struct {
+        float *x; /* [group, D]: the residual stream of a pass */
+        tfm__work work;
+        int32_t *path;              /* [max_target + 1]: tokens or rows of one hypothesis */
+        tfm__hypothesis *next;      /* [max_beam]: of one beam */
+        tfm__candidates candidates; /* of one beam */
+    } scratch;
+    tfm__id_rows src; /* the source of the last encode; B is 0 before the first */
+    tfm__id_rows tgt; /* the target of a teacher-forced pass */
+    struct {
+        tfm__rows given;       /* the caller's embeddings or memory; no data: the source is ids */
+        int is_memory;         /* 1 if given is memory */
+        tfm_weight_type tiles; /* type in which attention multiplies: F32 or BF16 */
+        int32_t *order;        /* [B]: the rows by length, longest first */
+        int32_t *left_out;     /* [B]: tokens of the source that were truncated */
+        tfm__id_rows group;    /* the rows of one pass */
+        float *memory;         /* [B, S, D]: the output */
+    } encoder;
+    tfm_decode_options decode;             /* of the last tfm_start */
+    const tfm_decode_options *decoding_of; /* the model's, for calls without options; or NULL */
+    struct {
+        int started;          /* tfm_start was called, and no other pass since */
+        int32_t forced;       /* first target token of every sentence, -1, TFM__LANGUAGE_UNSET */
+        int32_t beam, n_best; /* as in the options, with their defaults */
+        int32_t max_ended;    /* ended hypotheses to keep in each beam */
+        int32_t position;     /* of the next step */
+        int32_t n_running;    /* sentences that are not done */
+        tfm__sentence *sentences;      /* [B] */
+        tfm__beam *beams;              /* [B, max_beam] */
+        tfm__hypothesis *live, *ended; /* [M]: those of all beams */
+        int32_t *out_ids;              /* [M, max_target]: the ids of results */
+    } search;
+    tfm__path_token *tokens; /* [max_target, M]: what each step chose for each row */
+    float *attention;        /* [max_target, M, max_source]; NULL: a session without attention */
+    struct {                 /* the hypotheses of the last step */
+        int32_t n;
+        int32_t *rows, *sentences, *ids; /* [n]: ids are the last tokens */
+        int32_t *ancestry;               /* [n, max_target]: cache rows of their positions */
+        float *logits;                   /* [n, V]: see tfm__logits_get */
+        float *attention;                /* [n, H, S], once for each layer that is wanted */
+    } step;
+    struct { /* tokens that must not be chosen: as a set, and as the list of its members */
+        unsigned char *set; /* [V]: 1 = banned */
+        int32_t *ids, n;    /* [V] */
+    } bans;
     tfm__shortlist shortlist;
+    struct {
+        int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
+        int32_t *ids, *lengths;  /* [max_batch, max_source], [max_batch]: the tokenized texts */
+        int32_t *left_out;       /* [max_batch]: tokens that did not fit */
+        int32_t n, *rows;        /* [n]: row of each text of the last call, -1 if blank */
+        struct tfm_text *tokens; /* [max_source]: source tokens that may replace unknown ones */
+        unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
+        size_t scratch_size;
+    } text;
 };
 
-/* Keys and values of every decoder layer, or an SSRU's states: of the target so far; and of the
-   memory. */
+/* Lays out the cache of every decoder layer: keys and values of the target (or an SSRU's states)
+   and of the memory. */
 static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
-    size_t size = s->cache_is_f16 ? sizeof(uint16_t) : sizeof(float);
+    size_t size = s->cache.is_f16 ? sizeof(uint16_t) : sizeof(float);
     int64_t self_rows = (int64_t)s->max_rows * s->max_target;
     int64_t cross_rows = (int64_t)s->max_batch * s->max_source, D = s->model->config.d_model;
-    tfm__kv none, *self, *cross;
     int32_t i;
-    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->self, err));
-    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cross, err));
+    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.self, err));
+    TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.cross, err));
     for (i = 0; i < d->n; i++) {
         const tfm__projections *a = &d->layers[i]->self, *c = &d->layers[i]->cross;
-        self = s->self ? &s->self[i] : &none;
-        cross = s->cross ? &s->cross[i] : &none;
-        memset(self, 0, sizeof *self);
-        memset(cross, 0, sizeof *cross);
-        self->capacity = s->max_target;
-        cross->capacity = s->max_source;
-        self->by_heads = cross->by_heads = 1;
-        self->is_f16 = cross->is_f16 = s->cache_is_f16;
+        tfm__kv self, cross;
+        memset(&self, 0, sizeof self);
+        self.capacity = s->max_target;
+        self.by_heads = 1;
+        self.is_f16 = s->cache.is_f16;
+        cross = self;
+        cross.capacity = s->max_source;
         if (tfm__is_ssru(d->layers[i])) {
-            TFM__TRY(tfm__take(arena, s->max_rows, D, sizeof(float), &self->k, err));
+            TFM__TRY(tfm__take(arena, s->max_rows, D, sizeof(float), &self.k, err));
         } else {
-            TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self->k, err));
-            TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self->v, err));
+            TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self.k, err));
+            TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self.v, err));
         }
-        TFM__TRY(tfm__take(arena, cross_rows, c->key.w.rows, size, &cross->k, err));
-        TFM__TRY(tfm__take(arena, cross_rows, c->value.w.rows, size, &cross->v, err));
+        TFM__TRY(tfm__take(arena, cross_rows, c->key.w.rows, size, &cross.k, err));
+        TFM__TRY(tfm__take(arena, cross_rows, c->value.w.rows, size, &cross.v, err));
+        if (s->cache.self && s->cache.cross) s->cache.self[i] = self, s->cache.cross[i] = cross;
     }
     return TFM_OK;
 }
 
-/* Rows of the residual stream in one pass; a step may have max_rows of them. */
+/* Returns the longest row that the session can have, in positions. */
+static int64_t tfm__session_longest(const tfm_session *s) {
+    return tfm__max(s->max_source, s->max_target);
+}
+
+/* Returns how many rows of the residual stream one pass has at most: a step may have max_rows. */
 static int64_t tfm__session_group_rows(const tfm_session *s) {
-    int64_t longest = tfm__max(s->max_source, s->max_target);
+    int64_t longest = tfm__session_longest(s);
     return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
 }
 
-/* The layer whose attention is kept by default, from 1; 0: several. */
+/* Returns how many of n sentences of L positions one pass can have. */
+static int32_t tfm__session_group(const tfm_session *s, int64_t n, int64_t L) {
+    return (int32_t)tfm__min(n, tfm__max(1, tfm__session_group_rows(s) / L));
+}
+
+/* Returns the layer (from 1) whose attention is kept by default, or 0 if there are several. */
 static int32_t tfm__config_alignment_layer(const tfm_config *c) {
     int32_t i, layer = c->n_alignment_heads ? c->alignment_heads[0] + 1 : c->n_decoder_layers;
     for (i = 1; i < c->n_alignment_heads; i++)
@@ -7579,94 +7627,94 @@ static int32_t tfm__config_alignment_layer(const tfm_config *c) {
     return layer;
 }
 
+/* Returns how many candidates a sentence can have at once: sampling may need every token. */
 static int64_t tfm__session_max_candidates(const tfm_session *s) {
     return tfm__max(2 * (int64_t)s->max_beam, s->model->config.tgt_vocab_size);
 }
 
-/* Sizes of a session's arrays; of what it does without they are 0. sources: positions of a batch;
-   steps, heads: rows of kept attention, and of one step's */
-/* clang-format off */
-#define TFM__SIZES(X)                                                                              \
-    X(one, 1) X(batch, s->max_batch) X(beam, s->max_beam) X(rows, s->max_rows)                     \
-    X(source, s->max_source) X(sources, (int64_t)s->max_batch * s->max_source)                     \
-    X(target, s->max_target) X(history, (int64_t)s->max_target + 1) X(group, tfm__session_group_rows(s))   \
-    X(waves, computed ? tfm__max(s->max_source, s->max_target) : 0) X(model, c->d_model)           \
-    X(memory, c->d_memory) X(vocabulary, c->tgt_vocab_size)                                        \
-    X(candidates, tfm__session_max_candidates(s)) X(steps, kept * s->max_target)                          \
-    X(heads, kept * c->n_heads * (tfm__config_alignment_layer(c) ? 1 : c->n_decoder_layers))              \
-    X(shortlist, listed) X(listed, listed ? c->tgt_vocab_size : 0)                                 \
-    X(biases, s->model->generator.bias ? listed : 0) X(expanded, listed ? s->max_rows : 0)         \
-    X(lexical, listed && c->has_shortlist ? s->max_batch : 0)                                      \
-    X(places, listed && c->has_shortlist ? c->tgt_vocab_size : 0)
-enum {
-#define TFM_X(name, size) tfm__n_##name,
-    TFM__SIZES(TFM_X)
-#undef TFM_X
-};
-
-/* The arrays that are rows * columns of something; a cache is none. */
-#define TFM__ARRAY(field, rows, columns)                                                           \
-    {offsetof(tfm_session, field), sizeof *((tfm_session *)0)->field, tfm__n_##rows,               \
-     tfm__n_##columns}
-static const struct {
-    size_t at, size;
-    int rows, columns;
-} tfm__arrays[] = {
-    TFM__ARRAY(positions, waves, model), TFM__ARRAY(memory, sources, memory),
-    TFM__ARRAY(x, group, model), TFM__ARRAY(logits, rows, vocabulary),
-    TFM__ARRAY(order, batch, one), TFM__ARRAY(group_lengths, batch, one),
-    TFM__ARRAY(group_ids, group, one), TFM__ARRAY(group_pads, group, one),
-    TFM__ARRAY(src.ids, batch, source), TFM__ARRAY(src.lengths, batch, one),
-    TFM__ARRAY(src.pads, batch, source), TFM__ARRAY(tgt.ids, batch, target),
-    TFM__ARRAY(tgt.lengths, batch, one), TFM__ARRAY(tgt.pads, batch, target),
-    TFM__ARRAY(slots, batch, one), TFM__ARRAY(left_out, batch, one),
-    TFM__ARRAY(text_cut, batch, one),
-    TFM__ARRAY(sentences, batch, one), TFM__ARRAY(beams, rows, one),
-    TFM__ARRAY(live, rows, one), TFM__ARRAY(kept, rows, one),
-    TFM__ARRAY(next, beam, one), TFM__ARRAY(tokens, target, rows),
-    TFM__ARRAY(back_pointers, target, rows), TFM__ARRAY(step_rows, rows, one),
-    TFM__ARRAY(sums, target, rows),
-    TFM__ARRAY(step_sentences, rows, one), TFM__ARRAY(step_ids, rows, one),
-    TFM__ARRAY(ancestry, rows, target), TFM__ARRAY(history, history, one),
-    TFM__ARRAY(candidates.pool, candidates, one), TFM__ARRAY(candidates.items, candidates, one),
-    TFM__ARRAY(marks, vocabulary, one), TFM__ARRAY(marked, vocabulary, one),
-    TFM__ARRAY(attention, steps, source), TFM__ARRAY(step_attention, heads, source),
-    TFM__ARRAY(out_ids, rows, target), TFM__ARRAY(shortlist.ids, shortlist, one),
-    TFM__ARRAY(shortlist.own, lexical, shortlist), TFM__ARRAY(shortlist.n_own, lexical, one),
-    TFM__ARRAY(shortlist.places, places, one), TFM__ARRAY(shortlist.listed, listed, one),
-    TFM__ARRAY(shortlist.expanded, expanded, one), TFM__ARRAY(shortlist.bias, biases, one),
-    TFM__ARRAY(text_ids, batch, source), TFM__ARRAY(text_lengths, batch, one)
-};
-/* clang-format on */
-#undef TFM__ARRAY
-
-static tfm_status tfm__layout_arrays(tfm_session *s, int attention, tfm_arena *arena,
-                                     tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    int64_t kept = attention ? s->max_rows : 0, listed = s->shortlist.most;
-    int computed = c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE;
-#define TFM_X(name, size) size,
-    const int64_t n[] = {TFM__SIZES(TFM_X)};
-#undef TFM_X
-    size_t i;
-    for (i = 0; i < sizeof tfm__arrays / sizeof *tfm__arrays; i++) {
-        int64_t columns = n[tfm__arrays[i].columns];
-        if (!n[tfm__arrays[i].rows] || !columns) continue;
-        TFM__TRY(tfm__take(arena, n[tfm__arrays[i].rows], columns, tfm__arrays[i].size,
-                           (char *)s + tfm__arrays[i].at, err));
-    }
-    return TFM_OK;
+/* Lays out what passes need: the encoder's rows, and positions. */
+static tfm_status tfm__session_layout_passes(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    const tfm_model *m = s->model;
+    const tfm_config *c = &m->config;
+    int64_t B = s->max_batch, S = s->max_source, T = s->max_target, D = c->d_model;
+    int64_t group = tfm__session_group_rows(s), H = c->n_heads;
+    if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
+        TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
+    TFM__TRY(TFM__TAKE(arena, H * m->encoder.n_relative, 2 * S - 1, &s->positions.bias[0], err));
+    TFM__TRY(TFM__TAKE(arena, H * m->decoder.n_relative, 2 * T - 1, &s->positions.bias[1], err));
+    TFM__TRY(TFM__TAKE(arena, group, D, &s->scratch.x, err));
+    TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B, S, &s->src.ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, S, &s->src.pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->src.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, group, 1, &s->encoder.group.ids, err));
+    TFM__TRY(TFM__TAKE(arena, group, 1, &s->encoder.group.pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.group.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.order, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.left_out, err));
+    return TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err);
 }
 
-/* What the text calls need: >>text. */
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+/* Lays out what the search needs. */
+static tfm_status tfm__session_layout_search(tfm_session *s, int attention, tfm_arena *arena,
+                                             tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int64_t S = s->max_source, T = s->max_target, M = s->max_rows, V = c->tgt_vocab_size;
+    int64_t candidates = tfm__session_max_candidates(s);
+    int64_t layers = tfm__config_alignment_layer(c) ? 1 : c->n_decoder_layers;
+    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->search.sentences, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.beams, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.live, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.ended, err));
+    TFM__TRY(TFM__TAKE(arena, M, T, &s->search.out_ids, err));
+    TFM__TRY(TFM__TAKE(arena, T, M, &s->tokens, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.rows, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.sentences, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.ids, err));
+    TFM__TRY(TFM__TAKE(arena, M, T, &s->step.ancestry, err));
+    TFM__TRY(TFM__TAKE(arena, M, V, &s->step.logits, err));
+    TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.set, err));
+    TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.ids, err));
+    TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->scratch.path, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_beam, 1, &s->scratch.next, err));
+    TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.pool, err));
+    TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.items, err));
+    if (!attention) return TFM_OK;
+    TFM__TRY(TFM__TAKE(arena, T * M, S, &s->attention, err));
+    return TFM__TAKE(arena, M * c->n_heads * layers, S, &s->step.attention, err);
+}
 
-/* Takes everything from the arena: the same code measures and makes. */
+/* Lays out a shortlist. Without one, all its pointers stay NULL. */
+static tfm_status tfm__session_layout_shortlist(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    tfm__shortlist *l = &s->shortlist;
+    const tfm__linear *generator = &s->model->generator;
+    int64_t V = s->model->config.tgt_vocab_size;
+    if (!l->max) return TFM_OK;
+    TFM__TRY(TFM__TAKE(arena, l->max, 1, &l->ids, err));
+    TFM__TRY(TFM__TAKE(arena, V, 1, &l->listed, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_rows, 1, &l->expanded, err));
+    if (s->model->config.has_shortlist) {
+        TFM__TRY(TFM__TAKE(arena, s->max_batch, l->max, &l->own, err));
+        TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &l->n_own, err));
+        TFM__TRY(TFM__TAKE(arena, V, 1, &l->indices, err));
+    }
+    if (generator->bias) TFM__TRY(TFM__TAKE(arena, l->max, 1, &l->bias, err));
+    l->linear.bias = l->bias;
+    return tfm__matrix_alloc_rows(arena, &generator->w, l->max, &l->linear.w, err);
+}
+
+#ifndef TRANSFORMER_NO_TEXT
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+#endif
+
+/* Takes all memory of the session from the arena. The same code measures and lays out, so both
+   always agree. */
 static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm__linear *w;
-    tfm__shortlist *l = &s->shortlist;
     tfm__sizes z;
     int64_t converted = 0;
     int32_t i;
@@ -7675,33 +7723,31 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__session_group_rows(s);
     z.D = m->config.d_model;
-    z.scores = s->team.n * tfm__max(tfm__max(s->max_source, s->max_target),
-                                    tfm__tile_scratch(s->encoder_tiles, s->max_source, z.K, z.W));
-    TFM__TRY(tfm__work_alloc(arena, &z, &s->work, err));
+    z.scores = s->team.n * tfm__max(tfm__session_longest(s),
+                                    tfm__tile_scratch(s->encoder.tiles, s->max_source, z.K, z.W));
+    TFM__TRY(tfm__work_alloc(arena, &z, &s->scratch.work, err));
     for (w = m->linears; w; w = w->next)
         converted = tfm__max(converted, tfm__product_x_bytes(m->kernels, &w->w));
     TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, converted, &s->team.converted, err));
     TFM__TRY(TFM__TAKE(arena, converted ? z.M : 0, 1, &s->team.scales, err));
     TFM__TRY(tfm__session_layout_cache(s, arena, err));
-    TFM__TRY(tfm__layout_arrays(s, attention, arena, err));
-    for (i = 0; i < 2; i++) {
-        int64_t heads = m->config.n_heads, longest = i ? s->max_target : s->max_source;
-        heads *= i ? m->decoder.n_relative : m->encoder.n_relative;
-        TFM__TRY(TFM__TAKE(arena, heads, 2 * longest - 1, &s->spread[i], err));
-    }
-    if (l->most)
-        TFM__TRY(tfm__matrix_alloc_rows(arena, &m->generator.w, l->most, &l->linear.w, err));
-    l->linear.bias = l->bias;
-    return tfm__session_layout_text(s, arena, err);
+    TFM__TRY(tfm__session_layout_passes(s, arena, err));
+    TFM__TRY(tfm__session_layout_search(s, attention, arena, err));
+#ifndef TRANSFORMER_NO_TEXT
+    TFM__TRY(tfm__session_layout_text(s, arena, err));
+#endif
+    return tfm__session_layout_shortlist(s, arena, err);
 }
 
-/* Fills limits and allocator of s from options, and measures: arena->peak is what it takes. */
+/* Checks options, sets limits and allocator of s, and measures the session: afterwards arena->peak
+   is the number of bytes that it needs. */
 static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
     tfm_session_options o;
     const tfm_allocator *allocator;
-    tfm_session *place; /* the session itself, first in its memory */
+    tfm_session *itself; /* it comes first in its own memory */
+    const tfm_config *c;
     int32_t most_source, most_target;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     memset(&o, 0, sizeof o);
@@ -7720,44 +7766,43 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     s->max_rows = s->max_batch * s->max_beam;
     s->team.kernels = model->kernels;
     s->team.n = o.threads ? o.threads : 1;
-    if (o.threads < 0 || o.threads > 64 || (o.parallel && !o.parallel->run))
-        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to 64%s", o.threads,
-                         o.parallel ? ", or parallel has no run" : "");
+    if (o.threads < 0 || o.threads > TFM__MOST_THREADS || (o.parallel && !o.parallel->run))
+        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to %d%s", o.threads,
+                         (int32_t)TFM__MOST_THREADS, o.parallel ? ", or parallel has no run" : "");
     if (o.parallel && !o.threads)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "parallel is given and threads is 0: set threads to how many threads "
                          "parallel has");
     if (o.parallel) s->team.parallel = *o.parallel;
 #ifndef TFM__THREADS
-    else s->team.n = 1; /* this build has none of its own */
+    else s->team.n = 1; /* this build cannot start threads */
 #endif
-    /* learned positions end somewhere, computed ones do not */
-    most_source = model->config.max_source_positions;
-    if (!most_source) most_source = INT32_MAX;
-    most_target = model->config.max_target_positions;
-    if (!most_target) most_target = INT32_MAX;
+    /* only learned positions have a limit, the size of their table */
+    c = &model->config;
+    most_source = c->max_source_positions ? c->max_source_positions : INT32_MAX;
+    most_target = c->max_target_positions ? c->max_target_positions : INT32_MAX;
     if (o.max_source > most_source || o.max_target > most_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "max_source %d and max_target %d, but the model has positions for %d",
                          o.max_source, o.max_target,
                          o.max_source > most_source ? most_source : most_target);
-    if (o.max_shortlist < 0 || o.max_shortlist > model->config.tgt_vocab_size)
+    if (o.max_shortlist < 0 || o.max_shortlist > c->tgt_vocab_size)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
-                         o.max_shortlist, model->config.tgt_vocab_size);
+                         o.max_shortlist, c->tgt_vocab_size);
     if (o.cache != TFM_F32 && o.cache != TFM_F16)
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
-    s->cache_is_f16 = o.cache == TFM_F16;
+    s->cache.is_f16 = o.cache == TFM_F16;
     if (o.encoder_attention != TFM_F32 && o.encoder_attention != TFM_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
-    s->encoder_tiles = o.encoder_attention == TFM_BF16 && model->kernels->narrow ? TFM_WEIGHTS_BF16
+    s->encoder.tiles = o.encoder_attention == TFM_BF16 && model->kernels->narrow ? TFM_WEIGHTS_BF16
                                                                                  : TFM_WEIGHTS_F32;
-    s->shortlist.most = o.max_shortlist;
-    s->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
-    s->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
-    /* defaults stay inside what the model has; only limits that were asked for can be too long */
+    s->shortlist.max = o.max_shortlist;
+    s->text.language = c->src_language ? TFM__LANGUAGE_UNSET : -1;
+    s->search.forced = c->tgt_language_forced ? TFM__LANGUAGE_UNSET : c->forced;
+    /* a default never exceeds the model's positions; only a limit that was asked for can */
     s->model = model;
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most_source);
     s->max_target = o.max_target;
@@ -7770,11 +7815,10 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     allocator = o.allocator ? o.allocator : &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
     *arena = tfm_arena_measuring();
-    TFM__TRY(TFM__TAKE(arena, 1, 1, &place, err));
+    TFM__TRY(TFM__TAKE(arena, 1, 1, &itself, err));
     return tfm__session_layout(s, o.attention, arena, err);
 }
 
-/* The peak of the measuring arena is what creation will ask for: it runs the same layout. */
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
                                      size_t *bytes, tfm_error *err) {
     tfm_session plan;
@@ -7785,19 +7829,7 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     return TFM_OK;
 }
 
-/* The config's positions as the module takes them. */
-static tfm_position_options tfm__config_position_options(const tfm_config *c) {
-    tfm_position_options o;
-    memset(&o, 0, sizeof o);
-    o.kind = c->positions;
-    o.first = c->position_offset;
-    o.base = c->position_base;
-    o.divisor_half = c->position_divisor_half;
-    o.double_angles = c->position_double;
-    return o;
-}
-
-/* The bias of each distance that a stack's sentences can have, longest positions. */
+/* Writes the bias of every distance between longest positions, for each table of the stack. */
 static void tfm__session_fill_bias(const tfm__stack *stack, int64_t longest, float *to) {
     int32_t i;
     for (i = 0; i < stack->n; i++) {
@@ -7808,7 +7840,7 @@ static void tfm__session_fill_bias(const tfm__stack *stack, int64_t longest, flo
     }
 }
 
-/* Measure, allocate once, lay out for real. The session itself is the first thing in its memory. */
+/* Measures, allocates once, and lays out the session in that memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
     tfm_session plan, *s;
@@ -7818,14 +7850,14 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     TFM__TRY(tfm__session_plan(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
-    /* measured a moment ago by the same code, so it fits; memory itself is kept for freeing */
+    /* the same code has measured it, so it fits */
     (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
     (void)tfm__session_layout(s, options && options->attention, &arena, NULL);
-    s->work.team = &s->team;
-    tfm__session_fill_bias(&model->encoder, s->max_source, s->spread[0]);
-    tfm__session_fill_bias(&model->decoder, s->max_target, s->spread[1]);
+    s->scratch.work.team = &s->team;
+    tfm__session_fill_bias(&model->encoder, s->max_source, s->positions.bias[0]);
+    tfm__session_fill_bias(&model->decoder, s->max_target, s->positions.bias[1]);
 #ifdef TFM__THREADS
     if (s->team.n > 1 && !s->team.parallel.run) {
         tfm_status status = tfm__workers_start(&s->workers, s->team.n - 1, err);
@@ -7849,38 +7881,38 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     session->allocator.release(session->allocator.user, session->allocation);
 }
 
-/* How many ids a row of a batch has. */
+/* Returns the ids of a row of a batch. */
+static const int32_t *tfm__batch_ids(const tfm_batch *batch, int64_t row) {
+    return batch->ids + row * batch->width;
+}
+
+/* Returns how many ids a row of a batch has. */
 static int32_t tfm__batch_row_length(const tfm_batch *batch, int64_t row) {
     return batch->lengths ? batch->lengths[row] : batch->width;
 }
 
-/* That n ids can be read. */
-static tfm_status tfm__ids_check_list(const int32_t *ids, int32_t n, const char *name,
-                                      tfm_error *err) {
-    if (n >= 0 && (ids || !n)) return TFM_OK;
-    return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL", name,
-                     (int64_t)n);
-}
-
-/* Ids of an option: each in the vocabulary. row -1: a plain list. */
+/* Checks that n ids can be read and are in the vocabulary. row is -1 if the ids are not a batch. */
 static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
     int32_t i;
-    TFM__TRY(tfm__ids_check_list(ids, n, name, err));
+    if (n < 0 || (n && !ids))
+        return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL",
+                         name, (int64_t)n);
     for (i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < vocab) continue;
-        if (row >= 0)
+        if (row < 0)
             return tfm__fail(err, TFM_E_TOKEN,
-                             "%s: row %d, position %d: id %d, the vocabulary has %d tokens", name,
-                             row, i, ids[i], vocab);
-        return tfm__fail(err, TFM_E_TOKEN, "%s: id %d, the vocabulary has %d tokens", name, ids[i],
-                         vocab);
+                             "%s: position %d: id %d, the vocabulary has %d tokens", name, i,
+                             ids[i], vocab);
+        return tfm__fail(err, TFM_E_TOKEN,
+                         "%s: row %d, position %d: id %d, the vocabulary has %d tokens", name, row,
+                         i, ids[i], vocab);
     }
     return TFM_OK;
 }
 
-/* Rows of ids, rows of them unless that is -1, each of length least or more; vocab -1: lengths are
-   all that there is. */
+/* Checks a batch of ids: the number of its rows (unless rows is -1), that each has at least least
+   ids, and that each id is in the vocabulary (unless vocab is -1: then there are only lengths). */
 static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name, int32_t rows,
                                        int32_t least, int32_t vocab, tfm_error *err) {
     int32_t r;
@@ -7899,20 +7931,20 @@ static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name,
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
                              name, r, length, least, batch->width);
         if (vocab >= 0)
-            TFM__TRY(tfm__ids_check(batch->ids ? batch->ids + (int64_t)r * batch->width : NULL,
-                                    length, vocab, name, r, err));
+            TFM__TRY(tfm__ids_check(batch->ids ? tfm__batch_ids(batch, r) : NULL, length, vocab,
+                                    name, r, err));
     }
     return TFM_OK;
 }
 
-/* How many positions a row has without the pads behind the last token. */
+/* Returns the length of a row without the pads after its last token. */
 static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
     int32_t n = tfm__batch_row_length(batch, row);
-    while (n > 0 && batch->ids && batch->ids[row * batch->width + n - 1] == pad) n--;
+    while (n > 0 && batch->ids && tfm__batch_ids(batch, row)[n - 1] == pad) n--;
     return n;
 }
 
-/* That the model has such a source, and the shape of one that is not ids. */
+/* Checks that the model can read this kind of source, and the shape of embeddings or memory. */
 static tfm_status tfm__session_check_source(const tfm_session *s, const tfm_batch *src,
                                             tfm_error *err) {
     const tfm_config *c = &s->model->config;
@@ -7933,7 +7965,7 @@ static tfm_status tfm__session_check_source(const tfm_session *s, const tfm_batc
     return tfm__check_shape(src->embeddings, "src.embeddings", TFM_F32, &expected, err);
 }
 
-/* Checks how many rows a batch has. Calls do it before anything that goes through the rows. */
+/* Checks how many rows a batch has, which comes before everything that reads the rows. */
 static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name,
                                           const tfm_batch *batch, tfm_error *err) {
     if (batch->rows >= 1 && batch->rows <= s->max_batch) return TFM_OK;
@@ -7941,14 +7973,20 @@ static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name
                      "%s has %d rows, the session takes 1 to %d", name, batch->rows, s->max_batch);
 }
 
-/* A batch of at most max_length ids a row, or where rows are truncated of any length. */
+/* Returns how many positions a row of the source or the target may have. */
+static int32_t tfm__session_max_length(const tfm_session *s, const tfm__side *side) {
+    return side == &s->model->source ? s->max_source : s->max_target;
+}
+
+/* Checks a batch. If truncate is 0, a row has at most max_source or max_target ids. */
 static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side *side,
-                                           int32_t max_length, int32_t truncate,
-                                           const tfm_batch *batch, tfm_error *err) {
+                                           int32_t truncate, const tfm_batch *batch,
+                                           tfm_error *err) {
+    int32_t max_length = tfm__session_max_length(s, side);
     const char *name = side->name;
     int is_source = side == &s->model->source;
     int64_t b;
-    tfm_batch plain; /* without what else a source may be */
+    tfm_batch plain; /* without embeddings and memory */
     int given = batch && is_source && (batch->embeddings || batch->memory);
     if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
@@ -7970,19 +8008,19 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
     return TFM_OK;
 }
 
-/* Checks a batch and copies it; truncate: of longer rows that many ids are read, and max_length at
-   most. to changes at the end alone. */
+/* Checks a batch and copies it. If truncate is not 0, that many ids of a longer row are read. to is
+   not changed if the batch is refused. */
 static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side *side,
-                                          int32_t max_length, int32_t truncate,
-                                          const tfm_batch *batch, tfm__id_rows *to,
-                                          tfm_error *err) {
-    int64_t b, i, most = tfm__min(max_length, truncate ? truncate : INT32_MAX);
-    TFM__TRY(tfm__session_check_batch(s, side, max_length, truncate, batch, err));
+                                          int32_t truncate, const tfm_batch *batch,
+                                          tfm__id_rows *to, tfm_error *err) {
+    int64_t b, i,
+        most = tfm__min(tfm__session_max_length(s, side), truncate ? truncate : INT32_MAX);
+    TFM__TRY(tfm__session_check_batch(s, side, truncate, batch, err));
     to->B = batch->rows;
     to->L = (int32_t)tfm__min(batch->width, most);
     to->has_holes = 0;
     for (b = 0; b < to->B; b++) {
-        const int32_t *ids = batch->ids ? batch->ids + b * batch->width : NULL;
+        const int32_t *ids = batch->ids ? tfm__batch_ids(batch, b) : NULL;
         int32_t n = tfm__batch_unpadded_length(batch, b, side->pad);
         to->lengths[b] = (int32_t)tfm__min(n, most);
         for (i = 0; i < to->L; i++) {
@@ -7991,7 +8029,7 @@ static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side 
             int is_pad = i >= to->lengths[b] || (ids && id == side->pad);
             if (ids && n > most && i + 1 == most && ids[n - 1] == side->end)
                 id = side->end, is_pad = 0;
-            if (id < 0) id = 0; /* no pad id: any will do, nobody attends to it */
+            if (id < 0) id = 0; /* no pad id: use any, because pads are masked */
             to->ids[at] = ids ? id : TFM__NO_ID;
             to->pads[at] = (unsigned char)is_pad;
             if (is_pad && i < to->lengths[b]) to->has_holes = 1;
@@ -8000,37 +8038,39 @@ static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side 
     return TFM_OK;
 }
 
-/* Computes the sinusoids of the first n positions, by some at a time: most sentences need few. */
+/* Computes the encodings of the first n positions, 32 at a time: most sentences need few. */
 static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
-    const int64_t D = s->model->config.d_model, most = tfm__max(s->max_source, s->max_target);
-    tfm_position_options o = tfm__config_position_options(&s->model->config);
+    const int64_t D = s->model->config.d_model, most = tfm__session_longest(s);
+    const tfm_config *c = &s->model->config;
+    tfm_position_options o;
     tfm__rows rows;
-    if (!s->positions || n <= s->n_positions) return;
+    if (!s->positions.rows || n <= s->positions.n) return;
     n = tfm__min(most, n + (32 - n % 32) % 32);
-    rows = tfm__rows_make(s->positions + s->n_positions * D, 1, n - s->n_positions, D);
-    o.first += s->n_positions;
+    rows = tfm__rows_make(s->positions.rows + s->positions.n * D, 1, n - s->positions.n, D);
+    memset(&o, 0, sizeof o);
+    o.kind = c->positions;
+    o.first = c->position_offset + s->positions.n;
+    o.base = c->position_base;
+    o.divisor_half = c->position_divisor_half;
+    o.double_angles = c->position_double;
     tfm__position_rows(&rows, &o, NULL);
-    s->n_positions = n;
+    s->positions.n = n;
 }
 
-/* The caller's embeddings for these rows of the stream x, projected where the model does; past a
-   length zeros. A sentence at a time, so that pads are not read. */
-static void tfm__session_copy_embeddings(tfm_session *s, const tfm__id_rows *in,
-                                         const tfm__rows *x) {
-    int64_t b;
-    for (b = 0; b < in->B; b++) {
-        tfm__rows from = s->given, to = *x;
-        from.data = tfm__row(&s->given, in->given[b], 0), to.data = tfm__row(x, b, 0);
-        from.B = to.B = 1, from.L = to.L = in->lengths[b];
-        if (s->model->projection.w.rows)
-            tfm__linear_run(&s->team, &to, &from, &s->model->projection);
-        else tfm__copy_rows(&to, &from);
-        memset(to.data + to.L * x->D, 0, (size_t)((in->L - to.L) * x->D) * sizeof *to.data);
-    }
+/* Copies n positions of row b of the caller's embeddings or memory, through a projection if given.
+   The other positions of to become 0, because the caller's may be uninitialized. */
+static void tfm__encoder_copy_row(const tfm_session *s, int64_t b, int64_t n, tfm__rows to,
+                                  const tfm__linear *projection) {
+    tfm__rows from = s->encoder.given;
+    from.data = tfm__row(&s->encoder.given, b, 0);
+    memset(to.data + n * to.D, 0, (size_t)((to.L - n) * to.D) * sizeof *to.data);
+    from.B = to.B = 1, from.L = to.L = n;
+    if (projection) tfm__linear_run(&s->team, &to, &from, projection);
+    else tfm__copy_rows(&to, &from);
 }
 
-/* A pass over these ids at positions first.., its stream in s->x:
-   x[b, l] = scale * E[id] + position first + l, normalized where the model says so. */
+/* Begins a pass over ids at positions first and following: fills the stream with
+   x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
                                  int64_t first) {
     const tfm_config *c = &s->model->config;
@@ -8041,14 +8081,17 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     int has_norm = tfm__has_norm(&side->norm);
     tfm__pass p;
     memset(&p, 0, sizeof p);
-    p.x = tfm__rows_make(s->x, in->B, in->L, D);
+    p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
     p.first = first;
-    p.spread = s->spread[side != &s->model->source];
-    p.reach = side == &s->model->source ? s->max_source : s->max_target;
-    p.work = s->work;
+    p.spread = s->positions.bias[side != &s->model->source];
+    p.reach = tfm__session_max_length(s, side);
+    p.work = s->scratch.work;
     TFM_PART(EMBEDDING);
     tfm__session_extend_positions(s, first + in->L);
-    if (in->given) tfm__session_copy_embeddings(s, in, &p.x);
+    for (b = 0; in->given && b < in->B; b++)
+        tfm__encoder_copy_row(s, in->given[b], in->lengths[b],
+                              tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
+                              s->model->projection.w.rows ? &s->model->projection : NULL);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
             int64_t at = b * in->L + l, position = first + l;
@@ -8059,7 +8102,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
             if (scale != 1 && !in->given) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITIONS_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
-            else if (s->positions) added = s->positions + position * D;
+            else if (s->positions.rows) added = s->positions.rows + position * D;
             if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
                 kernels->add(row, added, D);
             if (has_norm) kernels->norm(row, D, row, D, 1, D, &side->norm);
@@ -8067,17 +8110,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     return p;
 }
 
-/* Rows b0 .. b0 + B - 1. */
-static tfm__id_rows tfm__id_rows_slice(const tfm__id_rows *all, int64_t b0, int64_t B) {
-    tfm__id_rows part = *all;
-    part.ids += b0 * all->L;
-    part.lengths += b0;
-    part.pads += b0 * all->L;
-    part.B = (int32_t)B;
-    return part;
-}
-
-/* Masks for these as keys: lengths, and a pad mask only if lengths do not say it all. */
+/* Returns masks for these rows as keys. A pad mask is needed only if a pad has a token after it. */
 static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     tfm_masks masks;
     memset(&masks, 0, sizeof masks);
@@ -8086,30 +8119,27 @@ static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     return masks;
 }
 
-/* Rows by length, the longest first, equal ones as they come: a merge of runs would pay for
-   thousands of rows; insertion is quick where lengths are sorted already. */
+/* Sorts the rows by length, the longest first; equal ones keep their order. Insertion sort is fast
+   enough for a batch, and callers often sort by length already. */
 static void tfm__encoder_order_rows(tfm_session *s) {
-    int32_t i, k;
+    int32_t i, k, *order = s->encoder.order;
     for (i = 0; i < s->src.B; i++) {
-        for (k = i; k > 0 && s->src.lengths[s->order[k - 1]] < s->src.lengths[i]; k--)
-            s->order[k] = s->order[k - 1];
-        s->order[k] = i;
+        for (k = i; k > 0 && s->src.lengths[order[k - 1]] < s->src.lengths[i]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
     }
 }
 
-/* Rows order[first ..] of the source that one pass takes, L positions each. */
+/* Copies as many rows of the source as a pass can have, from order[first] on, L positions each. */
 static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t L) {
-    tfm__id_rows g;
+    tfm__id_rows g = s->encoder.group;
     int64_t b;
-    g.ids = s->group_ids;
-    g.lengths = s->group_lengths;
-    g.pads = s->group_pads;
-    g.B = (int32_t)tfm__min(s->src.B - first, tfm__max(1, tfm__session_group_rows(s) / L));
+    g.B = tfm__session_group(s, s->src.B - first, L);
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
-    g.given = s->given.data ? s->order + first : NULL;
+    g.given = s->encoder.given.data ? s->encoder.order + first : NULL;
     for (b = 0; b < g.B; b++) {
-        int64_t row = s->order[first + b];
+        int64_t row = s->encoder.order[first + b];
         memcpy(g.ids + b * L, s->src.ids + row * s->src.L, (size_t)L * sizeof *g.ids);
         memcpy(g.pads + b * L, s->src.pads + row * s->src.L, (size_t)L);
         g.lengths[b] = s->src.lengths[row];
@@ -8117,77 +8147,73 @@ static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t firs
     return g;
 }
 
-/* The caller's memory into the session, and keys and values of it. */
+/* Copies the caller's memory and, for decoding, computes the decoder's keys and values of it. */
 static void tfm__encoder_copy_memory(tfm_session *s, int for_decoding) {
     const tfm__stack *w = &s->model->decoder;
-    int64_t S = s->src.L, D = s->given.D;
+    int64_t S = s->src.L, D = s->encoder.given.D;
     int32_t b, i;
     for (b = 0; b < s->src.B; b++) {
-        tfm__rows from = s->given, to = tfm__rows_make(s->memory + b * S * D, 1, S, D);
+        tfm__rows to = tfm__rows_make(s->encoder.memory + b * S * D, 1, S, D);
         tfm__pass p;
         memset(&p, 0, sizeof p);
-        p.work = s->work, p.kv_rows[TFM__SELF] = &b;
-        from.data = tfm__row(&s->given, b, 0);
-        from.B = 1, from.L = to.L = s->src.lengths[b];
-        tfm__copy_rows(&to, &from);
-        memset(to.data + to.L * D, 0, (size_t)((S - to.L) * D) * sizeof *to.data);
+        p.work = s->scratch.work, p.kv_rows[TFM__SELF] = &b;
+        tfm__encoder_copy_row(s, b, s->src.lengths[b], to, NULL);
+        to.L = s->src.lengths[b];
         for (i = 0; for_decoding && i < w->n; i++)
-            tfm__kv_append(&p, &to, w->layers[i], &s->cross[i]);
+            tfm__kv_append(&p, &to, w->layers[i], &s->cache.cross[i]);
     }
 }
 
-/* Encodes the source and, for decoding, makes each decoder layer's keys and values of the
-   memory: once a sentence, for every step to come. Sentences of like length go together, as many as
-   a pass has positions for, and each to its own row: pads cost nothing. (Unless attention is
-   wanted, whose rows are the caller's.) */
+/* Encodes the source and, for decoding, computes each decoder layer's keys and values of the
+   memory, once for all steps. A pass encodes sentences of similar length, so that few positions are
+   pads. If attention is wanted, rows stay in the caller's order, as its tensor has them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_model;
     int wanted = attention && attention->data;
     tfm__id_rows group;
     int32_t i;
-    if (s->is_memory) {
+    if (s->encoder.is_memory) {
         tfm__encoder_copy_memory(s, for_decoding);
         return;
     }
     tfm__encoder_order_rows(s);
-    for (i = 0; wanted && i < s->src.B; i++) s->order[i] = i;
+    for (i = 0; wanted && i < s->src.B; i++) s->encoder.order[i] = i;
     for (first = 0; first < s->src.B; first += group.B) {
         tfm_masks masks;
         tfm__pass p;
-        L = wanted ? s->src.L : s->src.lengths[s->order[first]];
+        L = wanted ? s->src.L : s->src.lengths[s->encoder.order[first]];
         group = tfm__encoder_gather_group(s, first, L);
         masks = tfm__id_rows_masks(&group);
         p = tfm__pass_begin(s, &m->source, &group, 0);
         p.masks[TFM__SELF] = &masks;
         p.attention[TFM__SELF] = attention, p.first_row = first;
-        p.work.tiles = s->encoder_tiles;
+        p.work.tiles = s->encoder.tiles;
         tfm__stack_run(&p, &m->encoder);
-        p.kv_rows[TFM__SELF] = s->order + first;
+        p.kv_rows[TFM__SELF] = s->encoder.order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
-            tfm__kv_append(&p, &p.x, m->decoder.layers[i], &s->cross[i]);
+            tfm__kv_append(&p, &p.x, m->decoder.layers[i], &s->cache.cross[i]);
         for (b = 0; b < group.B; b++) {
-            float *row = s->memory + s->order[first + b] * s->src.L * D;
+            float *row = s->encoder.memory + s->encoder.order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
             memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
         }
     }
 }
 
-/* Takes a source batch into the session. What was decoding before is over. */
+/* Checks and copies a source batch. This ends the decode that was running. */
 static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
                                           tfm_error *err) {
     int32_t b;
     const tfm_tensor *given = src ? (src->memory ? src->memory : src->embeddings) : NULL;
-    TFM__TRY(
-        tfm__session_read_batch(s, &s->model->source, s->max_source, truncate, src, &s->src, err));
-    memset(&s->given, 0, sizeof s->given);
-    if (given) (void)tfm__view(given, "src", 3, 3, &s->given, NULL);
-    s->is_memory = src->memory != NULL;
-    s->decoding = 0;
+    TFM__TRY(tfm__session_read_batch(s, &s->model->source, truncate, src, &s->src, err));
+    memset(&s->encoder.given, 0, sizeof s->encoder.given);
+    if (given) (void)tfm__view(given, "src", 3, 3, &s->encoder.given, NULL);
+    s->encoder.is_memory = src->memory != NULL;
+    s->search.started = 0;
     for (b = 0; b < src->rows; b++)
-        s->left_out[b] = tfm__batch_unpadded_length(src, b, s->model->config.src_pad) -
-                         s->src.lengths[b];
+        s->encoder.left_out[b] = tfm__batch_unpadded_length(src, b, s->model->config.src_pad) -
+                                 s->src.lengths[b];
     return TFM_OK;
 }
 
@@ -8199,31 +8225,35 @@ TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_er
 }
 
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
-    return tfm_tensor_3d(session->src.B ? session->memory : NULL, TFM_F32, session->src.B,
+    return tfm_tensor_3d(session->src.B ? session->encoder.memory : NULL, TFM_F32, session->src.B,
                          session->src.L, session->model->config.d_memory);
 }
 
-/* The teacher-forced decoder on targets b0 onwards, as many as a pass takes; its output. */
+/* Runs the teacher-forced decoder on as many targets as one pass can have, from row b0 on, and
+   returns its output. */
 static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, int causal,
                                         const tfm_tensor *self_attention,
                                         const tfm_tensor *cross_attention) {
-    int64_t B = tfm__min(s->src.B - b0, tfm__max(1, tfm__session_group_rows(s) / s->tgt.L)), b;
-    tfm__id_rows group = tfm__id_rows_slice(&s->tgt, b0, B);
+    int64_t b;
     tfm_masks self = tfm__id_rows_masks(&s->tgt), cross = tfm__id_rows_masks(&s->src);
-    tfm__pass p = tfm__pass_begin(s, &s->model->target, &group, 0);
-    for (b = 0; b < B; b++) s->step_rows[b] = (int32_t)(b0 + b);
+    tfm__id_rows group = s->tgt;
+    tfm__pass p;
+    group.B = tfm__session_group(s, s->src.B - b0, s->tgt.L);
+    group.ids += b0 * group.L, group.pads += b0 * group.L, group.lengths += b0;
+    p = tfm__pass_begin(s, &s->model->target, &group, 0);
+    for (b = 0; b < group.B; b++) s->step.rows[b] = (int32_t)(b0 + b);
     self.causal = causal;
     p.S = s->src.L;
     p.masks[TFM__SELF] = &self, p.masks[TFM__CROSS] = &cross;
-    p.kv[TFM__SELF] = s->self, p.kv[TFM__CROSS] = s->cross;
-    p.kv_rows[TFM__SELF] = p.kv_rows[TFM__CROSS] = s->step_rows;
+    p.kv[TFM__SELF] = s->cache.self, p.kv[TFM__CROSS] = s->cache.cross;
+    p.kv_rows[TFM__SELF] = p.kv_rows[TFM__CROSS] = s->step.rows;
     p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
     p.first_row = b0;
     tfm__stack_run(&p, &s->model->decoder);
     return p.x;
 }
 
-/* An SSRU attends to nothing, and cannot look ahead. */
+/* Checks that no option needs more than an SSRU can do: it has no attention and is causal. */
 static tfm_status tfm__forward_check_ssru(const tfm_model *m, const tfm_forward_options *o,
                                           tfm_error *err) {
     int32_t i;
@@ -8234,7 +8264,6 @@ static tfm_status tfm__forward_check_ssru(const tfm_model *m, const tfm_forward_
     return TFM_OK;
 }
 
-/* Checks everything first; then encodes, and decodes group by group straight into logits. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err) {
@@ -8254,7 +8283,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
     if (src->memory && o.encoder_attention.data)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is memory");
-    /* outputs first: a wrong shape must not cost an encoder pass, nor change the session */
+    /* outputs come first: a wrong shape must not change the session */
     T = tgt->width;
     TFM__TRY(tfm__forward_check_ssru(m, &o, err));
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
@@ -8268,13 +8297,13 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     expected.dims[3] = src->width;
     TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
                                       &expected, err));
-    TFM__TRY(tfm__session_read_batch(s, &m->target, s->max_target, 0, tgt, &s->tgt, err));
+    TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 1, &o.encoder_attention);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         tfm__rows y = out;
         x = tfm__decoder_run_group(s, b0, !o.not_causal, &o.decoder_attention, &o.cross_attention);
-        /* logits of this group's rows go where the caller wants them: no copy of [B, T, V] */
+        /* the product writes to the caller's tensor, without a copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0);
         y.B = x.B;
         TFM_PART(OUTPUT);
@@ -8285,80 +8314,65 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
 
 /* >>search ========================================================================================
    25. DECODING
-   Beam search, sampling and alternatives are one machine. A hypothesis occupies a row of the KV
-   cache; its new token is recorded with a back-pointer, the row that it was extended from. Where
-   hypotheses fork or die nothing is copied: keys and values stay in the row in which they were
-   computed, and the next step reads them along the hypothesis's ancestry. Sentence b owns rows
-   b * max_beam onwards; a sentence that is done leaves the pass.
+   Beam search, sampling and alternatives share this code. A running hypothesis has a row of the KV
+   cache. Each step records its new token and a back-pointer: the row of the hypothesis that the
+   token extends. When hypotheses fork or end, nothing is copied: keys and values stay in the row in
+   which they were computed, and the next step reads them along the hypothesis's ancestry. Sentence
+   b has the rows from b * max_beam on. A sentence that is done takes no part in later steps.
 
-   Each sentence is searched by itself, from its logits alone, in an order that its batch does not
-   change. Whatever the weights compute, a sentence ends at its cap, and every id is in range.
-   Relies on the session's passes.
+   Each sentence is searched by itself, from its own logits, in an order that does not depend on its
+   batch. Whatever the weights compute, a sentence ends at its cap, and every id is in range. This
+   section relies on the session's passes.
    ============================================================================================== */
 
-/* ---- tokens and back-pointers ---- */
+/* ---- paths: tokens and back-pointers ---- */
 
-/* Token t of the hypothesis in row after step t, and its back-pointer: the row before that step. */
-static int32_t *tfm__path_token(const tfm_session *s, int64_t t, int64_t row) {
+/* Returns the token that step t chose for this row. */
+static tfm__path_token *tfm__path_at(const tfm_session *s, int64_t t, int64_t row) {
     return s->tokens + t * s->max_rows + row;
-}
-static int32_t *tfm__path_back(const tfm_session *s, int64_t t, int64_t row) {
-    return s->back_pointers + t * s->max_rows + row;
 }
 static float *tfm__path_attention(const tfm_session *s, int64_t t, int64_t row) {
     return s->attention + (t * s->max_rows + row) * s->max_source;
 }
 
-/* The tokens of a hypothesis. */
+/* Writes the tokens of a hypothesis. */
 static void tfm__path_tokens(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids) {
     int32_t t, row = h->row;
     for (t = h->length - 1; t >= 0; t--) {
-        ids[t] = *tfm__path_token(s, t, row);
-        row = *tfm__path_back(s, t, row);
+        ids[t] = tfm__path_at(s, t, row)->id;
+        row = tfm__path_at(s, t, row)->back;
     }
 }
 
-/* The ancestry: rows[t] is the row in which step t was computed, for steps 0 to h's length: the
-   next step, or the one that made the end token, comes last. */
+/* Writes the ancestry of a hypothesis: rows[t] is the row in which step t was computed, for steps 0
+   to its length. The last of them is the next step, or the one that gave the end token. */
 static void tfm__path_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
     int32_t t, row = h->row;
     for (t = h->length; t >= 0; t--) {
         if (t < s->max_target) rows[t] = row;
-        if (t) row = *tfm__path_back(s, t - 1, row);
+        if (t) row = tfm__path_at(s, t - 1, row)->back;
     }
-}
-
-/* A hypothesis one token longer, in that row. */
-static tfm__hypothesis tfm__path_extend(tfm_session *s, const tfm__hypothesis *from, int32_t row,
-                                        int32_t id, double sum) {
-    tfm__hypothesis h = *from;
-    *tfm__path_token(s, from->length, row) = id;
-    *tfm__path_back(s, from->length, row) = from->row;
-    s->sums[(int64_t)from->length * s->max_rows + row] = sum;
-    h.row = row;
-    h.sum = sum;
-    h.length++;
-    return h;
 }
 
 /* ---- scores ---- */
 
-/* c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens that are no pads. */
+/* Returns c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens without pads. */
 static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
     double sum = 0;
-    tfm__path_rows(s, h, s->history);
+    tfm__path_rows(s, h, s->scratch.path);
     for (i = 0; i < s->src.lengths[b]; i++) {
         double covered = 0;
         if (s->src.pads[(int64_t)b * s->src.L + i]) continue;
-        for (t = 0; t < steps; t++) covered += (double)tfm__path_attention(s, t, s->history[t])[i];
+        for (t = 0; t < steps; t++)
+            covered += (double)tfm__path_attention(s, t, s->scratch.path[t])[i];
         sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
     }
     return s->decode.coverage_penalty * sum;
 }
 
-/* sum / length^length_penalty, at a length that may lie in the future; of an alternative, of what
-   comes behind its first token. */
+/* Returns sum / length^length_penalty, for a length that the hypothesis may reach later. For an
+   alternative, only what follows its first token is divided. */
 static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *h, int32_t length) {
     double score = h->sum;
     if (s->decode.length_penalty != 0)
@@ -8367,27 +8381,28 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
     return score == score ? score : -INFINITY;
 }
 
+/* Returns the score of a hypothesis that ended. */
 static double tfm__score_final(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     double score = tfm__score_normalize(s, h, h->length + (h->finish == TFM_ENDED));
     if (s->decode.coverage_penalty > 0) score += tfm__score_coverage(s, b, h);
     return score;
 }
 
-/* No hypothesis that goes on from here can score more: sums only fall, and the length that favours
-   it most is the longest one, or with a negative penalty the next. */
+/* Returns a score that no continuation can exceed. Sums only fall, so the best length is the
+   longest one, or the next one if the penalty is not positive. */
 static double tfm__score_bound(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    int32_t length = s->decode.length_penalty > 0 ? s->sentences[b].cap : h->length + 1;
+    int32_t length = s->decode.length_penalty > 0 ? s->search.sentences[b].cap : h->length + 1;
     return tfm__score_normalize(s, h, length);
 }
 
-/* The logits of hypothesis k of a sentence, after a step. */
+/* Returns the logits of hypothesis k of a sentence after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
     tfm__logits y;
     y.n = s->model->config.tgt_vocab_size;
-    y.x = s->logits + (s->slots[b] + k) * y.n;
+    y.x = s->step.logits + (s->search.sentences[b].first_logits + k) * y.n;
     y.ids = NULL;
-    if (s->decode.lexical_shortlist) y.ids = l->own + b * l->most, y.n = l->n_own[b];
+    if (s->decode.lexical_shortlist) y.ids = l->own + b * l->max, y.n = l->n_own[b];
     else if (l->n) y.ids = l->ids, y.n = l->n;
     return y;
 }
@@ -8396,7 +8411,7 @@ static int32_t tfm__logits_id(const tfm__logits *y, int64_t i) {
     return y->ids ? y->ids[i] : (int32_t)i;
 }
 
-/* Where the logit of an id is; NULL: it is not among them. */
+/* Returns where the logit of an id is, or NULL if it has none. */
 static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
     int64_t low = 0, high = y->n - 1, middle;
     if (!y->ids) return y->x + id;
@@ -8408,7 +8423,7 @@ static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
     return y->n && y->ids[low] == id ? y->x + low : NULL;
 }
 
-/* log sum_v exp(x[v]): x[v] minus this is a log-probability. */
+/* Returns log sum_v exp(x[v]). x[v] minus this is a log-probability. */
 static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     return (double)max + log(kernels->exp_sum(NULL, x, max, n));
@@ -8418,49 +8433,43 @@ static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, i
 
 static int tfm__search_is_end(const tfm_session *s, int32_t id) {
     int32_t i;
-    if (!s->decode.n_ends) return id == s->model->config.end;
     for (i = 0; i < s->decode.n_ends; i++)
         if (s->decode.ends[i] == id) return 1;
     return 0;
 }
 
-static int32_t tfm__search_end(const tfm_session *s) {
-    return s->decode.n_ends ? s->decode.ends[0] : s->model->config.end;
+/* Returns the end token if this step must choose it, as the last one that the cap allows, or -1. */
+static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
+    int is_last = s->decode.force_end && s->search.position + 1 >= s->search.sentences[b].cap;
+    return is_last && s->decode.n_ends ? s->decode.ends[0] : -1;
 }
 
-/* Whether the token of this step is the last one that the cap allows, and has to be an end. */
-static int tfm__sentence_must_end(const tfm_session *s, int32_t b) {
-    return s->decode.force_end && s->position + 1 >= s->sentences[b].cap && tfm__search_end(s) >= 0;
-}
-
-/* The id that is forced, or favoured, at the position of this step; -1: none. */
+/* Returns the id that is forced, or favoured by prefix_bias, at this step, or -1. */
 static int32_t tfm__sentence_next_id(const tfm_session *s, int32_t b, int *forced) {
-    const tfm__sentence *sentence = &s->sentences[b];
-    int32_t t = s->position - (sentence->first >= 0);
+    const tfm__sentence *sentence = &s->search.sentences[b];
+    int32_t t = s->search.position - (sentence->first >= 0);
     *forced = t < 0 || !(s->decode.prefix_bias > 0);
     if (t < 0) return sentence->first;
     if (t >= sentence->n_prefix) return -1;
-    return s->decode.prefix->ids[(int64_t)b * s->decode.prefix->width + t];
+    return tfm__batch_ids(s->decode.prefix, b)[t];
 }
 
-/* Forbids an id for the hypothesis at hand; tfm__ban_drop takes that back. */
+/* Bans an id until tfm__ban_drop removes all bans after the first n. */
 static void tfm__ban_add(tfm_session *s, int32_t id) {
-    if (s->marks[id]) return;
-    s->marks[id] = 1;
-    s->marked[s->n_marked++] = id;
+    if (s->bans.set[id]) return;
+    s->bans.set[id] = 1;
+    s->bans.ids[s->bans.n++] = id;
 }
-static void tfm__ban_drop(tfm_session *s, int32_t down_to) {
-    while (s->n_marked > down_to) s->marks[s->marked[--s->n_marked]] = 0;
+static void tfm__ban_drop(tfm_session *s, int32_t n) {
+    while (s->bans.n > n) s->bans.set[s->bans.ids[--s->bans.n]] = 0;
 }
 
 static void tfm__ban_add_ends(tfm_session *s) {
-    const tfm_decode_options *o = &s->decode;
     int32_t i;
-    if (!o->n_ends && s->model->config.end >= 0) tfm__ban_add(s, s->model->config.end);
-    for (i = 0; i < o->n_ends; i++) tfm__ban_add(s, o->ends[i]);
+    for (i = 0; i < s->decode.n_ends; i++) tfm__ban_add(s, s->decode.ends[i]);
 }
 
-/* Whether the ids end in these. */
+/* Returns whether the last n_tail ids are those of tail. */
 static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
     int32_t i;
     if (n_tail > n) return 0;
@@ -8469,7 +8478,8 @@ static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, i
     return 1;
 }
 
-/* Marks what may not follow the tokens ids [n], before which n_start more count for n-grams. */
+/* Bans what must not follow the tokens ids [n]. Before them are n_start (0 or 1) start tokens,
+   which count for n-grams. */
 static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
                                    int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
@@ -8477,11 +8487,11 @@ static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids
     int32_t i, gram = o->no_repeat_ngram;
     if (n < o->min_length) tfm__ban_add_ends(s);
     for (i = 0; sequences && i < sequences->rows; i++) {
-        const int32_t *sequence = sequences->ids + (int64_t)i * sequences->width;
+        const int32_t *sequence = tfm__batch_ids(sequences, i);
         int32_t last = tfm__batch_row_length(sequences, i) - 1;
         if (tfm__ids_end_in(ids, n, sequence, last)) tfm__ban_add(s, sequence[last]);
     }
-    /* the last gram - 1 tokens stood before: what came after them then may not come now */
+    /* where the last gram - 1 tokens occurred before, the token after them must not follow again */
     ids -= n_start, n += n_start;
     for (i = gram - 1; gram > 0 && i < n; i++)
         if (tfm__ids_end_in(ids, n, ids + i - (gram - 1), gram - 1)) tfm__ban_add(s, ids[i]);
@@ -8494,41 +8504,42 @@ static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids
     }
 }
 
-/* Every token that came before gets less likely, once; zero: the logit that stays. */
+/* Makes each token that occurred before less likely, once. zero is the logit that a penalty does
+   not change. */
 static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int32_t *ids,
                                  int32_t n, double zero) {
     double penalty = (double)(float)s->decode.repetition_penalty, x;
     float *logit;
-    int32_t i, kept = s->n_marked;
+    int32_t i, bans = s->bans.n;
     for (i = 0; i < n; i++) {
-        if (s->marks[ids[i]]) continue; /* seen, or never to be chosen */
+        if (s->bans.set[ids[i]]) continue; /* penalized already, or banned */
         logit = tfm__logits_find(y, ids[i]);
         x = logit ? (double)*logit - zero : 0;
         if (logit) *logit = (float)((x > 0 ? x / penalty : x * penalty) + zero);
         tfm__ban_add(s, ids[i]);
     }
-    tfm__ban_drop(s, kept);
+    tfm__ban_drop(s, bans);
 }
 
-/* Makes logits and marks ready for choosing the next token of h. The logarithm of the logits' sum,
-   by which they become probabilities. */
+/* Prepares logits and bans for the choice of h's next token, and returns the logarithm of the sum
+   of exp(logits), which makes probabilities of them. */
 static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
-    int after = o->repetition && s->beam > 1; /* log-probabilities are penalized, not logits */
+    int after = o->repetition && s->search.beam > 1; /* penalizes log-probabilities, not logits */
     double log_sum = after ? tfm__logits_log_sum(s->team.kernels, y->x, y->n) : 0;
-    s->history[0] = start;
-    tfm__path_tokens(s, h, s->history + n_start);
+    s->scratch.path[0] = start;
+    tfm__path_tokens(s, h, s->scratch.path + n_start);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__logits_penalize(s, y, s->history, h->length + n_start, log_sum);
-    tfm__ban_add_forbidden(s, b, s->history + n_start, h->length, n_start);
+        tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, log_sum);
+    tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
     return after ? log_sum : tfm__logits_log_sum(s->team.kernels, y->x, y->n);
 }
 
-/* ---- candidates: the best few of many ---- */
+/* ---- candidates: the best few of many tokens ---- */
 
-/* Smaller is better: a higher total; of equal ones the earlier hypothesis, then the lower id. */
+/* Orders the best candidate first: by total, then the earlier hypothesis, then the lower id. */
 static int tfm__candidates_compare(const void *a, const void *b) {
     const tfm__candidate *x = (const tfm__candidate *)a, *y = (const tfm__candidate *)b;
     if (x->total != y->total) return x->total > y->total ? -1 : 1;
@@ -8540,7 +8551,7 @@ static const tfm__candidate *tfm__candidates_at(const tfm__candidates *c, int64_
     return (const tfm__candidate *)c->items[i];
 }
 
-/* Keeps the best capacity of what is offered, the worst of them on top of a heap. */
+/* Adds a candidate if it is among the best so far: a heap, with the worst of them on top. */
 static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
     tfm__candidate offered;
     if (!(total > -INFINITY)) return; /* nor NaN */
@@ -8557,15 +8568,15 @@ static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from
     }
 }
 
-/* The logarithm of a token's probability, rounded to a double by x87 too, so that sums of them are
-   those of tfm_score. */
+/* Returns a token's log-probability. The variable makes x87 round to a double, so that sums have
+   the same bits as in tfm_score. */
 static double tfm__logits_log_p(float logit, double log_sum) {
     double log_p = (double)logit - log_sum;
     return log_p;
 }
 
-/* A logit below this cannot become one of the best; offset: what is added to a logit for its total.
-   Rounded down, so that only tfm__candidates_offer decides. */
+/* Returns a bound: a logit below it cannot become one of the best. offset is added to a logit for
+   its total. The bound is rounded down, so only tfm__candidates_offer decides close cases. */
 static float tfm__candidates_floor(const tfm__candidates *c, double offset) {
     double floor;
     if (c->n < c->capacity) return -INFINITY;
@@ -8573,18 +8584,18 @@ static float tfm__candidates_floor(const tfm__candidates *c, double offset) {
     return (float)(floor - 1e-6 * (fabs(floor) + 1));
 }
 
-/* Offers what may follow hypothesis from, whose logits these are. */
+/* Offers each token that may follow h, which is hypothesis number from of its beam. */
 static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
                                        const tfm__hypothesis *h, const tfm__logits *y) {
     enum { BLOCK = 256 };
     const tfm__kernels *kernels = s->team.kernels;
-    tfm__candidates *c = &s->candidates;
+    tfm__candidates *c = &s->scratch.candidates;
     int64_t v;
-    int forced, kept = s->n_marked;
+    int forced, bans = s->bans.n;
     int32_t id, wanted = tfm__sentence_next_id(s, b, &forced);
     double log_sum, base = h->sum, bias = s->decode.prefix_bias;
     float floor;
-    if (wanted < 0 && tfm__sentence_must_end(s, b)) wanted = tfm__search_end(s), forced = 1;
+    if (wanted < 0) wanted = tfm__sentence_forced_end(s, b), forced = 1;
     if (wanted >= 0 && forced) {
         tfm__candidates_offer(c, h->sum, from, wanted);
         return;
@@ -8592,7 +8603,7 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
     log_sum = tfm__logits_prepare(s, b, h, y);
     if (wanted >= 0 && h->on_prefix) {
         double p = exp((double)*tfm__logits_find(y, wanted) - log_sum);
-        if (!s->marks[wanted])
+        if (!s->bans.set[wanted])
             tfm__candidates_offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
         tfm__ban_add(s, wanted);
         base += log(1 - bias);
@@ -8600,27 +8611,27 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
     floor = tfm__candidates_floor(c, base - log_sum);
     for (v = 0; v < y->n; v++) {
         if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
-            v += BLOCK - 1; /* none of these gets in */
+            v += BLOCK - 1; /* no logit of this block is good enough */
             continue;
         }
         id = tfm__logits_id(y, v);
-        if (!(y->x[v] >= floor) || s->marks[id]) continue;
+        if (!(y->x[v] >= floor) || s->bans.set[id]) continue;
         tfm__candidates_offer(c, base + tfm__logits_log_p(y->x[v], log_sum), from, id);
         floor = tfm__candidates_floor(c, base - log_sum);
     }
-    tfm__ban_drop(s, kept);
+    tfm__ban_drop(s, bans);
 }
 
 /* ---- sampling ---- */
 
-/* Bits that look random, from bits that differ (splitmix64's finalizer). */
+/* Returns bits that look random for each x (the last steps of splitmix64). */
 static uint64_t tfm__sample_mix(uint64_t x) {
     x = (x ^ (x >> 30)) * (uint64_t)0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * (uint64_t)0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
-/* In [0, 1), a function of its arguments alone: no state that a batch could share. */
+/* Returns a number in [0, 1) that depends only on its arguments, never on other rows of a batch. */
 static double tfm__sample_uniform(uint64_t seed, int32_t sample, int32_t position) {
     const uint64_t step = (uint64_t)0x9E3779B97F4A7C15u;
     uint64_t x = tfm__sample_mix(seed + step);
@@ -8629,14 +8640,14 @@ static double tfm__sample_uniform(uint64_t seed, int32_t sample, int32_t positio
     return (double)(x >> 11) / 9007199254740992.0; /* 2^53 */
 }
 
-/* The share of a logit, not normalized. */
+/* Returns the probability of a logit, without the normalizing factor. */
 static double tfm__sample_weight(const tfm_session *s, double logit, double max) {
     return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
-/* How many candidates, best first, have weights that add up to wanted, or all; their sum. */
+/* Returns how many candidates, best first, have the sum of weights wanted (or all). Sets sum. */
 static int64_t tfm__sample_count(const tfm_session *s, double max, double wanted, double *sum) {
-    const tfm__candidates *c = &s->candidates;
+    const tfm__candidates *c = &s->scratch.candidates;
     int64_t i;
     *sum = 0;
     for (i = 0; i < c->n && *sum < wanted; i++)
@@ -8644,21 +8655,21 @@ static int64_t tfm__sample_count(const tfm_session *s, double max, double wanted
     return i;
 }
 
-/* The candidates that top_k and top_p leave, best first; total: the sum of all weights. */
+/* Finds the candidates that top_k and top_p allow, best first. total is the sum of all weights. */
 static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
                             double total) {
-    tfm__candidates *c = &s->candidates;
+    tfm__candidates *c = &s->scratch.candidates;
     const tfm_decode_options *o = &s->decode;
     int64_t v, most = n_allowed;
     double sum;
     if (o->top_k > 0) most = tfm__min(most, o->top_k);
-    /* a nucleus is small as a rule: grow until it fits */
+    /* most nuclei are small: begin with few candidates, and repeat with more if needed */
     for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
          c->capacity = tfm__min(most, 8 * c->capacity)) {
         float floor = -INFINITY;
         c->n = 0;
         for (v = 0; v < y->n; v++) {
-            if (!(y->x[v] >= floor) || s->marks[tfm__logits_id(y, v)]) continue;
+            if (!(y->x[v] >= floor) || s->bans.set[tfm__logits_id(y, v)]) continue;
             tfm__candidates_offer(c, (double)y->x[v], 0, tfm__logits_id(y, v));
             floor = tfm__candidates_floor(c, 0);
         }
@@ -8670,19 +8681,19 @@ static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allo
     }
 }
 
-/* An id drawn with the weights of the logits that are not marked, or -1. */
+/* Draws an id by the weights of all logits that are not banned. Returns -1 if there is none. */
 static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uniform) {
     const tfm_decode_options *o = &s->decode;
-    const tfm__candidates *c = &s->candidates;
+    const tfm__candidates *c = &s->scratch.candidates;
     int64_t v, i, n = 0;
     int from_top = o->top_k > 0 || (o->top_p > 0 && o->top_p < 1);
     int32_t last = -1;
     double max = -INFINITY, total = 0;
     for (v = 0; v < y->n; v++)
-        if (!s->marks[tfm__logits_id(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
+        if (!s->bans.set[tfm__logits_id(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
     if (!(fabs(max) < INFINITY)) return -1;
     for (v = 0; v < y->n; v++) {
-        if (s->marks[tfm__logits_id(y, v)] || !(y->x[v] > -INFINITY)) continue;
+        if (s->bans.set[tfm__logits_id(y, v)] || !(y->x[v] > -INFINITY)) continue;
         total += tfm__sample_weight(s, (double)y->x[v], max);
         n++;
     }
@@ -8694,7 +8705,7 @@ static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uni
     for (i = 0; i < (from_top ? c->n : y->n) && total >= 0; i++) {
         int32_t id = from_top ? tfm__candidates_at(c, i)->id : tfm__logits_id(y, i);
         double logit = from_top ? tfm__candidates_at(c, i)->total : (double)y->x[i];
-        if (s->marks[id] || !(logit > -INFINITY)) continue;
+        if (s->bans.set[id] || !(logit > -INFINITY)) continue;
         total -= tfm__sample_weight(s, logit, max);
         last = id;
     }
@@ -8703,169 +8714,174 @@ static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uni
 
 /* ---- one sentence, one step ---- */
 
-/* Where beam g of a sentence begins in live and kept, and its rows in the cache and the tables. */
-static int32_t tfm__beam_row(const tfm_session *s, int32_t b, int32_t g) {
-    return b * s->max_beam + g * s->beam;
+static tfm__beam *tfm__beam_at(const tfm_session *s, int64_t b, int32_t g) {
+    return &s->search.beams[b * s->max_beam + g];
 }
 
-/* Puts an ended hypothesis among the best, behind those of equal score. */
-static void tfm__beam_finish(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *h,
+/* Ends a hypothesis, and inserts it among the best ended ones, after those of equal score. */
+static void tfm__beam_finish(tfm_session *s, tfm__beam *beam, const tfm__hypothesis *h,
                              tfm_finish finish) {
-    tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    tfm__hypothesis *kept = s->kept + tfm__beam_row(s, b, g), ended = *h;
-    int32_t at;
-    ended.finish = finish;
-    ended.score = tfm__score_final(s, b, &ended);
+    tfm__hypothesis *ended = beam->ended, last = *h;
+    int32_t at, max = s->search.max_ended;
+    last.finish = finish;
+    last.score = tfm__score_final(s, beam->sentence, &last);
     beam->n_ended++;
-    for (at = beam->n_kept; at > 0 && kept[at - 1].score < ended.score; at--)
-        if (at < s->n_keep) kept[at] = kept[at - 1];
-    if (at < s->n_keep) kept[at] = ended;
-    beam->n_kept = (int32_t)tfm__min(beam->n_kept + 1, s->n_keep);
+    for (at = beam->n_kept; at > 0 && ended[at - 1].score < last.score; at--)
+        if (at < max) ended[at] = ended[at - 1];
+    if (at < max) ended[at] = last;
+    beam->n_kept = (int32_t)tfm__min(beam->n_kept + 1, max);
 }
 
-/* Whether the search is over. A beam of 1 is greedy: its first end is the end. */
-static int tfm__beam_is_done(const tfm_session *s, int32_t b, int32_t g) {
+/* Returns whether the search is over. A beam of 1 is greedy: it ends with the first end token. */
+static int tfm__beam_is_done(const tfm_session *s, const tfm__beam *beam) {
     const tfm_decode_options *o = &s->decode;
-    const tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    const tfm__hypothesis *live = s->live + tfm__beam_row(s, b, g);
-    const tfm__hypothesis *kept = s->kept + tfm__beam_row(s, b, g);
+    const tfm__hypothesis *live = beam->live, *ended = beam->ended;
     double patience = o->patience > 0 ? o->patience : 1;
-    int full = beam->n_kept >= s->n_best;
-    if (!beam->n_live || (s->beam == 1 && beam->n_ended)) return 1;
-    /* nothing that runs can displace one of the n best: live hypotheses stand in order */
-    if (full && kept[s->n_best - 1].score >= tfm__score_bound(s, b, &live[0])) return 1;
+    int full = beam->n_kept >= s->search.n_best;
+    if (!beam->n_live || (s->search.beam == 1 && beam->n_ended)) return 1;
+    /* even the best running hypothesis cannot exceed the worst of the n best */
+    if (full && ended[s->search.n_best - 1].score >= tfm__score_bound(s, beam->sentence, &live[0]))
+        return 1;
     if (o->stop == TFM_STOP_SURE) return 0;
     if (o->stop == TFM_STOP_LIKELY)
-        return beam->n_kept == s->n_keep &&
-               kept[s->n_keep - 1].score >= tfm__score_normalize(s, &live[0], live[0].length);
+        return beam->n_kept == s->search.max_ended &&
+               ended[s->search.max_ended - 1].score >=
+                   tfm__score_normalize(s, &live[0], live[0].length);
     if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
         return full && beam->best_ended;
-    return beam->n_ended >= tfm__max(1, (int64_t)floor(s->beam * patience + 0.5));
+    return beam->n_ended >= tfm__max(1, (int64_t)floor(s->search.beam * patience + 0.5));
 }
 
-/* The n candidates at items, best first, that continue from [n_from]: of the best beam those that
-   end are kept, and the best beam that do not end go on as beam g. */
-static void tfm__beam_advance(tfm_session *s, int32_t b, int32_t g, const tfm__hypothesis *from,
+/* Advances a beam by one token. items are n candidates, best first, that continue from [n_from]. Of
+   the first search.beam candidates those that end are finished, and the first search.beam that do
+   not end run on. Without candidates all hypotheses are stuck. */
+static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypothesis *from,
                               int32_t n_from, void *const *items, int64_t n) {
-    const tfm__sentence *sentence = &s->sentences[b];
-    tfm__beam *beam = &s->beams[b * s->max_beam + g];
-    int32_t k, i, row = tfm__beam_row(s, b, g), n_next = 0, forced;
-    int32_t wanted = tfm__sentence_next_id(s, b, &forced), last = s->position + 1 >= sentence->cap;
+    tfm__hypothesis *next = s->scratch.next;
+    int32_t k, i, n_next = 0, forced, wanted = tfm__sentence_next_id(s, beam->sentence, &forced);
+    int32_t last = s->search.position + 1 >= s->search.sentences[beam->sentence].cap;
     for (i = 0; i < n; i++) {
         const tfm__candidate *candidate = (const tfm__candidate *)items[i];
         int is_end = tfm__search_is_end(s, candidate->id) && !(wanted >= 0 && forced);
         tfm__hypothesis h = from[candidate->from];
-        if ((is_end || last) && i >= s->beam) continue;
-        if (is_end) h.sum = candidate->total, h.end = candidate->id;
-        else if (n_next == s->beam) continue;
-        else h = tfm__path_extend(s, &h, row + n_next, candidate->id, candidate->total);
+        if ((is_end || last) && i >= s->search.beam) continue;
+        if (!is_end && n_next == s->search.beam) continue;
+        h.sum = candidate->total;
+        if (is_end) h.end = candidate->id;
+        else {
+            tfm__path_token *token = tfm__path_at(s, h.length++, beam->first_row + n_next);
+            token->id = candidate->id, token->back = h.row, token->sum = h.sum;
+            h.row = beam->first_row + n_next;
+        }
         h.on_prefix = h.on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__beam_finish(s, b, g, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end || last) tfm__beam_finish(s, beam, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
         if (is_end && i == 0) beam->best_ended = 1;
-        if (!is_end) s->next[n_next++] = h;
+        if (!is_end) next[n_next++] = h;
     }
-    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, b, g, &from[k], TFM_STUCK);
+    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, beam, &from[k], TFM_STUCK);
     beam->n_live = last ? 0 : n_next;
-    memcpy(s->live + row, s->next, (size_t)beam->n_live * sizeof *s->next);
-    if (tfm__beam_is_done(s, b, g)) beam->n_live = 0;
+    memcpy(beam->live, next, (size_t)beam->n_live * sizeof *next);
+    if (tfm__beam_is_done(s, beam)) beam->n_live = 0;
 }
 
-/* Draws the next tokens of samples first .. first + n - 1, which all stand at h. */
-static void tfm__sample_advance(tfm_session *s, int32_t b, int32_t first, int32_t n,
+/* Draws the next tokens of n samples, from number first on, which are all at h. */
+static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n,
                                 const tfm__hypothesis *h, const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
-    tfm__candidates *c = &s->candidates;
-    int32_t g, id, kept = s->n_marked;
+    tfm__candidates *c = &s->scratch.candidates;
+    int32_t g, id, b = first->sentence, end = tfm__sentence_forced_end(s, b), bans = s->bans.n;
     double log_sum = tfm__logits_prepare(s, b, h, y);
-    for (g = first; g < first + n; g++) {
-        int must_end = tfm__sentence_must_end(s, b);
-        if (must_end) id = tfm__search_end(s);
-        else
-            id = tfm__sample_draw(
-                s, y, tfm__sample_uniform(o->seeds ? o->seeds[b] : o->seed, g, s->position));
+    for (g = 0; g < n; g++) {
+        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+        double uniform = tfm__sample_uniform(seed, first[g].number, s->search.position);
+        id = end < 0 ? tfm__sample_draw(s, y, uniform) : -1;
         c->n = 0, c->capacity = 1;
-        if (must_end) tfm__candidates_offer(c, h->sum, 0, id);
+        if (end >= 0) tfm__candidates_offer(c, h->sum, 0, end);
         else if (id >= 0)
             tfm__candidates_offer(c, h->sum + tfm__logits_log_p(*tfm__logits_find(y, id), log_sum),
                                   0, id);
-        tfm__beam_advance(s, b, g, h, 1, c->items, c->n);
+        tfm__beam_advance(s, &first[g], h, 1, c->items, c->n);
     }
-    tfm__ban_drop(s, kept);
+    tfm__ban_drop(s, bans);
 }
 
-/* Samples and alternatives are one hypothesis while tokens are forced. At the first free position
-   each gets a beam: samples draw, alternatives begin with the n best tokens but the end, one
-   each. */
+/* Splits a sentence. Samples and alternatives share one hypothesis h while tokens are forced; at
+   the first free position each gets its own beam. Samples draw a token. Alternatives begin with the
+   best tokens that are no end, one each. */
 static void tfm__sentence_split(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                 const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
-    tfm__sentence *sentence = &s->sentences[b];
-    tfm__candidates *c = &s->candidates;
-    int32_t g, kept = s->n_marked;
+    tfm__sentence *sentence = &s->search.sentences[b];
+    tfm__beam *beams = tfm__beam_at(s, b, 0);
+    tfm__candidates *c = &s->scratch.candidates;
+    int32_t g, bans = s->bans.n;
     double least = h->sum + log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
-    sentence->parted = 1;
+    sentence->is_split = 1;
     sentence->n_beams = o->samples ? o->samples : 1;
     if (o->samples) {
-        tfm__sample_advance(s, b, 0, o->samples, h, y);
+        tfm__sample_advance(s, beams, o->samples, h, y);
         return;
     }
     tfm__ban_add_ends(s);
     c->n = 0, c->capacity = o->alternatives;
     tfm__candidates_offer_next(s, b, 0, h, y);
-    tfm__ban_drop(s, kept);
+    tfm__ban_drop(s, bans);
     tfm__sort(c->items, c->n, tfm__candidates_compare);
     while (c->n > 1 && tfm__candidates_at(c, c->n - 1)->total < least) c->n--;
-    if (!c->n) tfm__beam_advance(s, b, 0, h, 1, c->items, 0);
+    if (!c->n) tfm__beam_advance(s, beams, h, 1, c->items, 0);
     for (g = 0; g < c->n; g++) {
         tfm__hypothesis root = *h;
         root.base = tfm__candidates_at(c, g)->total, root.base_length = h->length + 1;
-        tfm__beam_advance(s, b, g, &root, 1, &c->items[g], 1);
+        tfm__beam_advance(s, &beams[g], &root, 1, &c->items[g], 1);
         sentence->n_beams = g + 1;
     }
 }
 
-/* Beam search: of all continuations of all hypotheses the best 2 * beam are looked at (more where
-   several tokens end), so that beam of them go on even if as many end. */
+/* Advances a sentence by one token. Of all continuations of a beam's hypotheses, the best 2 * beam
+   are candidates (more if there are several end tokens), so that beam of them can run on even if
+   beam of them end. */
 static void tfm__sentence_step(tfm_session *s, int32_t b) {
-    tfm__sentence *sentence = &s->sentences[b];
+    tfm__sentence *sentence = &s->search.sentences[b];
     const tfm_decode_options *o = &s->decode;
-    tfm__candidates *c = &s->candidates;
-    tfm__hypothesis root = s->live[tfm__beam_row(s, b, 0)];
+    tfm__candidates *c = &s->scratch.candidates;
+    tfm__beam *beam = tfm__beam_at(s, b, 0);
+    tfm__hypothesis root = beam->live[0];
     tfm__logits y = tfm__logits_get(s, b, 0);
-    int32_t g, k, n, at = 0, forced, wanted = tfm__sentence_next_id(s, b, &forced);
+    int32_t g, k, n, at = 0, forced;
     sentence->n_live = 0;
-    if ((o->samples || o->alternatives) && !sentence->parted && wanted < 0)
+    if ((o->samples || o->alternatives) && !sentence->is_split &&
+        tfm__sentence_next_id(s, b, &forced) < 0)
         tfm__sentence_split(s, b, &root, &y);
     else
         for (g = 0; g < sentence->n_beams; g++, at += n) {
-            const tfm__hypothesis *live = s->live + tfm__beam_row(s, b, g);
-            n = s->beams[b * s->max_beam + g].n_live;
-            if (n && o->samples && sentence->parted) {
-                root = *live;
+            n = beam[g].n_live;
+            if (n && o->samples && sentence->is_split) {
+                root = beam[g].live[0];
                 y = tfm__logits_get(s, b, at);
-                tfm__sample_advance(s, b, g, 1, &root, &y);
+                tfm__sample_advance(s, &beam[g], 1, &root, &y);
             } else if (n) {
                 c->n = 0;
-                c->capacity = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->beam,
+                c->capacity = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->search.beam,
                                        tfm__session_max_candidates(s));
                 for (k = 0; k < n; k++) {
                     y = tfm__logits_get(s, b, at + k);
-                    tfm__candidates_offer_next(s, b, k, &live[k], &y);
+                    tfm__candidates_offer_next(s, b, k, &beam[g].live[k], &y);
                 }
                 tfm__sort(c->items, c->n, tfm__candidates_compare);
-                tfm__beam_advance(s, b, g, live, n, c->items, c->n);
+                tfm__beam_advance(s, &beam[g], beam[g].live, n, c->items, c->n);
             }
         }
-    for (g = 0; g < sentence->n_beams; g++)
-        sentence->n_live += s->beams[b * s->max_beam + g].n_live;
+    for (g = 0; g < sentence->n_beams; g++) sentence->n_live += beam[g].n_live;
 }
 
 /* ---- shortlists ----
-   The caller's is one list for all rows. A lexical one is a list for each sentence, made of its
-   source alone: the product is by what any of them has, and each takes its own logits out of it. */
+   A shortlist of the caller is one list for all rows. A lexical one has a list for each sentence,
+   from its source alone: one product computes the logits of all lists, and each sentence gets those
+   of its own list. */
 
-/* Marks the candidates of row b: first ids, the lists of its source's tokens and, where both sides
-   have one vocabulary, these; ends, and what is forced. How many. */
+/* Marks the ids that row b may need: the first shortlist_first ids, those that the lexicon has for
+   its source tokens (and these tokens, if both sides have one vocabulary), ends, and forced ids.
+   Returns how many there are. */
 static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_options *o,
                                    const tfm_batch *src, int64_t b, const tfm__sentence *sentence) {
     const tfm_model *m = s->model;
@@ -8876,22 +8892,21 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
     memset(listed, 0, (size_t)V);
     memset(listed, 1, (size_t)m->config.shortlist_first);
     for (i = 0; i < tfm__batch_row_length(src, b); i++) {
-        id = src->ids[b * src->width + i];
+        id = tfm__batch_ids(src, b)[i];
         if (id == m->source.pad) continue;
         if (m->source.embedding == m->target.embedding) listed[id] = 1;
         for (k = tfm__lexicon_at(lexicon->offsets, id);
              k < tfm__lexicon_at(lexicon->offsets, id + 1); k++)
             listed[tfm__lexicon_at(lexicon->ids, k)] = 1;
     }
-    if (!o->n_ends && m->config.end >= 0) listed[m->config.end] = 1;
     for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
-    for (i = 0; i < sentence->n_prefix; i++) listed[o->prefix->ids[b * o->prefix->width + i]] = 1;
+    for (i = 0; i < sentence->n_prefix; i++) listed[tfm__batch_ids(o->prefix, b)[i]] = 1;
     for (i = 0; i < V; i++) n += listed[i];
     return n;
 }
 
-/* The ids that are marked; how many. */
+/* Writes the ids that are marked, and returns how many there are. */
 static int32_t tfm__shortlist_list(const tfm_session *s, int32_t *ids) {
     int32_t i, n = 0;
     for (i = 0; i < s->model->config.tgt_vocab_size; i++)
@@ -8899,26 +8914,26 @@ static int32_t tfm__shortlist_list(const tfm_session *s, int32_t *ids) {
     return n;
 }
 
-/* What each sentence has, and all of them together: if that is too much for the session, the product
-   is the full one. */
+/* Lists the ids of each sentence, and those of all sentences together. If the latter exceed
+   max_shortlist, the full projection is used (n is 0). */
 static void tfm__shortlist_unite(tfm_session *s, const tfm_batch *src) {
     tfm__shortlist *l = &s->shortlist;
     int64_t b, i, V = s->model->config.tgt_vocab_size, n = 0;
-    memset(l->places, 0, (size_t)V * sizeof *l->places);
+    memset(l->indices, 0, (size_t)V * sizeof *l->indices);
     for (b = 0; b < s->src.B; b++) {
-        (void)tfm__shortlist_mark(s, &s->decode, src, b, &s->sentences[b]);
-        l->n_own[b] = tfm__shortlist_list(s, l->own + b * l->most);
-        for (i = 0; i < l->n_own[b]; i++) l->places[l->own[b * l->most + i]] = 1;
+        (void)tfm__shortlist_mark(s, &s->decode, src, b, &s->search.sentences[b]);
+        l->n_own[b] = tfm__shortlist_list(s, l->own + b * l->max);
+        for (i = 0; i < l->n_own[b]; i++) l->indices[l->own[b * l->max + i]] = 1;
     }
     for (i = 0; i < V; i++) {
-        if (!l->places[i]) continue;
-        if (n < l->most) l->ids[n] = (int32_t)i;
-        l->places[i] = (int32_t)n++;
+        if (!l->indices[i]) continue;
+        if (n < l->max) l->ids[n] = (int32_t)i;
+        l->indices[i] = (int32_t)n++;
     }
-    l->n = n > l->most ? 0 : (int32_t)n;
+    l->n = n > l->max ? 0 : (int32_t)n;
 }
 
-/* Gathers what the decode asks for of the output projection. */
+/* Copies the rows of the output projection that the decode needs. */
 static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
@@ -8932,48 +8947,45 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* Logits of the rows x, those of tfm__logits_get: the full projection's to the bit (BLAS aside). */
+/* Computes the logits of the rows x, where tfm__logits_get finds them. A shortlist's logits have
+   the same bits as the full projection's, except with BLAS. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
-    tfm__rows out = tfm__rows_make(s->logits, x->B, 1, s->model->config.tgt_vocab_size);
+    tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
     int64_t b, k, i;
     if (l->n) out.D = l->n;
     tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
     if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
     for (b = 0; s->decode.lexical_shortlist && b < s->src.B; b++)
-        for (k = 0; k < s->sentences[b].n_live; k++) {
+        for (k = 0; k < s->search.sentences[b].n_live; k++) {
             tfm__logits y = tfm__logits_get(s, b, k);
-            for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->places[y.ids[i]] : y.ids[i]];
+            for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
         }
 }
 
 /* ---- options ---- */
 
-/* Ids of a shortlist: each in the vocabulary, and once. */
+/* Checks the caller's shortlist: each id is in the vocabulary and occurs once. */
 static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_options *o,
                                        tfm_error *err) {
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
-    TFM__TRY(tfm__ids_check_list(o->shortlist, o->n_shortlist, "shortlist", err));
+    TFM__TRY(tfm__ids_check(o->shortlist, o->n_shortlist, V, "shortlist", -1, err));
     if (o->lexical_shortlist && !s->model->config.has_shortlist)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "lexical_shortlist: the model has no tensors 'shortlist.offsets' and "
                          "'shortlist.ids'");
-    if (o->lexical_shortlist && (o->n_shortlist || !l->most))
+    if (o->lexical_shortlist && (o->n_shortlist || !l->max))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          o->n_shortlist ? "shortlist, lexical_shortlist: choose one"
                                         : "lexical_shortlist: the session's max_shortlist is 0");
-    if (o->n_shortlist > l->most)
+    if (o->n_shortlist > l->max)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "shortlist has %d ids, the session's max_shortlist is %d", o->n_shortlist,
-                         l->most);
+                         l->max);
     if (o->n_shortlist) memset(l->listed, 0, (size_t)V);
     for (i = 0; i < o->n_shortlist; i++) {
         int32_t id = o->shortlist[i];
-        if (id < 0 || id >= V)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "shortlist: position %d: id %d, the vocabulary has %d tokens", i, id,
-                             V);
         if (l->listed[id])
             return tfm__fail(err, TFM_E_TOKEN, "shortlist: position %d: id %d is there already", i,
                              id);
@@ -8982,7 +8994,7 @@ static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_op
     return TFM_OK;
 }
 
-/* Everything that needs no look at the single sentence. */
+/* Checks all options that do not depend on a sentence. */
 static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_decode_options *o,
                                             int32_t rows, tfm_error *err) {
     const tfm_config *c = &s->model->config;
@@ -9030,19 +9042,19 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     return o->prefix ? tfm__batch_check_ids(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
 }
 
-/* A sentence's first token and prefix are in the shortlist that was checked; of a lexical one there
-   is room for its candidates. */
+/* Checks that a sentence's first token and prefix are in the shortlist, or that a lexical shortlist
+   of it fits. */
 static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_decode_options *o,
                                                 const tfm_batch *src, int32_t b,
                                                 const tfm__sentence *sentence, tfm_error *err) {
     int32_t i, n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, src, b, sentence) : 0;
-    if (n > s->shortlist.most)
+    if (n > s->shortlist.max)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "row %d has %d candidates, the session's max_shortlist is %d", b, n,
-                         s->shortlist.most);
+                         s->shortlist.max);
     for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
         int32_t id = sentence->first;
-        if (i >= 0) id = o->prefix->ids[(int64_t)b * o->prefix->width + i];
+        if (i >= 0) id = tfm__batch_ids(o->prefix, b)[i];
         if (id >= 0 && !s->shortlist.listed[id])
             return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist", b,
                              i < 0 ? "the first token" : "the prefix's token", id);
@@ -9050,13 +9062,15 @@ static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_
     return TFM_OK;
 }
 
-/* The cap of a sentence of that length, and room in it for what is forced. */
+/* Sets the cap of a sentence of this length, and checks that it has room for the forced tokens. */
 static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o, int32_t b,
                                      int32_t source_length, tfm__sentence *sentence,
                                      tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
-    sentence->first = s->forced; /* negative: none */
+    sentence->n_live = sentence->n_beams = 1;
+    sentence->first_logits = -1;
+    sentence->first = s->search.forced; /* below 0: none */
     if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
     sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
@@ -9072,7 +9086,6 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
 
 /* ---- the calls ---- */
 
-/* Encodes, and puts every row at position 0 with the start token. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err) {
     tfm_session *s = session;
@@ -9088,44 +9101,47 @@ TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
     if (c->start < 0 && !c->start_embedding_zero)
         return tfm__fail(err, TFM_E_CONFIG,
                          "transformer.config: 'start' is missing, so nothing can be decoded");
+    if (!o.n_ends && c->end >= 0) o.ends = &c->end, o.n_ends = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
                          o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
     if (o.lexical_shortlist)
-        TFM__TRY(
-            tfm__session_check_batch(s, &s->model->source, s->max_source, o.truncate, src, err));
+        TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
-        /* a source of any length: the shortest cap is the strictest */
+        /* length 0: if the shortest cap has room, every cap has */
         TFM__TRY(tfm__sentence_plan(s, &o, b, 0, &plan, err));
         TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
     }
     TFM__TRY(tfm__session_set_source(s, src, o.truncate, err));
     tfm__encoder_run(s, 1, NULL);
-    s->decoding = 1;
-    s->n_texts = 0;
+    s->search.started = 1;
+    s->text.n = 0;
     s->decode = o;
-    s->beam = o.beam ? o.beam : 1;
-    s->n_best = o.n_best ? o.n_best : 1;
-    s->n_keep = o.stop == TFM_STOP_LIKELY ? s->beam : s->n_best;
-    s->position = 0;
-    s->n_running = s->src.B;
-    memset(s->marks, 0, (size_t)c->tgt_vocab_size);
-    s->n_marked = 0; /* these stay marked for the whole decode */
+    s->search.beam = o.beam ? o.beam : 1;
+    s->search.n_best = o.n_best ? o.n_best : 1;
+    s->search.max_ended = o.stop == TFM_STOP_LIKELY ? s->search.beam : s->search.n_best;
+    s->search.position = 0;
+    s->search.n_running = s->src.B;
+    memset(s->bans.set, 0, (size_t)c->tgt_vocab_size);
+    s->bans.n = 0; /* the bans of the whole decode come first */
     for (i = 0; i < c->n_suppressed; i++) tfm__ban_add(s, c->suppressed[i]);
     for (i = 0; i < o.n_forbidden; i++) tfm__ban_add(s, o.forbidden[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
-        tfm__hypothesis *h = s->live + (int64_t)b * s->max_beam;
-        (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->sentences[b], NULL);
-        s->sentences[b].n_live = s->sentences[b].n_beams = 1;
-        memset(s->beams + b * s->max_beam, 0, (size_t)s->max_beam * sizeof *s->beams);
-        s->beams[b * s->max_beam].n_live = 1;
-        memset(h, 0, sizeof *h);
-        h->row = b * s->max_beam;
-        h->on_prefix = 1;
-        s->slots[b] = -1;
+        (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->search.sentences[b], NULL);
+        for (i = 0; i < s->max_beam / s->search.beam; i++) {
+            tfm__beam *beam = tfm__beam_at(s, b, i);
+            memset(beam, 0, sizeof *beam);
+            beam->sentence = b, beam->number = i, beam->n_live = i == 0;
+            beam->first_row = b * s->max_beam + i * s->search.beam;
+            beam->live = s->search.live + beam->first_row;
+            beam->ended = s->search.ended + beam->first_row;
+            memset(beam->live, 0, sizeof *beam->live);
+            beam->live->row = beam->first_row;
+            beam->live->on_prefix = 1;
+        }
     }
     tfm__shortlist_gather(s, src);
     return TFM_OK;
@@ -9136,37 +9152,37 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
     else if (options) memset(options, 0, sizeof *options);
 }
 
-/* Lists the hypotheses that run: their rows, sentences, last tokens, and ancestries. */
+/* Lists the running hypotheses: their rows, sentences, last tokens and ancestries. */
 static int32_t tfm__step_list(tfm_session *s) {
     const tfm_config *c = &s->model->config;
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
-        s->slots[b] = s->sentences[b].n_live ? n : -1;
-        for (g = 0; g < s->sentences[b].n_beams; g++)
-            for (k = 0; k < s->beams[b * s->max_beam + g].n_live; k++, n++) {
-                const tfm__hypothesis *h = &s->live[tfm__beam_row(s, b, g) + k];
-                s->step_rows[n] = h->row;
-                s->step_sentences[n] = b;
-                if (h->length) s->step_ids[n] = *tfm__path_token(s, h->length - 1, h->row);
-                else s->step_ids[n] = c->start < 0 ? 0 : c->start;
-                tfm__path_rows(s, h, s->ancestry + (int64_t)n * s->max_target);
+        s->search.sentences[b].first_logits = s->search.sentences[b].n_live ? n : -1;
+        for (g = 0; g < s->search.sentences[b].n_beams; g++)
+            for (k = 0; k < tfm__beam_at(s, b, g)->n_live; k++, n++) {
+                const tfm__hypothesis *h = &tfm__beam_at(s, b, g)->live[k];
+                s->step.rows[n] = h->row;
+                s->step.sentences[n] = b;
+                if (h->length) s->step.ids[n] = tfm__path_at(s, h->length - 1, h->row)->id;
+                else s->step.ids[n] = c->start < 0 ? 0 : c->start;
+                tfm__path_rows(s, h, s->step.ancestry + (int64_t)n * s->max_target);
             }
     }
-    s->n_step = n;
+    s->step.n = n;
     return n;
 }
 
-/* The mean over the heads that the options ask for, or else the model names, into the store.
-   stride: from one layer to the next. */
+/* Stores the mean attention over the heads of the options, or of the model's config. stride is the
+   distance from one layer to the next. */
 static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     const tfm_config *c = &s->model->config;
     int64_t i, k, x, S = s->src.L, H = c->n_heads, one = s->decode.attention_head;
     int named = !one && !s->decode.attention_layer && c->n_alignment_heads;
     int64_t n = named ? c->n_alignment_heads : one ? 1 : H;
-    for (i = 0; i < s->n_step; i++) {
-        float *out = tfm__path_attention(s, s->position, s->step_rows[i]);
+    for (i = 0; i < s->step.n; i++) {
+        float *out = tfm__path_attention(s, s->search.position, s->step.rows[i]);
         for (k = 0; k < n; k++) {
-            const float *weights = s->step_attention + i * H * S;
+            const float *weights = s->step.attention + i * H * S;
             if (named) weights += c->alignment_heads[2 * k] * stride;
             weights += (named ? c->alignment_heads[2 * k + 1] : one ? one - 1 : k) * S;
             if (k) s->team.kernels->add(out, weights, S);
@@ -9176,27 +9192,26 @@ static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     }
 }
 
-/* One position of all hypotheses that run: a decoder pass of one position each. */
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
-    if (s->n_running) {
+    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
+    if (s->search.n_running) {
         const tfm_model *m = s->model;
         const tfm_config *c = &m->config;
         tfm_masks cross = tfm__id_rows_masks(&s->src);
-        tfm__id_rows last = {s->step_ids, NULL, NULL, 0, 1, 0, NULL}; /* the last tokens */
+        tfm__id_rows last = {s->step.ids, NULL, NULL, 0, 1, 0, NULL}; /* last tokens */
         tfm_tensor attention;
         tfm__pass p;
         int32_t b;
         last.B = tfm__step_list(s);
-        p = tfm__pass_begin(s, &m->target, &last, s->position);
+        p = tfm__pass_begin(s, &m->target, &last, s->search.position);
         p.S = s->src.L;
-        p.kv[TFM__SELF] = s->self, p.kv[TFM__CROSS] = s->cross;
-        p.kv_rows[TFM__SELF] = s->step_rows, p.kv_rows[TFM__CROSS] = s->step_sentences;
-        p.ancestry = s->ancestry;
+        p.kv[TFM__SELF] = s->cache.self, p.kv[TFM__CROSS] = s->cache.cross;
+        p.kv_rows[TFM__SELF] = s->step.rows, p.kv_rows[TFM__CROSS] = s->step.sentences;
+        p.ancestry = s->step.ancestry;
         p.masks[TFM__CROSS] = &cross;
-        attention = tfm_tensor_4d(s->step_attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
+        attention = tfm_tensor_4d(s->step.attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
         attention = tfm__stacked(&attention, c->n_decoder_layers);
         p.only_layer = s->decode.attention_layer;
         if (!p.only_layer && s->decode.attention_head) p.only_layer = c->n_decoder_layers;
@@ -9209,14 +9224,14 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         TFM_PART(SEARCH);
         if (s->attention) tfm__step_store_attention(s, attention.strides[0]);
         for (b = 0; b < s->src.B; b++) {
-            if (s->slots[b] < 0) continue;
+            if (s->search.sentences[b].first_logits < 0) continue;
             tfm__sentence_step(s, b);
-            s->n_running -= !s->sentences[b].n_live;
+            s->search.n_running -= !s->search.sentences[b].n_live;
         }
-        s->position++;
+        s->search.position++;
     }
     TFM_PART(OTHER);
-    *running = s->n_running;
+    *running = s->search.n_running;
     return TFM_OK;
 }
 
@@ -9229,34 +9244,41 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
     return TFM_OK;
 }
 
-TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
-    const tfm__beam *beam;
-    if (!session || !session->decoding || row < 0 || row >= session->src.B) return 0;
-    beam = &session->beams[row * session->max_beam];
-    if (session->decode.samples || session->decode.alternatives)
-        return session->sentences[row].n_beams;
-    return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, session->n_best);
+/* Checks that the session is decoding and has this row. */
+static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_error *err) {
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
+    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
+    if (row < 0 || row >= s->src.B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
+    return TFM_OK;
 }
 
-/* How many tokens of a hypothesis are shown. */
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+    const tfm__beam *beam;
+    if (tfm__result_check_row(session, row, NULL) != TFM_OK) return 0;
+    beam = tfm__beam_at(session, row, 0);
+    if (session->decode.samples || session->decode.alternatives)
+        return session->search.sentences[row].n_beams;
+    return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, session->search.n_best);
+}
+
+/* Returns how many tokens of a hypothesis its result has. */
 static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h) {
     return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
 }
 
-/* A hypothesis that tfm_result_count counts. */
+/* Finds the hypothesis of that rank. */
 static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
                                    tfm_error *err) {
+    const tfm__beam *beam;
     int32_t n = tfm_result_count(s, row), g;
     memset(h, 0, sizeof *h);
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
-    if (row < 0 || row >= s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
+    TFM__TRY(tfm__result_check_row(s, row, err));
     if (rank < 0 || rank >= n)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", row, rank, n);
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
-    *h = (s->beams[row * s->max_beam + g].n_live ? s->live
-                                                 : s->kept)[tfm__beam_row(s, row, g) + rank - g];
+    beam = tfm__beam_at(s, row, g);
+    *h = (beam->n_live ? beam->live : beam->ended)[rank - g];
     if (h->finish == TFM_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
 }
@@ -9267,12 +9289,12 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
     TFM__TRY(tfm__result_find(session, row, rank, &h, err));
-    ids = session->out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
+    ids = session->search.out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
     tfm__path_tokens(session, &h, ids);
     result->length = tfm__result_length(session, &h);
     if (result->length > h.length) ids[h.length] = h.end;
     result->ids = ids;
-    result->left_out = session->left_out[row];
+    result->left_out = session->encoder.left_out[row];
     result->log_probability = h.sum;
     result->score = h.score;
     result->finish = h.finish;
@@ -9286,19 +9308,20 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
     TFM__TRY(tfm__result_find(session, row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
-        out[t] = session->sums[(int64_t)t * session->max_rows + h.row];
+        const tfm__path_token *token = tfm__path_at(session, t, h.row);
+        out[t] = token->sum;
         out[t + 1] -= out[t];
-        h.row = *tfm__path_back(session, t, h.row);
+        h.row = token->back;
     }
     return TFM_OK;
 }
 
-/* The hypothesis, and its ancestry in s->history. */
+/* Finds the hypothesis of that rank, and writes its ancestry to scratch.path. */
 static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
     if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
-    tfm__path_rows(s, h, s->history);
+    tfm__path_rows(s, h, s->scratch.path);
     return TFM_OK;
 }
 
@@ -9313,7 +9336,7 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
         tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(session, &h), session->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
-        memcpy(tfm__row(&rows, 0, t), tfm__path_attention(session, t, session->history[t]),
+        memcpy(tfm__row(&rows, 0, t), tfm__path_attention(session, t, session->scratch.path[t]),
                (size_t)rows.D * sizeof(float));
     return TFM_OK;
 }
@@ -9327,7 +9350,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     TFM__TRY(tfm__result_find_attention(session, row, rank, &h, err));
     c = &session->model->config;
     for (t = 0; t < tfm__result_length(session, &h); t++) {
-        const float *weights = tfm__path_attention(session, t, session->history[t]);
+        const float *weights = tfm__path_attention(session, t, session->scratch.path[t]);
         for (i = 0, best = -1; i < session->src.lengths[row]; i++) {
             int32_t id = session->src.ids[(int64_t)row * session->src.L + i];
             int edge = (i == 0 && id == c->src_start) ||
@@ -9340,21 +9363,21 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     return TFM_OK;
 }
 
-/* Logits of a list, which ascends, go back to their places, the last first. */
-/* The logits [V] of hypothesis k of a sentence at the last step; a shortlist's spread out. */
+/* Returns the logits [V] of hypothesis k of a sentence at the last step. Those of a shortlist move
+   to their ids' places, the last first, because the list is in ascending order. */
 static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
     tfm__logits y = tfm__logits_get(s, b, k);
     int64_t v;
-    if (!y.ids || s->shortlist.expanded[s->slots[b] + k]) return y.x;
-    s->shortlist.expanded[s->slots[b] + k] = 1;
+    if (!y.ids || s->shortlist.expanded[s->search.sentences[b].first_logits + k]) return y.x;
+    s->shortlist.expanded[s->search.sentences[b].first_logits + k] = 1;
     for (v = s->model->config.tgt_vocab_size - 1; v >= 0; v--)
         y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
     return y.x;
 }
 
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
-    if (!session || !session->decoding || row < 0 || row >= session->src.B ||
-        session->slots[row] < 0)
+    if (tfm__result_check_row(session, row, NULL) != TFM_OK ||
+        session->search.sentences[row].first_logits < 0)
         return NULL;
     return tfm__logits_expand(session, row, 0);
 }
@@ -9364,59 +9387,57 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_
     tfm__hypothesis h;
     int32_t n, t, from;
     if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
-    t = s->position - 1; /* the last step */
-    if (t < 0 || h.length < t || s->slots[row] < 0) return NULL;
-    from = h.length == t ? h.row : *tfm__path_back(s, t, h.row);
-    for (n = s->slots[row]; n < s->n_step && s->step_rows[n] != from;) n++;
-    return n < s->n_step ? tfm__logits_expand(s, row, n - s->slots[row]) : NULL;
+    t = s->search.position - 1; /* the last step */
+    if (t < 0 || h.length < t || s->search.sentences[row].first_logits < 0) return NULL;
+    from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
+    for (n = s->search.sentences[row].first_logits; n < s->step.n && s->step.rows[n] != from;) n++;
+    return n < s->step.n ? tfm__logits_expand(s, row, n - s->search.sentences[row].first_logits)
+                         : NULL;
 }
 
 TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err) {
     tfm_session *s = session;
     tfm__sentence *sentence;
     int32_t g, k;
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->decoding) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
-    if (row < 0 || row >= s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
-    sentence = &s->sentences[row];
-    s->n_running -= sentence->n_live > 0;
+    TFM__TRY(tfm__result_check_row(s, row, err));
+    sentence = &s->search.sentences[row];
+    s->search.n_running -= sentence->n_live > 0;
     for (g = 0; g < sentence->n_beams; g++) {
-        tfm__beam *beam = &s->beams[row * s->max_beam + g];
-        for (k = 0; k < beam->n_live; k++)
-            tfm__beam_finish(s, row, g, &s->live[tfm__beam_row(s, row, g) + k], TFM_STOPPED);
+        tfm__beam *beam = tfm__beam_at(s, row, g);
+        for (k = 0; k < beam->n_live; k++) tfm__beam_finish(s, beam, &beam->live[k], TFM_STOPPED);
         beam->n_live = 0;
     }
     sentence->n_live = 0;
     return TFM_OK;
 }
 
-/* Log-probabilities of the targets of rows b0 onwards, for whose positions the decoder gave x. */
+/* Writes the log-probabilities of the targets from row b0 on. x is the decoder's output at their
+   positions. */
 static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
                                int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
     int64_t n, V = c->tgt_vocab_size, at, i;
-    for (at = offset; at < x->B * x->L; at += n) { /* as many positions as logits have room for */
+    for (at = offset; at < x->B * x->L;
+         at += n) { /* in pieces of as many positions as logits has rows */
         tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
         n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
-        logits = tfm__rows_make(s->logits, n, 1, V);
+        logits = tfm__rows_make(s->step.logits, n, 1, V);
         TFM_PART(OUTPUT);
         tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
-            const float *row = s->logits + i * V;
+            const float *row = s->step.logits + i * V;
             int32_t length = tfm__batch_row_length(tgt, b);
-            int32_t id = l < length ? tgt->ids[b * tgt->width + l] : c->end;
+            int32_t id = l < length ? tfm__batch_ids(tgt, b)[l] : c->end;
             double *to = out + b * x->L + l;
-            if (l > length || (l == 0 && length && id == s->forced)) *to = 0;
+            if (l > length || (l == 0 && length && id == s->search.forced)) *to = 0;
             else *to = tfm__logits_log_p(row[id], tfm__logits_log_sum(s->team.kernels, row, V));
         }
         if (offset && (at + n) % x->L == 0) at += offset;
     }
 }
 
-/* Teacher-forced, in groups: the decoder reads the start token and the target, and is asked for the
-   target and the end token. */
+/* The decoder reads the start token and the target; scored are the target and the end token. */
 TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                   int32_t offset, double *out, tfm_error *err) {
     tfm_session *s = session;
@@ -9441,7 +9462,7 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
                          tgt->width, s->max_target);
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 1, NULL);
-    /* each target behind the start token */
+    /* the start token, then the target */
     s->tgt.B = tgt->rows;
     s->tgt.L = tgt->width + 1;
     s->tgt.has_holes = 0;
@@ -9449,7 +9470,7 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
         int32_t *ids = s->tgt.ids + (int64_t)b * s->tgt.L;
         s->tgt.lengths[b] = tfm__batch_row_length(tgt, b) + 1;
         for (i = 0; i < s->tgt.L; i++) ids[i] = c->start < 0 ? 0 : c->start;
-        for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = tgt->ids[(int64_t)b * tgt->width + i - 1];
+        for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = tfm__batch_ids(tgt, b)[i - 1];
     }
     memset(s->tgt.pads, 0, (size_t)s->tgt.B * (size_t)s->tgt.L);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
@@ -9464,25 +9485,6 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err) {
     return tfm_score_from(session, src, tgt, 0, out, err);
-}
-
-/* Every struct that programs fill in or read. */
-TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
-                                   size_t forward_options, size_t decode_options, size_t result,
-                                   tfm_error *err) {
-    static const char *const names[] = {"config",          "model_options",  "session_options",
-                                        "forward_options", "decode_options", "result"};
-    static const size_t here[] = {TFM_SIZES};
-    size_t given[6], i;
-    given[0] = config, given[1] = model_options, given[2] = session_options;
-    given[3] = forward_options, given[4] = decode_options, given[5] = result;
-    for (i = 0; i < 6; i++)
-        if (given[i] != here[i])
-            return tfm__fail(err, TFM_E_ARGUMENT,
-                             "tfm_%s has %i bytes here and %i in the library, whose version is %s: "
-                             "compile with its header",
-                             names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
-    return TFM_OK;
 }
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -11612,18 +11614,21 @@ static tfm_status tfm__build_text(tfm__loader *l) {
     return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
 }
 
-/* What the text calls need: nothing for words and characters, scratch for what cuts. */
+/* Lays out what the text calls need. Only SentencePiece and byte-level BPE need scratch. */
 static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     if (s->model->source.spm || s->model->source.bpe) {
         tfm_arena need = tfm_arena_measuring();
         tfm__spm_work work;
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
         TFM__TRY(tfm__spm_take(&s->model->source, bytes, &need, &work, err));
-        s->text_scratch_size = need.peak;
-        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text_scratch, err));
+        s->text.scratch_size = need.peak;
+        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
     }
-    TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text_tokens, err));
-    return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
+    TFM__TRY(TFM__TAKE(arena, s->max_batch, s->max_source, &s->text.ids, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.left_out, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text.tokens, err));
+    return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
 }
 
 /* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
@@ -11724,8 +11729,8 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
         return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
     if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
         return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
-    if (c->src_language) session->language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
-    if (c->tgt_language_forced) session->forced = into;
+    if (c->src_language) session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+    if (c->tgt_language_forced) session->search.forced = into;
     return TFM_OK;
 }
 
@@ -12110,8 +12115,8 @@ static tfm_status tfm__scratch_fault(const tfm_session *s, const tfm_text *text,
 
 static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
                                         tfm__ids *out, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
-    out->language = s->language;
+    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
+    out->language = s->text.language;
     return tfm__scratch_fault(
         s, source, tfm__tokenize(s->model, &s->model->source, source, form, out, &scratch, err),
         err);
@@ -12424,7 +12429,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
 static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
                                      tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    tfm_arena scratch = tfm_arena_make(s->text_scratch, s->text_scratch_size);
+    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
     tfm_text text = *source;
     tfm__token token;
     tfm__cut cut;
@@ -12433,12 +12438,12 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &language, err));
     TFM__TRY(tfm__cut_begin(&cut, &s->model->source, form, &text, &scratch, err));
     for (n = 0; tfm__cut_next(&cut, &token); n++)
-        if (n < s->max_source) s->text_tokens[n] = token.text;
+        if (n < s->max_source) s->text.tokens[n] = token.text;
     memset(u, 0, sizeof *u);
     u->unk = c->tgt_unk;
-    u->tokens = s->text_tokens;
+    u->tokens = s->text.tokens;
     u->n_tokens = (int32_t)tfm__min(n, s->max_source);
-    u->leading = s->src.lengths[row] + s->left_out[row] - (c->src_end >= 0) - n;
+    u->leading = s->src.lengths[row] + s->encoder.left_out[row] - (c->src_end >= 0) - n;
     return TFM_OK;
 }
 
@@ -12459,9 +12464,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
-        TFM__TRY(tfm_result_alignment(session, row, rank, session->ancestry, err));
+        TFM__TRY(tfm_result_alignment(session, row, rank, session->step.ancestry, err));
         unknowns.ids = result.ids;
-        unknowns.positions = session->ancestry; /* scratch of a step */
+        unknowns.positions = session->step.ancestry; /* scratch of a step */
     }
     return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result, form), form,
                               source ? &unknowns : NULL, result.finish == TFM_RUNNING, text, capacity,
@@ -12476,14 +12481,14 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     tfm_error inner, *faults = o ? o->faults : NULL;
     int32_t i, row, count, most = s->max_source, truncate = o ? o->truncate : 0;
     if (truncate > 0) most = (int32_t)tfm__min(most, truncate);
-    batch->ids = s->text_ids;
-    batch->lengths = s->text_lengths;
+    batch->ids = s->text.ids;
+    batch->lengths = s->text.lengths;
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
-        int32_t *ids = s->text_ids + (int64_t)batch->rows * s->max_source;
+        int32_t *ids = s->text.ids + (int64_t)batch->rows * s->max_source;
         tfm__ids to = tfm__make_ids(ids, most, &count);
         tfm_status status;
-        if (truncate > 0) to.left_out = &s->text_cut[batch->rows];
+        if (truncate > 0) to.left_out = &s->text.left_out[batch->rows];
         status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
         if (faults) memset(&faults[i], 0, sizeof *faults);
         if (status != TFM_OK && !faults && n > 1)
@@ -12493,16 +12498,16 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
             faults[i] = inner;
             count = 0;
         }
-        s->text_rows[i] = count ? batch->rows : -1;
+        s->text.rows[i] = count ? batch->rows : -1;
         if (!count) continue;
-        s->text_lengths[batch->rows++] = count;
+        s->text.lengths[batch->rows++] = count;
         batch->width = (int32_t)tfm__max(batch->width, count);
     }
-    if (batch->rows && s->forced == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    if (batch->rows && s->search.forced == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
     for (row = 1; row < batch->rows; row++) /* from rows of max_source to rows of width */
-        memmove(s->text_ids + (int64_t)row * batch->width,
-                s->text_ids + (int64_t)row * s->max_source,
-                (size_t)s->text_lengths[row] * sizeof *s->text_ids);
+        memmove(s->text.ids + (int64_t)row * batch->width,
+                s->text.ids + (int64_t)row * s->max_source,
+                (size_t)s->text.lengths[row] * sizeof *s->text.ids);
     return TFM_OK;
 }
 
@@ -12510,10 +12515,10 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
     tfm_result result;
     size_t needed = 0;
     int32_t i;
-    for (i = 0; session && i < session->n_texts; i++) {
+    for (i = 0; session && i < session->text.n; i++) {
         needed = tfm__more(needed, 1);
-        if (session->text_rows[i] < 0) continue;
-        if (tfm_result_get(session, session->text_rows[i], 0, &result, NULL) != TFM_OK) return 0;
+        if (session->text.rows[i] < 0) continue;
+        if (tfm_result_get(session, session->text.rows[i], 0, &result, NULL) != TFM_OK) return 0;
         needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
                                              tfm__spoken(session, &result, TFM_FORM_TEXT),
                                              TFM_FORM_TEXT, NULL, result.finish == TFM_RUNNING,
@@ -12532,10 +12537,10 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
-    for (i = 0; i < session->n_texts; i++) {
+    for (i = 0; i < session->text.n; i++) {
         size_t size = 0;
-        if (session->text_rows[i] >= 0)
-            TFM__TRY(tfm_result_text(session, session->text_rows[i], 0, NULL, TFM_FORM_TEXT,
+        if (session->text.rows[i] >= 0)
+            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, NULL, TFM_FORM_TEXT,
                                      buffer + at, capacity - at, &size, err));
         buffer[at + size] = 0;
         if (out) out[i] = tfm__text(buffer + at, size);
@@ -12559,12 +12564,12 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                          (int64_t)n, (int64_t)s->max_batch);
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
-    s->n_texts = 0; /* text_rows change */
+    s->text.n = 0; /* text_rows change */
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     if (batch.rows && options && options->truncate)
-        memcpy(s->left_out, s->text_cut, (size_t)batch.rows * sizeof *s->left_out);
-    s->n_texts = n;
+        memcpy(s->encoder.left_out, s->text.left_out, (size_t)batch.rows * sizeof *s->encoder.left_out);
+    s->text.n = n;
     return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
 
@@ -12598,10 +12603,6 @@ static tfm_status tfm__load_text(tfm__loader *l) {
         (void)tfm__claim(l, name);
     }
     return TFM_OK;
-}
-
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    return TFM__TAKE(arena, s->max_batch, 1, &s->text_rows, err);
 }
 
 #endif /* TRANSFORMER_NO_TEXT */

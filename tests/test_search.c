@@ -1323,8 +1323,8 @@ static void arguments(void) {
             "attention_layer is out of range: it takes 0 to 2");
     REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is 3, the model has 2");
     REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but it is NULL");
-    REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: id 6");
-    REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: id 6");
+    REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: position 1: id 6");
+    REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: position 1: id 6");
     REFUSED(first = beyond, TFM_E_TOKEN, "first: row 1, position 0: id 6");
     REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix has 1 rows, src has 2");
     REFUSED(samples = 2; o.alternatives = 2, TFM_E_ARGUMENT, "choose one");
