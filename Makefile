@@ -133,7 +133,7 @@ test-torch: all build/decode build/test_modules build/test_sources python-packag
 $(CACHE)/transformers4/transformers: $(PYTHON)
 	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
-	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields
+	cd tests && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
 
 # From the kept corpus; what is found that is new goes to build/corpus, a crash to build/fuzz_NAME-*.
 # SEED=7 draws as another run of that seed did; 0: libFuzzer draws a seed, which is printed.

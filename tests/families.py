@@ -129,7 +129,8 @@ def sentences(model, rows=5, width=9, seed=3, target=7):
         src[row, length - 1] = config.eos_token_id
         if config.model_type in LIKE_ROBERTA:
             src[row, 0] = config.bos_token_id
-    vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    vocabulary = next(size for key in ("decoder_vocab_size", "tgt_vocab_size", "vocab_size")
+                      if (size := getattr(config, key, None)))
     tgt = torch.randint(4, vocabulary - 1, (rows, target))
     tgt[:, 0] = config.decoder_start_token_id
     return src, torch.tensor(lengths), tgt

@@ -811,6 +811,18 @@ class HuggingFace(ConvertTest):
         save_file(state, folder / "model.safetensors")
         self.assertIn("extra.weight [3, 24]", self.refuse(folder))
 
+    def test_untied(self):
+        """Tables of their own for encoder, decoder and output, as transformers 5 has them; version 4
+        has one for encoder and decoder."""
+        for family in families.STEMS:
+            with self.subTest(family):
+                folder = self.directory(family, tie_word_embeddings=False)
+                for name, one in self.model.named_parameters():
+                    if re.search("embed_tokens|shared|lm_head|output_projection", name):
+                        one.add_(0.1 * torch.randn_like(one))
+                self.model.save_pretrained(folder)
+                self.logits(self.convert(folder))
+
     def test_tables_of_marian(self):
         folder = self.directory("marian")
         state = self.state(folder)

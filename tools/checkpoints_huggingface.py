@@ -247,8 +247,12 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             model.put(new, name, tensor.reshape(-1) if new == "generator.bias" else tensor)
         else:
             rest[name] = tensor
-    for side in BOTH if shared else ():
-        model.put(f"{side}_embedding.weight", shared, tensors[shared])
+    names = [f"{side}_embedding.weight" for side in BOTH if shared]
+    if shared and not hf.get("tie_word_embeddings") and all(name in model.tensors for name in names):
+        model.notes.append(f"{shared}: left out, encoder and decoder have tables of their own")
+        names = []
+    for name in names:
+        model.put(name, shared, tensors[shared])
     fill_tied(hf, model)
     for name, tensor in heads.items():
         if "generator.weight" not in model.tensors:
@@ -576,8 +580,13 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
     transformers.utils.logging.disable_progress_bar()
     kind = (transformers.AutoModelForImageTextToText if "part_of" in hf
             else transformers.AutoModelForSeq2SeqLM)
-    model = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False,
-                                 dtype=torch.float32).eval()
+    model, found = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False,
+                                        dtype=torch.float32, output_loading_info=True)
+    lost = sorted(name for name in found["missing_keys"] if name.endswith("embed_tokens.weight"))
+    if lost:
+        raise NoComparison(f"transformers {transformers.__version__} takes random numbers for {lost[0]}, which "
+                           f"this folder has under another name")
+    model = model.eval()
     config, generator = model.config.get_text_config(), torch.Generator().manual_seed(1)
     end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
     source_size = getattr(config, "src_vocab_size", None) or config.vocab_size
