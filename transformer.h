@@ -14223,6 +14223,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
        decoding comes from generation_config.json alone if that file exists; add_prefix_space of
        tokenizer_config.json overrides tokenizer.json; the rounded positions of CTranslate2 folders
        in half precision are kept.
+     - convert.py converts untied models of the BART kind; it names adapters (LoRA), ONNX, GGUF, Git
+       LFS pointers, quantized weights and others, and says what to do. Large options take seconds.
      - A build with TRANSFORMER_NO_TEXT loads packed models that have texts.
      - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
        tfm_safetensors_read refuse NULL.

@@ -1223,7 +1223,7 @@ class T5(ConvertTest):
         self.assertIn("neither config.json nor generation_config.json has that key",
                       self.refuse(self.directory(), "--ignore-key", "wave_length"))
         for key, value in (("is_decoder", True), ("tie_encoder_decoder", True), ("pruned_heads", {
-                "0": [1]}), ("quantization_config", {"bits": 4}), ("sliding_window", 4)):
+                "0": [1]}), ("sliding_window", 4)):
             said = self.refuse(self.directory(**{key: value}))
             self.assertIn(f"{key} is {value}, which transformer.h does not compute", said)
         self.convert(self.directory(is_decoder=True), "--ignore-key", "is_decoder")

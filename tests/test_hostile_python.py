@@ -270,7 +270,7 @@ HUGGING_FACE = [
     ("shard with a NUL", hf(shards({"a": "a\0b"})), "no file of this directory"),
     ("shard with no name", hf(shards({"a": ""})), "no file of this directory"),
     ("shard is a link outside", hf(linked_shard), "a.safetensors is a symbolic link"),
-    ("shard is missing", hf(shards({"a": "a.safetensors"})), "a.safetensors: No such file"),
+    ("shard is missing", hf(shards({"a": "a.safetensors"})), "a.safetensors: missing, and model.safetensors.index.json lists it: 1 of 1"),
     ("weight_map is a list", hf(shards(["a"])), "weight_map"),
     ("vocab.json of a million levels", hf(put("vocab.json", b"{\"a\":" * 1000000)), "vocab.json",
      "nested too deeply"),

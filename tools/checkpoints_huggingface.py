@@ -41,6 +41,7 @@ import numpy as np
 import checkpoints_t5
 import config_fields
 import decoding
+import refusals
 import tokenizer_files
 from checkpoints_torch import read_pickle
 from modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
@@ -158,7 +159,12 @@ def read_weights(folder: Path) -> Tensors:
     if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
         raise ConvertError(f"{path}: no weight_map that says which file holds which tensor")
     tensors: Tensors = {}
-    for name in sorted(set(shards.values())):
+    names = sorted(set(shards.values()))
+    absent = [name for name in names if not has_file(folder, file_in(folder, name).name)]
+    if absent:
+        raise ConvertError(f"{folder / absent[0]}: missing, and {path.name} lists it: {len(absent)} of "
+                           f"{len(names)} shards are not there; get the rest of the folder")
+    for name in names:
         for tensor, array in read_tensors(file_in(folder, name)).items():
             if tensor in tensors:
                 raise ConvertError(f"{folder / name}: {tensor} is a duplicate of another shard's")
@@ -170,7 +176,9 @@ def read_weights(folder: Path) -> Tensors:
 
 
 def read_tensors(path: Path) -> Tensors:
-    return read_safetensors(path)[0] if path.suffix == ".safetensors" else read_pickle(path)
+    tensors = read_safetensors(path)[0] if path.suffix == ".safetensors" else read_pickle(path)
+    refusals.check_names(tensors, path)
+    return tensors
 
 
 def spell(name: str) -> str:

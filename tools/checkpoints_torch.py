@@ -12,6 +12,7 @@ import numpy as np
 
 import checkpoints_opennmt
 import pickles
+import refusals
 from modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, Checkpoint,
                        Config, ConvertError, Model, Tensors, describe, name_positions, shape_of)
 from untrusted import brief, parse_json, read_safetensors
@@ -37,12 +38,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
         tensors, config = read_weights(path)
     else:
         found = pickles.load(path)
+        if isinstance(found, dict) and "model" in found and {"args", "cfg"} & set(found) and (
+                {"extra_state", "task_state", "optimizer_history"} & set(found)):
+            raise ConvertError(f"{path}: {refusals.FAIRSEQ}")
         if checkpoints_opennmt.is_opennmt(found):
             return checkpoints_opennmt.checkpoint_of(found, path)
         tensors, config = state_of(found, path), {}
     if not tensors:
         raise ConvertError(f"{path} holds no weights")
 
+    refusals.check_names(tensors, path)
     refuse_hugging_face(tensors, path)
 
     def place(chosen: Tensors, stated: Config, model: Model) -> Tensors:

@@ -152,6 +152,7 @@ import checkpoints_torch
 import decoding
 import hub
 import marian_bin
+import refusals
 from modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
                        check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
@@ -167,6 +168,7 @@ LARGEST_GROWTH = 20
 
 def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
+    refusals.check(path, ignored)
     if ignored and not checkpoints_huggingface.is_huggingface(path):
         raise ConvertError(f"--ignore-key: {path} is no directory of Hugging Face, whose config.json "
                            f"it is about")
@@ -181,10 +183,7 @@ def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     if checkpoints_marian.is_marian(path):
         return checkpoints_marian.read_checkpoint(path)
     if path.is_dir():
-        raise ConvertError(f"{path}: a directory without model.bin (CTranslate2), metadata.json "
-                           f"and model/ (Argos Translate), without "
-                           f"config.json and its weights (Hugging Face), and without .npz or .bin "
-                           f"of Marian; for PyTorch name the checkpoint file")
+        raise ConvertError(refusals.explain(path))
     return checkpoints_torch.read_checkpoint(path)
 
 

@@ -31,6 +31,7 @@ from typing import Any, BinaryIO, Callable
 
 import numpy as np
 
+import refusals
 from untrusted import BF16, ConvertError, brief, check_zip, open_file
 
 LARGEST_PICKLE = 1 << 24  # bytes; 100,000 tensors take 15 million
@@ -296,8 +297,7 @@ def load(path: Path) -> Any:
         except Foreign as error:
             raise ConvertError(
                 f"{path} holds {brief(str(error))} beside its tensors, and reading such objects could run "
-                f"code: in the program that this checkpoint is of, torch.save(model.state_dict(), FILE) "
-                f"writes what is wanted") from None
+                f"code: {refusals.explain_class(str(error))}") from None
         except Broken as error:
             why = " ".join(str(error).split())  # arrays are shown in lines
             raise ConvertError(f"{path}: not a checkpoint of PyTorch: {why}") from None

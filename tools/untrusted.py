@@ -92,11 +92,21 @@ def open_file(path: Path) -> BinaryIO:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
             raise ConvertError(f"{path}: not a regular file")
+        check_begin(file.peek(64)[:64], path)
         return file
     except OSError as error:
         raise ConvertError(f"{path}: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise ConvertError(f"{brief(str(path))}: no name of a file") from None
+
+
+def check_begin(head: bytes, path: Path) -> None:
+    """What often stands in the place of a file that was not fetched."""
+    if head.startswith(b"version https://git-lfs"):
+        raise ConvertError(f"{path}: a pointer of Git LFS in the place of the file: git lfs install, and then "
+                           f"git lfs pull in its folder")
+    if re.match(rb"\s*<(!DOCTYPE|html)", head, re.IGNORECASE) and path.suffix not in (".md", ".txt", ""):
+        raise ConvertError(f"{path}: a web page in the place of the file: download it again")
 
 
 def read_bytes(path: Path, most: int = -1) -> bytes:
