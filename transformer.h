@@ -2986,9 +2986,13 @@ static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 
 
 /* ---- norm, activations ---- */
 
+static double tfm__norm_default_eps(tfm_norm_kind kind) {
+    return kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
+}
+
 /* What deviations from the mean are multiplied by, from the sum of their squares. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
-    double eps = w->eps != 0 ? w->eps : w->kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
+    double eps = w->eps != 0 ? w->eps : tfm__norm_default_eps(w->kind);
     if (w->kind == TFM_NORM_DEVIATION) return 1 / (sqrt(square / (double)(n - 1)) + eps);
     return 1 / sqrt(square / (double)n + eps);
 }
@@ -4374,6 +4378,8 @@ static tfm_status tfm__check_buckets(const tfm__relative *r, const char *name, t
                      r->causal ? "" : " of both directions", r->max_distance);
 }
 
+enum { TFM__MAX_DISTANCE = 128 }; /* the default */
+
 /* Checks a caller's table for H heads. */
 static tfm_status tfm__view_relative(const tfm_relative_positions *w, const char *name, int64_t H,
                                      tfm__relative *view, tfm_error *err) {
@@ -4386,7 +4392,7 @@ static tfm_status tfm__view_relative(const tfm_relative_positions *w, const char
     view->table = (const float *)w->table.data;
     view->stride = w->table.strides[0];
     view->buckets = w->table.dims[0];
-    view->max_distance = w->max_distance ? w->max_distance : 128;
+    view->max_distance = w->max_distance ? w->max_distance : TFM__MAX_DISTANCE;
     view->causal = w->causal;
     return tfm__check_buckets(view, name, TFM_E_ARGUMENT, err);
 }
@@ -6082,57 +6088,138 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 
 /* >>config ========================================================================================
    22. THE MODEL'S CONFIG
-   One table of fields; the JSON fills a value each, and tfm__make_config turns the values into the
-   public struct. What depends on shapes is checked by the next section.
+   Two tables have a row for each field: of tfm_config, and of the decode options that a file may
+   state. The reader, the defaults, the checks of ids and shapes, and the sizes of packed files all
+   use these rows, so a new field needs one row and a member of the public struct. Relies on JSON.
    ============================================================================================== */
 
-/* a list is ids, codes of languages and their ids, or what a decode begins with */
-enum { TFM__FIELD_INT = 1, TFM__FIELD_NUMBER = 2, TFM__FIELD_CHOICE = 4, TFM__FIELD_LIST = 8 };
+/* What a config says. Sizes are -1 where it does not state them. */
+typedef struct tfm__stated {
+    tfm_config config;
+    tfm_decode_options decoding;
+    int32_t packed; /* the layout of panels; -1: none */
+} tfm__stated;
+
+#define TFM__BEYOND 1e30 /* numbers of a file are smaller */
+
+/* What the value of a field may be. Scalars come first. */
+enum {
+    TFM__FIELD_CALL, /* a number that only calls have: a file must not state it */
+    TFM__FIELD_INT,
+    TFM__FIELD_NUMBER,
+    TFM__FIELD_CHOICE, /* one of words, stored as its index */
+    TFM__FIELD_SCALE,  /* a number, or the only word, which is stored as TFM__BEYOND */
+    TFM__FIELD_IDS,
+    TFM__FIELD_SEQUENCES, /* lists of ids */
+    TFM__FIELD_HEADS,
+    TFM__FIELD_LANGUAGES,
+    TFM__FIELD_DECODING
+};
+
+/* What a value must fulfil beyond its kind. Sizes come last. */
+enum {
+    TFM__RULE_NONE,
+    TFM__RULE_NOT_0,
+    TFM__RULE_POSITIVE,
+    TFM__RULE_SRC_ID, /* below the size of that vocabulary */
+    TFM__RULE_TGT_ID,
+    TFM__RULE_SHAPE,  /* equal to what the shapes of the tensors say */
+    TFM__RULE_PADDED, /* and panels are padded: shapes of a packed file do not tell the size */
+    TFM__RULE_STATED  /* and without a value a packed file cannot be read */
+};
+
+typedef struct tfm__field {
+    const char *name;
+    size_t at, size, count; /* offset and bytes of the member; of IDS, the offset of their number */
+    int kind, rule;
+    double otherwise;    /* the default of a scalar */
+    int32_t least, most; /* the range of a decode option */
+    const char *words;   /* of a choice, in the order of their enum: "post|pre" */
+} tfm__field;
 
 /* The words of an enum's table: "|post|pre" without the first character. */
 #define TFM__WORD(id, word) "|" word
 #define TFM__FORMULA_WORD(id, word, formula) "|" word
 #define TFM__WORDS(TABLE) &(TABLE(TFM__WORD))[1]
 
-/* name, what it may be, the words of a choice in the order of their enum */
 /* clang-format off */
-#define TFM__CONFIG_TABLE(X)                                                                       \
-    X(n_heads, 1, "") X(d_model, 1, "") X(d_ff, 1, "") X(d_key, 1, "") X(d_value, 1, "")           \
-    X(n_encoder_layers, 1, "") X(n_decoder_layers, 1, "") X(src_vocab_size, 1, "")                 \
-    X(tgt_vocab_size, 1, "") X(norm, 4, TFM__WORDS(TFM_NORM_ORDER_TABLE))                          \
-    X(layer_norm, 4, TFM__WORDS(TFM_NORM_KIND_TABLE)) X(layer_norm_eps, 2, "")                     \
-    X(activation, 4, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1])                                \
-    X(positions, 4, TFM__WORDS(TFM_POSITION_TABLE))                                                \
-    X(position_offset, 1, "") X(position_base, 2, "") X(position_divisor, 4, "d|d/2-1")            \
-    X(position_precision, 4, "float|double") X(pad_position, 4, "plain|zero")                      \
-    X(embedding_scale, 2 | 4, "sqrt_d") X(attention_scale, 2, "") X(src_pad, 1, "")                \
-    X(tgt_pad, 1, "") X(src_unk, 1, "") X(tgt_unk, 1, "") X(src_start, 1, "") X(src_end, 1, "")    \
-    X(start, 1, "") X(end, 1, "") X(forced, 1, "") X(start_embedding, 4, "token|zero")             \
-    X(suppressed, 8, "") X(languages, 8, "")                                                       \
-    X(src_language, 4, TFM__WORDS(TFM_LANGUAGE_TABLE))                                             \
-    X(tgt_language, 4, "none|forced")                                                              \
-    X(src_text, 4, TFM__WORDS(TFM_TEXT_TABLE))                                                     \
-    X(tgt_text, 4, TFM__WORDS(TFM_TEXT_TABLE)) X(packed, 1, "")                                    \
-    X(d_ff_decoder, 1, "") X(decoding, 8, "") X(shortlist_first, 1, "") X(alignment_heads, 8, "")  \
-    X(relative_buckets, 1, "") X(relative_max_distance, 1, "") X(byte_offset, 1, "")               \
-    X(prefix_space, 4, "none|add|first") X(trailing_space, 4, "none|keep") X(d_input, 1, "")       \
-    X(d_memory, 1, "") X(clean_up, 4, "none|spaces")
+#define TFM__FIELD(name, type, member, kind, rule, otherwise, least, most, words)                  \
+    {name, offsetof(type, member), sizeof ((type *)0)->member, 0, TFM__FIELD_##kind,               \
+     TFM__RULE_##rule, otherwise, least, most, words}
+#define TFM__CONFIG(name, member, kind, rule, otherwise, words)                                    \
+    TFM__FIELD(#name, tfm__stated, config.member, kind, rule, otherwise, 0, 0, words)
+#define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, "")
+static const tfm__field tfm__config_fields[] = {
+    TFM__SAME(n_heads, INT, NOT_0, 0),
+    TFM__SAME(n_encoder_layers, INT, SHAPE, -1), TFM__SAME(n_decoder_layers, INT, SHAPE, -1),
+    TFM__SAME(d_model, INT, STATED, -1), TFM__SAME(d_ff, INT, STATED, -1),
+    TFM__SAME(d_ff_decoder, INT, PADDED, -1), TFM__SAME(d_key, INT, STATED, -1),
+    TFM__SAME(d_value, INT, STATED, -1), TFM__SAME(d_input, INT, PADDED, -1),
+    TFM__SAME(d_memory, INT, PADDED, -1), TFM__SAME(src_vocab_size, INT, STATED, -1),
+    TFM__SAME(tgt_vocab_size, INT, STATED, -1), TFM__SAME(relative_buckets, INT, SHAPE, -1),
+    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_ORDER_TABLE)),
+    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_KIND_TABLE)),
+    TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
+    TFM__CONFIG(activation, activation, CHOICE, NONE, 0, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1]),
+    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, TFM__WORDS(TFM_POSITION_TABLE)),
+    TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
+    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, "d|d/2-1"),
+    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, "float|double"),
+    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, "plain|zero"),
+    TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, "sqrt_d"),
+    TFM__SAME(attention_scale, NUMBER, NOT_0, 0),
+    TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
+    TFM__SAME(src_pad, INT, SRC_ID, -1), TFM__SAME(tgt_pad, INT, TGT_ID, -1),
+    TFM__SAME(src_unk, INT, SRC_ID, -1), TFM__SAME(tgt_unk, INT, TGT_ID, -1),
+    TFM__SAME(src_start, INT, SRC_ID, -1), TFM__SAME(src_end, INT, SRC_ID, -1),
+    TFM__SAME(start, INT, TGT_ID, -1), TFM__SAME(end, INT, TGT_ID, -1),
+    TFM__SAME(forced, INT, TGT_ID, -1),
+    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, "token|zero"),
+    {"suppressed", offsetof(tfm__stated, config.suppressed), 0,
+     offsetof(tfm__stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, ""},
+    TFM__SAME(languages, LANGUAGES, NONE, 0),
+    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, TFM__WORDS(TFM_LANGUAGE_TABLE)),
+    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, "none|forced"),
+    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
+    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
+    TFM__SAME(byte_offset, INT, NONE, 0),
+    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, "none|add|first"),
+    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, "none|keep"),
+    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, "none|spaces"),
+    TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
+    TFM__FIELD("packed", tfm__stated, packed, INT, NONE, -1, 0, 0, ""),
+    TFM__FIELD("decoding", tfm__stated, decoding, DECODING, NONE, 0, 0, 0, "")};
 
-enum {
-#define TFM_X(name, kind, words) tfm__field_##name,
-    TFM__CONFIG_TABLE(TFM_X)
-#undef TFM_X
-    TFM__N_FIELDS
-};
+#define TFM__DECODE(member, kind, least, most, words)                                              \
+    TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
+static const tfm__field tfm__decode_fields[] = {
+    TFM__DECODE(beam, INT, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, NUMBER, -100, 100, ""),
+    TFM__DECODE(patience, NUMBER, 0, 1000000, ""), TFM__DECODE(no_unknown, INT, 0, 1, ""),
+    TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
+    TFM__DECODE(max_length, INT, 0, INT32_MAX, ""), TFM__DECODE(min_length, INT, 0, INT32_MAX, ""),
+    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, ""),
+    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, ""),
+    TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, TFM__WORDS(TFM_REPETITION_TABLE)),
+    TFM__DECODE(force_end, INT, 0, 1, ""), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, ""),
+    {"forbidden", offsetof(tfm_decode_options, forbidden), 0,
+     offsetof(tfm_decode_options, n_forbidden), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, ""},
+    TFM__DECODE(forbidden_sequences, SEQUENCES, 0, 0, ""),
+    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, ""),
+    TFM__DECODE(samples, CALL, 0, INT32_MAX, ""), TFM__DECODE(temperature, CALL, 0, 1000000, ""),
+    TFM__DECODE(top_k, CALL, 0, INT32_MAX, ""), TFM__DECODE(top_p, CALL, 0, 1, ""),
+    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, CALL, 0, 1, ""),
+    TFM__DECODE(lexical_shortlist, CALL, 0, 1, ""),
+    TFM__DECODE(min_alternative_prob, CALL, 0, 1, ""), TFM__DECODE(keep_end, CALL, 0, 1, ""),
+    TFM__DECODE(truncate, CALL, 0, INT32_MAX, "")};
 /* clang-format on */
-
-#define TFM_X(name, kind, words) {#name, kind, words},
-static const struct {
-    const char *name;
-    int kind;
-    const char *words;
-} tfm__fields[] = {TFM__CONFIG_TABLE(TFM_X)};
-#undef TFM_X
+enum {
+    TFM__N_CONFIG_FIELDS = sizeof tfm__config_fields / sizeof *tfm__config_fields,
+    TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields
+};
+#undef TFM__FIELD
+#undef TFM__CONFIG
+#undef TFM__SAME
+#undef TFM__DECODE
 
 #define TFM__QUOTED(id, word) word,
 #define TFM__FORMULA_QUOTED(id, word, formula) word,
@@ -6150,36 +6237,27 @@ TFM__NAMES_OF(tfm_language_use, TFM_LANGUAGE_TABLE(TFM__QUOTED))
 TFM__NAMES_OF(tfm_stop, TFM_STOP_TABLE(TFM__QUOTED))
 TFM__NAMES_OF(tfm_repetition, TFM_REPETITION_TABLE(TFM__QUOTED))
 
-/* Numbers of tfm_decode_options, and what they may be; kind 0: a call's, not the file's. */
-/* clang-format off */
-#define TFM__DECODE(field, kind, least, most, words)                                               \
-    {#field, offsetof(tfm_decode_options, field), sizeof ((tfm_decode_options *)0)->field, kind,   \
-     least, most, words}
-static const struct {
-    const char *name;
-    size_t at, size; /* of a double, an int32_t, or an enum, which may be a byte */
-    int kind;
-    int32_t least, most;
-    const char *words;
-} tfm__decode_fields[] = {
-    TFM__DECODE(beam, 1, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, 2, -100, 100, ""),
-    TFM__DECODE(patience, 2, 0, 1000000, ""), TFM__DECODE(no_unknown, 1, 0, 1, ""),
-    TFM__DECODE(stop, 4, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
-    TFM__DECODE(max_length, 1, 0, INT32_MAX, ""), TFM__DECODE(min_length, 1, 0, INT32_MAX, ""),
-    TFM__DECODE(no_repeat_ngram, 1, 0, INT32_MAX, ""),
-    TFM__DECODE(repetition_penalty, 2, 0, 1000000, ""),
-    TFM__DECODE(repetition, 4, 0, TFM_REPETITION_COUNT - 1, TFM__WORDS(TFM_REPETITION_TABLE)), TFM__DECODE(force_end, 1, 0, 1, ""),
-    TFM__DECODE(no_source_ngram, 1, 0, INT32_MAX, ""),
-    TFM__DECODE(coverage_penalty, 0, 0, 1000000, ""),
-    TFM__DECODE(samples, 0, 0, INT32_MAX, ""), TFM__DECODE(temperature, 0, 0, 1000000, ""),
-    TFM__DECODE(top_k, 0, 0, INT32_MAX, ""), TFM__DECODE(top_p, 0, 0, 1, ""),
-    TFM__DECODE(alternatives, 0, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, 0, 0, 1, ""),
-    TFM__DECODE(lexical_shortlist, 0, 0, 1, ""),
-    TFM__DECODE(min_alternative_prob, 0, 0, 1, ""), TFM__DECODE(keep_end, 0, 0, 1, ""),
-    TFM__DECODE(truncate, 0, 0, INT32_MAX, "")};
-/* clang-format on */
-enum { TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields };
-#undef TFM__DECODE
+/* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
+   an enum, which some compilers store in a byte. */
+static double tfm__field_get(const tfm__field *f, const void *base) {
+    const char *at = (const char *)base + f->at;
+    double number;
+    int32_t integer;
+    if (f->size == 1) return *(const unsigned char *)at;
+    if (f->size == sizeof number) return memcpy(&number, at, sizeof number), number;
+    return memcpy(&integer, at, sizeof integer), integer;
+}
+
+static void tfm__field_put(const tfm__field *f, void *base, double value) {
+    char *at = (char *)base + f->at;
+    if (f->size == sizeof value) {
+        memcpy(at, &value, sizeof value);
+    } else {
+        int32_t integer = (int32_t)value;
+        if (f->size == 1) *at = (char)integer;
+        else memcpy(at, &integer, sizeof integer);
+    }
+}
 
 static tfm_status tfm__check_range(const char *where, const char *name, double value, int32_t least,
                                    int32_t most, tfm_error *err) {
@@ -6188,44 +6266,34 @@ static tfm_status tfm__check_range(const char *where, const char *name, double v
                      "%s%s is out of range: it takes %d to %d", where, name, least, most);
 }
 
-/* Whether all of them are in range; where: what stands before a message, "" in a call. */
+/* Checks the ranges of all options. Messages begin with where, which is "" in a call. */
 static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const char *where,
                                            tfm_error *err) {
-    int k;
-    for (k = 0; k < TFM__N_DECODE_FIELDS; k++) {
-        const char *at = (const char *)o + tfm__decode_fields[k].at;
-        int32_t integer;
-        double value;
-        if (tfm__decode_fields[k].size == sizeof value) memcpy(&value, at, sizeof value);
-        else if (tfm__decode_fields[k].size == 1) value = *(const unsigned char *)at;
-        else {
-            memcpy(&integer, at, sizeof integer);
-            value = integer;
-        }
-        TFM__TRY(tfm__check_range(where, tfm__decode_fields[k].name, value,
-                                  tfm__decode_fields[k].least, tfm__decode_fields[k].most, err));
-    }
+    const tfm__field *f = tfm__decode_fields;
+    for (; f < tfm__decode_fields + TFM__N_DECODE_FIELDS; f++)
+        if (f->kind < TFM__FIELD_IDS)
+            TFM__TRY(
+                tfm__check_range(where, f->name, tfm__field_get(f, o), f->least, f->most, err));
     if (o->max_length && o->min_length > o->max_length)
         return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
                          "%smin_length is %d, max_length %d", where, o->min_length, o->max_length);
     return TFM_OK;
 }
 
-/* What the file says of one field. */
-typedef struct tfm__value {
-    int seen;
-    int is_choice;
-    int32_t integer; /* an integer, or the index of a choice */
-    double number;
-} tfm__value;
+typedef struct tfm__config_reader {
+    tfm__json json;  /* at the next value of a text that was checked to be JSON */
+    tfm__pool *pool; /* the model's, which owns the lists */
+    char *spare;     /* room for any string of the text */
+    tfm_error *err;
+} tfm__config_reader;
 
-/* The message names the field; more is appended to what. */
+/* Reports what is wrong with a field; more is appended to what. */
 static tfm_status tfm__config_fault(const char *field, const char *what, const char *more,
                                     tfm_error *err) {
     return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' %s%s", field, what, more);
 }
 
-/* The index of word in "a|b|c", or -1. */
+/* Returns the index of word in "a|b|c", or -1. */
 static int tfm__choice(const char *words, const char *word) {
     size_t n = strlen(word);
     int index = 0;
@@ -6238,270 +6306,221 @@ static int tfm__choice(const char *words, const char *word) {
     }
 }
 
-/* An integer from 0 on that an int32_t holds: every id and size. */
-static int tfm__read_int32(tfm__json *j, int32_t *value) {
+/* Reads an integer of at least 0 that fits an int32_t: every id and size. */
+static int tfm__config_int32(tfm__json *j, int32_t *value) {
     int64_t whole;
     if (!tfm__json_size(j, &whole) || whole > INT32_MAX) return 0;
     *value = (int32_t)whole;
     return 1;
 }
 
-/* [id, id, ...] into memory of the model. */
-static tfm_status tfm__read_ids(tfm__json *j, tfm__pool *pool, const char *name,
-                                const int32_t **list, int32_t *n_list, tfm_error *err) {
-    tfm__json ahead = *j;
+/* Reads [id, id, ...]. */
+static tfm_status tfm__config_ids(tfm__config_reader *r, const char *name, const int32_t **list,
+                                  int32_t *n_list) {
+    tfm__json ahead = r->json;
     int64_t n = tfm__json_count(&ahead, '[');
     int32_t *ids;
-    if (n < 0) return tfm__config_fault(name, "is not a list", "", err);
-    TFM__TRY(TFM__NEW(pool, n, &ids, err));
+    if (n < 0) return tfm__config_fault(name, "is not a list", "", r->err);
+    TFM__TRY(TFM__NEW(r->pool, n, &ids, r->err));
     *list = ids;
-    for (*n_list = 0; tfm__json_element(j); ++*n_list)
-        if (!tfm__read_int32(j, &ids[*n_list]))
-            return tfm__config_fault(name, "is not a list of ids", "", err);
+    for (*n_list = 0; tfm__json_element(&r->json); ++*n_list)
+        if (!tfm__config_int32(&r->json, &ids[*n_list]))
+            return tfm__config_fault(name, "is not a list of ids", "", r->err);
     return TFM_OK;
 }
 
-/* [[id, ...], ...] as a batch, whose rows are padded with 0. */
-static tfm_status tfm__read_sequences(tfm__json *j, tfm__pool *pool, const char *name,
-                                      const tfm_batch **sequences, tfm_error *err) {
-    tfm__json ahead = *j;
+/* Reads [[id, ...], ...] as a batch, whose rows are padded with 0. A text that would need more
+   padding than it has bytes is refused: memory stays in proportion to the file. */
+static tfm_status tfm__config_sequences(tfm__config_reader *r, const char *name,
+                                        const tfm_batch **sequences) {
+    tfm__json *j = &r->json, ahead = *j;
     const char *begin = j->at;
     int64_t n = tfm__json_count(&ahead, '['), width = 0, size = ahead.at - begin, k;
     int32_t *ids, *lengths;
     tfm_batch *batch;
-    if (n < 0) return tfm__config_fault(name, "is not a list", "", err);
+    if (n < 0) return tfm__config_fault(name, "is not a list", "", r->err);
     for (ahead = *j; tfm__json_element(&ahead); width = tfm__max(width, k)) {
         k = tfm__json_count(&ahead, '[');
-        if (k < 1) return tfm__config_fault(name, "is not a list of lists of ids", "", err);
+        if (k < 1) return tfm__config_fault(name, "is not a list of lists of ids", "", r->err);
     }
     if (n * width > size)
-        return tfm__config_fault(name, "has a row that is too much longer than others", "", err);
-    TFM__TRY(TFM__NEW(pool, 1, &batch, err));
-    TFM__TRY(TFM__NEW(pool, n, &lengths, err));
-    TFM__TRY(TFM__NEW(pool, n * width, &ids, err));
+        return tfm__config_fault(name, "has a row that is too much longer than others", "", r->err);
+    TFM__TRY(TFM__NEW(r->pool, 1, &batch, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &lengths, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n * width, &ids, r->err));
     memset(ids, 0, (size_t)(n * width) * sizeof *ids);
     memset(batch, 0, sizeof *batch);
     batch->ids = ids, batch->lengths = lengths;
     batch->rows = (int32_t)n, batch->width = (int32_t)width;
     for (; tfm__json_element(j); lengths++, ids += width)
         for (*lengths = 0; tfm__json_element(j); ++*lengths)
-            if (!tfm__read_int32(j, &ids[*lengths]))
-                return tfm__config_fault(name, "is not a list of lists of ids", "", err);
+            if (!tfm__config_int32(j, &ids[*lengths]))
+                return tfm__config_fault(name, "is not a list of lists of ids", "", r->err);
     if (n) *sequences = batch;
     return TFM_OK;
 }
 
-enum { TFM__CODE = 32 };        /* bytes of a language's code, the zero counted */
-enum { TFM__LANGUAGES = 4096 }; /* at most: they are looked up one by one */
-
-/* [[layer, head], ...] */
-static tfm_status tfm__read_alignment_heads(tfm__json *j, tfm__pool *pool, tfm_config *c,
-                                            tfm_error *err) {
+/* Reads [[layer, head], ...]. */
+static tfm_status tfm__config_heads(tfm__config_reader *r, tfm_config *c) {
     const tfm_batch *pairs = NULL;
     int32_t i;
-    TFM__TRY(tfm__read_sequences(j, pool, "alignment_heads", &pairs, err));
+    TFM__TRY(tfm__config_sequences(r, "alignment_heads", &pairs));
     for (i = 0; pairs && i < pairs->rows; i++)
         if (pairs->width != 2 || pairs->lengths[i] != 2)
-            return tfm__config_fault("alignment_heads", "is not a list of [layer, head]", "", err);
+            return tfm__config_fault("alignment_heads", "is not a list of [layer, head]", "",
+                                     r->err);
     c->n_alignment_heads = pairs ? pairs->rows : 0;
     c->alignment_heads = pairs ? pairs->ids : NULL;
     return TFM_OK;
 }
 
-/* {"code": id, ...} into memory of the model. spare: room for any string of the config. */
-static tfm_status tfm__read_languages(tfm__json *j, tfm__pool *pool, tfm_config *c, char *spare,
-                                      tfm_error *err) {
-    tfm__json ahead = *j;
+enum { TFM__CODE = 32 };        /* bytes of a language's code, with its terminating zero */
+enum { TFM__LANGUAGES = 4096 }; /* at most, because they are searched one by one */
+
+/* Reads {"code": id, ...}. */
+static tfm_status tfm__config_languages(tfm__config_reader *r, tfm_config *c) {
+    tfm__json ahead = r->json;
     tfm_language *languages;
     char *codes;
     int64_t n = tfm__json_count(&ahead, '{');
     int32_t i, k;
-    if (n < 0) return tfm__config_fault("languages", "is not an object", "", err);
-    if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", err);
-    TFM__TRY(TFM__NEW(pool, n, &languages, err));
-    TFM__TRY(TFM__NEW(pool, n * TFM__CODE, &codes, err)); /* n is at most TFM__LANGUAGES */
+    if (n < 0) return tfm__config_fault("languages", "is not an object", "", r->err);
+    if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", r->err);
+    TFM__TRY(TFM__NEW(r->pool, n, &languages, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n * TFM__CODE, &codes, r->err));
     c->languages = languages;
-    for (i = 0; tfm__json_member(j, spare); i++) {
-        if (!*spare || strlen(spare) >= TFM__CODE)
+    for (i = 0; tfm__json_member(&r->json, r->spare); i++) {
+        if (!*r->spare || strlen(r->spare) >= TFM__CODE)
             return tfm__config_fault("languages", "has a code that is empty or over 31 bytes", "",
-                                     err);
+                                     r->err);
         for (k = 0; k < i; k++)
-            if (strcmp(languages[k].code, spare) == 0)
-                return tfm__config_fault("languages", "has the duplicate code ", spare, err);
-        languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, spare);
-        if (!tfm__read_int32(j, &languages[i].id))
-            return tfm__config_fault("languages", "has no id for ", spare, err);
+            if (strcmp(languages[k].code, r->spare) == 0)
+                return tfm__config_fault("languages", "has the duplicate code ", r->spare, r->err);
+        languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, r->spare);
+        if (!tfm__config_int32(&r->json, &languages[i].id))
+            return tfm__config_fault("languages", "has no id for ", r->spare, r->err);
     }
     c->n_languages = i;
     return TFM_OK;
 }
 
-/* One value of the kind that the table says. spare: room for any string of the config. */
-static tfm_status tfm__read_field(tfm__json *j, const char *name, int kind, const char *words,
-                                  tfm__value *v, char *spare, tfm_error *err) {
-    tfm__number n;
-    tfm__json_space(j);
-    /* the value is at j->at; at a fault the message says what was expected */
-    if (kind == TFM__FIELD_INT) {
-        if (!tfm__read_int32(j, &v->integer))
-            return tfm__config_fault(name, "is not an integer from 0 to 2147483647", "", err);
-    } else if (kind & TFM__FIELD_CHOICE && *j->at == '"') {
-        (void)tfm__json_string(j, spare);
-        v->integer = tfm__choice(words, spare);
-        v->is_choice = 1;
-        if (v->integer < 0)
-            return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
-                             name, spare, words);
-    } else if (kind & TFM__FIELD_NUMBER) {
-        if (!tfm__json_number(j, &n)) return tfm__config_fault(name, "is not a number", "", err);
-        if (n.n_digits > TFM__EXACT_DIGITS)
-            return tfm__fail(err, TFM_E_CONFIG,
-                             "transformer.config: '%s' has %i digits, at most %i", name, n.n_digits,
-                             (int64_t)TFM__EXACT_DIGITS);
-        v->number = tfm__number_value(&n);
-        if (!(v->number < 1e30 && v->number > -1e30))
-            return tfm__config_fault(name, "is not between -1e30 and 1e30", "", err);
+/* Reads a scalar into the struct at base. At a fault the message says what was expected. */
+static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__field *f, void *base) {
+    double value;
+    tfm__json_space(&r->json);
+    if (f->kind == TFM__FIELD_INT) {
+        int32_t whole;
+        if (!tfm__config_int32(&r->json, &whole))
+            return tfm__config_fault(f->name, "is not an integer from 0 to 2147483647", "", r->err);
+        value = whole;
+    } else if (f->kind != TFM__FIELD_NUMBER && *r->json.at == '"') {
+        int choice;
+        (void)tfm__json_string(&r->json, r->spare);
+        choice = tfm__choice(f->words, r->spare);
+        if (choice < 0)
+            return tfm__fail(r->err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
+                             f->name, r->spare, f->words);
+        value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
+    } else if (f->kind == TFM__FIELD_CHOICE) {
+        return tfm__config_fault(f->name, "is not one of ", f->words, r->err);
     } else {
-        return tfm__config_fault(name, "is not one of ", words, err);
+        tfm__number n;
+        if (!tfm__json_number(&r->json, &n))
+            return tfm__config_fault(f->name, "is not a number", "", r->err);
+        if (n.n_digits > TFM__EXACT_DIGITS)
+            return tfm__fail(r->err, TFM_E_CONFIG,
+                             "transformer.config: '%s' has %i digits, at most %i", f->name,
+                             n.n_digits, (int64_t)TFM__EXACT_DIGITS);
+        value = tfm__number_value(&n);
+        if (!(value < TFM__BEYOND && value > -TFM__BEYOND))
+            return tfm__config_fault(f->name, "is not between -1e30 and 1e30", "", r->err);
     }
+    if (f->rule == TFM__RULE_NOT_0 && value == 0)
+        return tfm__config_fault(f->name, "is 0", "", r->err);
+    if (f->rule == TFM__RULE_POSITIVE && !(value > 0))
+        return tfm__config_fault(f->name, "must be more than 0", "", r->err);
+    tfm__field_put(f, base, value);
     return TFM_OK;
 }
 
-/* {"beam": 4, ...}: what a decode begins with. */
-static tfm_status tfm__read_decoding(tfm__json *j, tfm__pool *pool, tfm_decode_options *o,
-                                     char *spare, tfm_error *err) {
-    tfm__json ahead = *j;
-    unsigned char seen[TFM__N_DECODE_FIELDS + 2] = {0};
+static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__field *fields, int n,
+                                     const char *inside, void *base);
+
+/* Reads a value of any kind into the struct at base. Kinds that only the config has are read into
+   its tfm__stated. */
+static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__field *f, void *base) {
+    tfm__stated *stated = (tfm__stated *)base;
+    void *at = (char *)base + f->at, *count = (char *)base + f->count;
+    switch (f->kind) {
+    case TFM__FIELD_IDS: return tfm__config_ids(r, f->name, (const int32_t **)at, (int32_t *)count);
+    case TFM__FIELD_SEQUENCES: return tfm__config_sequences(r, f->name, (const tfm_batch **)at);
+    case TFM__FIELD_HEADS: return tfm__config_heads(r, &stated->config);
+    case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
+    case TFM__FIELD_DECODING:
+        TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, f->name, at));
+        return tfm__check_decode_fields((const tfm_decode_options *)at,
+                                        "transformer.config: decoding: ", r->err);
+    default: return tfm__config_scalar(r, f, base);
+    }
+}
+
+/* Reads an object into the struct at base by a table of n fields. inside: the field that has the
+   object as its value; NULL: the object is the whole config. */
+static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__field *fields, int n,
+                                     const char *inside, void *base) {
+    unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
+    tfm__json ahead = r->json;
     int k;
     if (tfm__json_count(&ahead, '{') < 0)
-        return tfm__config_fault("decoding", "is not an object", "", err);
-    while (tfm__json_member(j, spare)) {
-        tfm__value v;
-        char *at;
-        int list = tfm__choice("forbidden|forbidden_sequences", spare);
-        memset(&v, 0, sizeof v);
-        for (k = 0; k < TFM__N_DECODE_FIELDS; k++)
-            if (tfm__decode_fields[k].kind && strcmp(tfm__decode_fields[k].name, spare) == 0) break;
-        if (list < 0 && k == TFM__N_DECODE_FIELDS)
-            return tfm__config_fault("decoding", "has no key ", spare, err);
-        if (seen[list < 0 ? k : TFM__N_DECODE_FIELDS + list]++)
-            return tfm__config_fault("decoding", "has the duplicate key ", spare, err);
-        if (list == 0) {
-            TFM__TRY(tfm__read_ids(j, pool, "forbidden", &o->forbidden, &o->n_forbidden, err));
-            continue;
-        }
-        if (list > 0) {
-            TFM__TRY(
-                tfm__read_sequences(j, pool, "forbidden_sequences", &o->forbidden_sequences, err));
-            continue;
-        }
-        TFM__TRY(tfm__read_field(j, tfm__decode_fields[k].name, tfm__decode_fields[k].kind,
-                                 tfm__decode_fields[k].words, &v, spare, err));
-        at = (char *)o + tfm__decode_fields[k].at;
-        if (tfm__decode_fields[k].size == sizeof v.number) memcpy(at, &v.number, sizeof v.number);
-        else if (tfm__decode_fields[k].size == 1) *at = (char)v.integer; /* a short enum */
-        else memcpy(at, &v.integer, sizeof v.integer);
+        return tfm__config_fault(inside, "is not an object", "", r->err);
+    while (tfm__json_member(&r->json, r->spare)) {
+        for (k = 0; k < n; k++)
+            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
+        if (k == n && inside) return tfm__config_fault(inside, "has no key ", r->spare, r->err);
+        if (k == n) return tfm__config_fault(r->spare, "is not a known field", "", r->err);
+        if (seen[k]++)
+            return inside ? tfm__config_fault(inside, "has the duplicate key ", r->spare, r->err)
+                          : tfm__config_fault(r->spare, "is a duplicate key", "", r->err);
+        TFM__TRY(tfm__config_value(r, &fields[k], base));
     }
-    return tfm__check_decode_fields(o, "transformer.config: decoding: ", err);
+    return TFM_OK;
 }
 
-/* Values to fields, with the defaults that the manual states. What was not seen is 0, the first of
-   a choice; ids are -1. */
-static tfm_status tfm__make_config(tfm_config *c, const tfm__value *v, tfm_error *err) {
-#define TFM__INT(field) v[tfm__field_##field].integer
-#define TFM__NUMBER(field, otherwise)                                                              \
-    (v[tfm__field_##field].seen ? v[tfm__field_##field].number : (otherwise))
-    c->n_heads = TFM__INT(n_heads);
-    if (c->n_heads < 1)
-        return tfm__config_fault("n_heads", v[tfm__field_n_heads].seen ? "is 0" : "is missing", "",
-                                 err);
-    c->norm = (tfm_norm_order)TFM__INT(norm);
-    c->layer_norm = (tfm_norm_kind)TFM__INT(layer_norm);
-    c->layer_norm_eps =
-        TFM__NUMBER(layer_norm_eps, c->layer_norm == TFM_NORM_VARIANCE ? 1e-5 : 1e-6);
-    if (!(c->layer_norm_eps > 0))
-        return tfm__config_fault("layer_norm_eps", "must be more than 0", "", err);
-    c->activation = (tfm_activation)TFM__INT(activation);
-    c->positions = (tfm_position_kind)TFM__INT(positions);
-    c->position_offset = TFM__INT(position_offset);
-    c->position_base = TFM__NUMBER(position_base, 10000);
-    if (!(c->position_base > 0))
-        return tfm__config_fault("position_base", "must be more than 0", "", err);
-    c->position_divisor_half = TFM__INT(position_divisor);
-    c->position_double = TFM__INT(position_precision);
-    c->pad_position_zero = TFM__INT(pad_position);
-    c->attention_scale = v[tfm__field_attention_scale].number;
-    if (v[tfm__field_attention_scale].seen && c->attention_scale == 0)
-        return tfm__config_fault("attention_scale", "is 0", "", err);
-    c->src_pad = TFM__INT(src_pad);
-    c->tgt_pad = TFM__INT(tgt_pad);
-    c->src_unk = TFM__INT(src_unk);
-    c->tgt_unk = TFM__INT(tgt_unk);
-    c->src_start = TFM__INT(src_start);
-    c->src_end = TFM__INT(src_end);
-    c->start = TFM__INT(start);
-    c->end = TFM__INT(end);
-    c->forced = TFM__INT(forced);
-    c->start_embedding_zero = TFM__INT(start_embedding);
-    c->src_language = (tfm_language_use)TFM__INT(src_language);
-    c->tgt_language_forced = TFM__INT(tgt_language);
+/* Checks what fields need of each other, and fills in the default that depends on another field. */
+static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
+    if (!c->n_heads) return tfm__config_fault("n_heads", "is missing", "", err);
+    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return tfm__config_fault("languages", "is missing", "", err);
-    c->src_text = (tfm_text_kind)TFM__INT(src_text);
     if (c->src_text == TFM_TEXT_PIECES)
         return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
-    c->tgt_text = (tfm_text_kind)TFM__INT(tgt_text);
-    c->shortlist_first = TFM__INT(shortlist_first);
-    c->relative_max_distance = 128;
-    if (v[tfm__field_relative_max_distance].seen)
-        c->relative_max_distance = TFM__INT(relative_max_distance);
-    c->byte_offset = TFM__INT(byte_offset);
-    c->prefix_space = TFM__INT(prefix_space);
-    c->clean_up = TFM__INT(clean_up);
-    c->trailing_space = TFM__INT(trailing_space);
     return TFM_OK;
-#undef TFM__INT
-#undef TFM__NUMBER
 }
 
-/* Reads the JSON text into c and values. */
-static tfm_status tfm__read_config(const char *text, tfm__pool *pool, tfm_config *c,
-                                   tfm_decode_options *decoding, tfm__value *values,
+/* Reads the JSON text. Lists are allocated in pool. */
+static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__stated *stated,
                                    tfm_error *err) {
-    tfm__json j, ahead;
-    char *spare;
+    tfm__config_reader r;
+    tfm__json ahead;
+    int k;
     int64_t n;
-    int field;
-    j.begin = j.at = text;
-    j.end = text + strlen(text);
-    ahead = j;
+    r.json.begin = r.json.at = text;
+    r.json.end = text + strlen(text);
+    r.pool = pool;
+    r.err = err;
+    ahead = r.json;
     n = tfm__json_count(&ahead, '{');
     if (n >= 0) tfm__json_space(&ahead);
     if (n < 0 || ahead.at != ahead.end)
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
                          (int64_t)(ahead.at - ahead.begin));
-    TFM__TRY(TFM__NEW(pool, j.end - j.begin + 1, &spare, err));
-    for (field = tfm__field_src_pad; field <= tfm__field_forced; field++)
-        values[field].integer = -1; /* ids that are absent */
-    while (tfm__json_member(&j, spare)) {
-        for (field = 0; field < TFM__N_FIELDS && strcmp(spare, tfm__fields[field].name) != 0;)
-            field++;
-        if (field == TFM__N_FIELDS)
-            return tfm__config_fault(spare, "is not a known field", "", err);
-        if (values[field].seen++) return tfm__config_fault(spare, "is a duplicate key", "", err);
-        if (field == tfm__field_suppressed)
-            TFM__TRY(tfm__read_ids(&j, pool, "suppressed", &c->suppressed, &c->n_suppressed, err));
-        else if (field == tfm__field_languages)
-            TFM__TRY(tfm__read_languages(&j, pool, c, spare, err));
-        else if (field == tfm__field_alignment_heads)
-            TFM__TRY(tfm__read_alignment_heads(&j, pool, c, err));
-        else if (field == tfm__field_decoding)
-            TFM__TRY(tfm__read_decoding(&j, pool, decoding, spare, err));
-        else
-            TFM__TRY(tfm__read_field(&j, tfm__fields[field].name, tfm__fields[field].kind,
-                                     tfm__fields[field].words, &values[field], spare, err));
-    }
-    return tfm__make_config(c, values, err);
+    TFM__TRY(TFM__NEW(pool, r.json.end - text + 1, &r.spare, err));
+    memset(stated, 0, sizeof *stated);
+    for (k = 0; k < TFM__N_CONFIG_FIELDS; k++)
+        if (tfm__config_fields[k].kind < TFM__FIELD_IDS)
+            tfm__field_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
+    TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, NULL, stated));
+    return tfm__config_complete(&stated->config, err);
 }
 
 /* >>weights =======================================================================================
@@ -7101,67 +7120,59 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l);
 static tfm_status tfm__build_text(tfm__loader *l);
 
-/* Ids of a list in the config are in the target's vocabulary. */
-static tfm_status tfm__check_config_ids(tfm__loader *l, const char *name, const int32_t *ids,
-                                        int64_t n) {
-    int32_t V = l->model->config.tgt_vocab_size;
+/* Checks that n ids are below the size of a vocabulary. verb: for the message, "is" or "has". */
+static tfm_status tfm__config_check_ids(const char *name, const char *verb, const int32_t *ids,
+                                        int64_t n, int32_t n_tokens, tfm_error *err) {
     for (; n > 0; n--, ids++)
-        if (*ids >= V)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' has %d, the vocabulary %d tokens", name,
-                             *ids, V);
+        if (*ids >= n_tokens)
+            return tfm__fail(err, TFM_E_CONFIG,
+                             "transformer.config: '%s' %s %d, the vocabulary has %d tokens", name,
+                             verb, *ids, n_tokens);
+    return TFM_OK;
+}
+
+/* Checks one field of the struct at base by its rule: sizes must be those of the tensors, ids must
+   be in the vocabulary. */
+static tfm_status tfm__config_check_field(const tfm__field *f, const void *base,
+                                          const tfm_config *actual, tfm_error *err) {
+    const void *at = (const char *)base + f->at, *count = (const char *)base + f->count;
+    int32_t V = f->rule == TFM__RULE_SRC_ID ? actual->src_vocab_size : actual->tgt_vocab_size, size;
+    if (f->kind == TFM__FIELD_IDS)
+        return tfm__config_check_ids(f->name, "has", *(const int32_t *const *)at,
+                                     *(const int32_t *)count, V, err);
+    if (f->kind == TFM__FIELD_SEQUENCES) {
+        const tfm_batch *batch = *(const tfm_batch *const *)at;
+        int64_t n = batch ? (int64_t)batch->rows * batch->width : 0;
+        return tfm__config_check_ids(f->name, "has", batch ? batch->ids : NULL, n, V, err);
+    }
+    if (f->kind != TFM__FIELD_INT) return TFM_OK;
+    size = (int32_t)tfm__field_get(f, base);
+    if (f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID)
+        return tfm__config_check_ids(f->name, "is", &size, 1, V, err);
+    if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__field_get(f, actual))
+        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is %d, the tensors say %d",
+                         f->name, size, (int32_t)tfm__field_get(f, actual));
     return TFM_OK;
 }
 
 /* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
-static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
+static tfm_status tfm__config_check(tfm__loader *l, const tfm__stated *stated) {
     const tfm_config *c = &l->model->config;
-    const tfm_decode_options *o = &l->model->decoding;
-    const struct {
-        int field;
-        int32_t actual;
-    } sizes[] = {{tfm__field_d_model, c->d_model},
-                 {tfm__field_d_ff, c->d_ff},
-                 {tfm__field_d_ff_decoder, c->d_ff_decoder},
-                 {tfm__field_d_key, c->d_key},
-                 {tfm__field_d_value, c->d_value},
-                 {tfm__field_relative_buckets, c->relative_buckets},
-                 {tfm__field_n_encoder_layers, c->n_encoder_layers},
-                 {tfm__field_n_decoder_layers, c->n_decoder_layers},
-                 {tfm__field_src_vocab_size, c->src_vocab_size},
-                 {tfm__field_tgt_vocab_size, c->tgt_vocab_size},
-                 {tfm__field_d_input, c->d_input},
-                 {tfm__field_d_memory, c->d_memory}};
-    int i;
-    int32_t s;
-    for (i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++)
-        if (v[sizes[i].field].seen && v[sizes[i].field].integer != sizes[i].actual)
-            return tfm__fail(
-                l->err, TFM_E_CONFIG, "transformer.config: '%s' is %d, the tensors say %d",
-                tfm__fields[sizes[i].field].name, v[sizes[i].field].integer, sizes[i].actual);
-    for (i = tfm__field_src_pad; i <= tfm__field_forced; i++) {
-        int is_source = i == tfm__field_src_pad || i == tfm__field_src_unk ||
-                        i == tfm__field_src_start || i == tfm__field_src_end;
-        int32_t n = is_source ? c->src_vocab_size : c->tgt_vocab_size;
-        if (v[i].seen && v[i].integer >= n)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' is %d, the vocabulary has %d tokens",
-                             tfm__fields[i].name, v[i].integer, n);
-    }
-    TFM__TRY(tfm__check_config_ids(l, "suppressed", c->suppressed, c->n_suppressed));
-    TFM__TRY(tfm__check_config_ids(l, "forbidden", o->forbidden, o->n_forbidden));
-    for (s = 0; s < c->n_alignment_heads; s++)
-        if (c->alignment_heads[2 * s] >= c->n_decoder_layers ||
-            c->alignment_heads[2 * s + 1] >= c->n_heads)
+    const tfm_decode_options *o = &stated->decoding;
+    int32_t i;
+    for (i = 0; i < TFM__N_CONFIG_FIELDS; i++)
+        TFM__TRY(tfm__config_check_field(&tfm__config_fields[i], stated, c, l->err));
+    for (i = 0; i < TFM__N_DECODE_FIELDS; i++)
+        if (tfm__decode_fields[i].kind >= TFM__FIELD_IDS)
+            TFM__TRY(tfm__config_check_field(&tfm__decode_fields[i], o, c, l->err));
+    for (i = 0; i < c->n_alignment_heads; i++)
+        if (c->alignment_heads[2 * i] >= c->n_decoder_layers ||
+            c->alignment_heads[2 * i + 1] >= c->n_heads)
             return tfm__fail(l->err, TFM_E_CONFIG,
                              "transformer.config: 'alignment_heads' has [%d, %d], the decoder has "
                              "%d layers of %d heads",
-                             c->alignment_heads[2 * s], c->alignment_heads[2 * s + 1],
+                             c->alignment_heads[2 * i], c->alignment_heads[2 * i + 1],
                              c->n_decoder_layers, c->n_heads);
-    if (o->forbidden_sequences)
-        TFM__TRY(tfm__check_config_ids(l, "forbidden_sequences", o->forbidden_sequences->ids,
-                                       (int64_t)o->forbidden_sequences->rows *
-                                           o->forbidden_sequences->width));
     if (c->max_target_positions &&
         tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
         return tfm__fail(l->err, TFM_E_CONFIG,
@@ -7169,46 +7180,41 @@ static tfm_status tfm__check_config(tfm__loader *l, const tfm__value *v) {
                          o->max_length ? "max_length" : "min_length",
                          o->max_length ? o->max_length : o->min_length,
                          c->max_target_positions);
-    for (s = 0; s < c->n_languages; s++)
-        if ((c->src_language && c->languages[s].id >= c->src_vocab_size) ||
-            (c->tgt_language_forced && c->languages[s].id >= c->tgt_vocab_size))
+    for (i = 0; i < c->n_languages; i++)
+        if ((c->src_language && c->languages[i].id >= c->src_vocab_size) ||
+            (c->tgt_language_forced && c->languages[i].id >= c->tgt_vocab_size))
             return tfm__fail(l->err, TFM_E_CONFIG,
                              "transformer.config: 'languages' has %d for %s, the vocabulary fewer "
                              "tokens",
-                             c->languages[s].id, c->languages[s].code);
+                             c->languages[i].id, c->languages[i].code);
     return TFM_OK;
 }
 
-/* Panels are padded, so that shapes do not tell the sizes of what a packed file has: the config has
-   to, and shapes must agree. */
-static tfm_status tfm__stated_sizes(tfm__loader *l, const tfm__value *v) {
-    static const int fields[] = {tfm__field_d_model,        tfm__field_d_ff,
-                                 tfm__field_d_key,          tfm__field_d_value,
-                                 tfm__field_src_vocab_size, tfm__field_tgt_vocab_size};
+/* Sets the model's config from what the file states, but leaves sizes 0: shapes will say them.
+   Panels are padded, so a packed file has to state the sizes of its matrices, and shapes must
+   agree. */
+static tfm_status tfm__load_config(tfm__loader *l, const tfm__stated *stated) {
     tfm_config *c = &l->model->config;
-    const tfm__value *decoder = &v[tfm__field_d_ff_decoder];
-    int i;
-    if (!v[tfm__field_packed].seen) return TFM_OK;
-    if (v[tfm__field_packed].integer != 1)
+    int k;
+    *c = stated->config;
+    l->model->decoding = stated->decoding;
+    l->packed = stated->packed >= 0;
+    if (l->packed && stated->packed != 1)
         return tfm__config_fault("packed", "is not 1, the layout that this library knows", "",
                                  l->err);
-    for (i = 0; i < (int)(sizeof fields / sizeof *fields); i++)
-        if (v[fields[i]].integer < 1 &&
-            (fields[i] != tfm__field_src_vocab_size ||
+    for (k = 0; k < TFM__N_CONFIG_FIELDS; k++) {
+        const tfm__field *f = &tfm__config_fields[k];
+        double size = tfm__field_get(f, stated);
+        if (f->rule < TFM__RULE_SHAPE) continue;
+        if (l->packed && f->rule == TFM__RULE_STATED && size < 1 &&
+            (f->at != offsetof(tfm__stated, config.src_vocab_size) ||
              tfm_safetensors_find(l->file, "src_embedding.weight") >= 0))
-            return tfm__config_fault(tfm__fields[fields[i]].name,
-                                     "is missing or 0, and the file is packed", "", l->err);
-    l->packed = 1;
-    c->d_model = v[tfm__field_d_model].integer;
-    c->d_ff = v[tfm__field_d_ff].integer;
-    c->d_ff_decoder = decoder->seen ? decoder->integer : c->d_ff;
-    if (c->d_ff_decoder < 1) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
-    c->d_key = v[tfm__field_d_key].integer;
-    c->d_value = v[tfm__field_d_value].integer;
-    c->d_input = v[tfm__field_d_input].integer;
-    c->d_memory = v[tfm__field_d_memory].integer;
-    c->src_vocab_size = v[tfm__field_src_vocab_size].integer;
-    c->tgt_vocab_size = v[tfm__field_tgt_vocab_size].integer;
+            return tfm__config_fault(f->name, "is missing or 0, and the file is packed", "",
+                                     l->err);
+        tfm__field_put(f, c, l->packed && f->rule >= TFM__RULE_PADDED && size > 0 ? size : 0);
+    }
+    if (l->packed && stated->config.d_ff_decoder < 0) c->d_ff_decoder = c->d_ff;
+    if (l->packed && !c->d_ff_decoder) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
     return TFM_OK;
 }
 
@@ -7233,11 +7239,9 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm__value values[TFM__N_FIELDS];
-    const tfm__value *scale = &values[tfm__field_embedding_scale];
+    tfm__stated stated;
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
-    memset(values, 0, sizeof values);
     /* the metadata: our key, the one that PyTorch's writer adds, and where the weights come from */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
@@ -7250,17 +7254,15 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config before the tensors: it says how many heads, which positions */
-    TFM__TRY(tfm__read_config(text, &m->pool, c, &m->decoding, values, l->err));
-    TFM__TRY(tfm__stated_sizes(l, values));
+    TFM__TRY(tfm__config_read(text, &m->pool, &stated, l->err));
+    TFM__TRY(tfm__load_config(l, &stated));
     m->source.name = "src";
     m->source.pad = c->src_pad;
     m->target.name = "tgt";
     m->target.pad = c->tgt_pad;
     TFM__TRY(tfm__load_embeddings(l));
     TFM__TRY(tfm__load_lexicon(l));
-    c->embedding_scale = 1;
-    if (scale->seen)
-        c->embedding_scale = scale->is_choice ? sqrt((double)c->d_model) : scale->number;
+    if (c->embedding_scale >= TFM__BEYOND) c->embedding_scale = sqrt((double)c->d_model);
     if (c->d_input)
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
@@ -7275,7 +7277,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         if (!l->used[i])
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
-    TFM__TRY(tfm__check_config(l, values));
+    TFM__TRY(tfm__config_check(l, &stated));
     /* everything is checked: build from here */
     TFM__TRY(tfm__build_text(l));
     if (!m->target.positions.data) m->target.positions = m->source.positions;

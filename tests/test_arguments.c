@@ -851,6 +851,12 @@ static void defaults(void) {
     }
 }
 
+static const char *field_words(const char *name) {
+    int k = 0;
+    while (strcmp(tfm__config_fields[k].name, name) != 0) k++;
+    return tfm__config_fields[k].words;
+}
+
 /* Each value of an enum of the config has a word, which the config's reader takes for that value. */
 static void words(void) {
     int v;
@@ -859,12 +865,12 @@ static void words(void) {
     for (v = 0; v < (int)(n); v++)                                                                 \
         CHECK(tfm__choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v));        \
     CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
-    NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, tfm__fields[tfm__field_norm].words);
-    NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, tfm__fields[tfm__field_layer_norm].words);
-    NAMED(tfm_activation, TFM_ACTIVATION_COUNT, tfm__fields[tfm__field_activation].words);
-    NAMED(tfm_position_kind, TFM_POSITIONS_COUNT, tfm__fields[tfm__field_positions].words);
-    NAMED(tfm_text_kind, TFM_TEXT_COUNT, tfm__fields[tfm__field_tgt_text].words);
-    NAMED(tfm_language_use, TFM_LANGUAGE_COUNT, tfm__fields[tfm__field_src_language].words);
+    NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, field_words("norm"));
+    NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, field_words("layer_norm"));
+    NAMED(tfm_activation, TFM_ACTIVATION_COUNT, field_words("activation"));
+    NAMED(tfm_position_kind, TFM_POSITIONS_COUNT, field_words("positions"));
+    NAMED(tfm_text_kind, TFM_TEXT_COUNT, field_words("tgt_text"));
+    NAMED(tfm_language_use, TFM_LANGUAGE_COUNT, field_words("src_language"));
     NAMED(tfm_stop, TFM_STOP_COUNT, "enough|sure|full|likely");
     NAMED(tfm_repetition, TFM_REPETITION_COUNT, "target|hugging_face");
 #undef NAMED

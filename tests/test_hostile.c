@@ -884,7 +884,7 @@ static void decoding(void) {
         {"{\"min_length\": 6, \"max_length\": 5}", "decoding: min_length is 6, max_length 5"},
         {"{\"max_length\": 21}", "decoding: max_length is 21, there are positions for 20"},
         {"{\"min_length\": 20}", "decoding: min_length is 20, there are positions for 20"},
-        {"{\"forbidden\": [0, 13]}", "'forbidden' has 13, the vocabulary 13 tokens"},
+        {"{\"forbidden\": [0, 13]}", "'forbidden' has 13, the vocabulary has 13 tokens"},
         {"{\"forbidden\": {}}", "'forbidden' is not a list"},
         {"{\"forbidden\": [[0]]}", "'forbidden' is not a list of ids"},
         {"{\"forbidden_sequences\": [[2147483647]]}", "'forbidden_sequences' has 2147483647"},

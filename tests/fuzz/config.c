@@ -5,9 +5,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm__json j;
     tfm__pool pool = fuzz_pool();
-    tfm_config config;
-    tfm_decode_options decoding;
-    tfm__value values[TFM__N_FIELDS];
+    tfm__stated stated;
     char *text = (char *)malloc(size + 1);
     if (!text || tfm__utf8_fault((const char *)data, size) >= 0) return free(text), 0;
     j.begin = j.at = (const char *)data, j.end = j.at + size;
@@ -15,12 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     need(j.at >= j.begin && j.at <= j.end);
     if (size) memcpy(text, data, size);
     text[size] = 0;
-    memset(&config, 0, sizeof config), memset(&decoding, 0, sizeof decoding),
-        memset(values, 0, sizeof values);
     err.text[0] = 0;
-    if (tfm__read_config(text, &pool, &config, &decoding, values, &err) != TFM_OK)
+    if (tfm__config_read(text, &pool, &stated, &err) != TFM_OK)
         fuzz_refused(size, NULL);
-    else need(config.n_heads > 0 && config.n_suppressed >= 0 && config.end >= -1);
+    else need(stated.config.n_heads > 0 && stated.config.n_suppressed >= 0 && stated.config.end >= -1);
     tfm__pool_free(&pool);
     return free(text), 0;
 }
