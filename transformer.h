@@ -7875,12 +7875,12 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     return TFM_OK;
 }
 
-TFM_DEF void tfm_session_free(tfm_session *session) {
-    if (!session) return;
+TFM_DEF void tfm_session_free(tfm_session *s) {
+    if (!s) return;
 #ifdef TFM__THREADS
-    if (session->workers.n) tfm__workers_stop(&session->workers);
+    if (s->workers.n) tfm__workers_stop(&s->workers);
 #endif
-    session->allocator.release(session->allocator.user, session->allocation);
+    s->allocator.release(s->allocator.user, s->allocation);
 }
 
 /* Returns the ids of a row of a batch. */
@@ -8167,8 +8167,8 @@ static void tfm__encoder_copy_memory(tfm_session *s, int for_decoding) {
 }
 
 /* Encodes the source and, for decoding, computes each decoder layer's keys and values of the
-   memory, once for all steps. A pass encodes sentences of similar length, so that few positions are
-   pads. If attention is wanted, rows stay in the caller's order, as its tensor has them. */
+   memory, once for all steps. A pass encodes sentences of similar length, which leaves few pads. If
+   attention is wanted, rows stay in the caller's order, as its tensor has them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_model;
@@ -8219,16 +8219,28 @@ static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, 
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
-    if (!session) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__session_set_source(session, src, 0, err));
-    tfm__encoder_run(session, 0, NULL);
+TFM_DEF tfm_status tfm_encode(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
+    TFM__TRY(tfm__session_set_source(s, src, 0, err));
+    tfm__encoder_run(s, 0, NULL);
     return TFM_OK;
 }
 
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session) {
-    return tfm_tensor_3d(session->src.B ? session->encoder.memory : NULL, TFM_F32, session->src.B,
-                         session->src.L, session->model->config.d_memory);
+TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *s) {
+    return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_F32, s->src.B, s->src.L,
+                         s->model->config.d_memory);
+}
+
+/* Runs the decoder over the session's caches: row step.rows[b] of the target's and source_rows[b]
+   of the source's belong to row b of the pass. */
+static void tfm__decoder_run(tfm_session *s, tfm__pass *p, const int32_t *source_rows) {
+    tfm_masks masks = tfm__id_rows_masks(&s->src);
+    p->S = s->src.L;
+    p->masks[TFM__CROSS] = &masks;
+    p->kv[TFM__SELF] = s->cache.self, p->kv[TFM__CROSS] = s->cache.cross;
+    p->kv_rows[TFM__SELF] = s->step.rows, p->kv_rows[TFM__CROSS] = source_rows;
+    tfm__stack_run(p, &s->model->decoder);
+    p->masks[TFM__CROSS] = NULL;
 }
 
 /* Runs the teacher-forced decoder on as many targets as one pass can have, from row b0 on, and
@@ -8237,21 +8249,18 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, int causal,
                                         const tfm_tensor *self_attention,
                                         const tfm_tensor *cross_attention) {
     int64_t b;
-    tfm_masks self = tfm__id_rows_masks(&s->tgt), cross = tfm__id_rows_masks(&s->src);
+    tfm_masks masks = tfm__id_rows_masks(&s->tgt);
     tfm__id_rows group = s->tgt;
     tfm__pass p;
     group.B = tfm__session_group(s, s->src.B - b0, s->tgt.L);
     group.ids += b0 * group.L, group.pads += b0 * group.L, group.lengths += b0;
     p = tfm__pass_begin(s, &s->model->target, &group, 0);
     for (b = 0; b < group.B; b++) s->step.rows[b] = (int32_t)(b0 + b);
-    self.causal = causal;
-    p.S = s->src.L;
-    p.masks[TFM__SELF] = &self, p.masks[TFM__CROSS] = &cross;
-    p.kv[TFM__SELF] = s->cache.self, p.kv[TFM__CROSS] = s->cache.cross;
-    p.kv_rows[TFM__SELF] = p.kv_rows[TFM__CROSS] = s->step.rows;
+    masks.causal = causal;
+    p.masks[TFM__SELF] = &masks;
     p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
     p.first_row = b0;
-    tfm__stack_run(&p, &s->model->decoder);
+    tfm__decoder_run(s, &p, s->step.rows);
     return p.x;
 }
 
@@ -8266,10 +8275,9 @@ static tfm_status tfm__forward_check_ssru(const tfm_model *m, const tfm_forward_
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err) {
-    tfm_session *s = session;
     const tfm_model *m;
     const tfm_config *c;
     tfm_forward_options o;
@@ -8285,7 +8293,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
     if (src->memory && o.encoder_attention.data)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is memory");
-    /* outputs come first: a wrong shape must not change the session */
+    /* outputs come first: a wrong shape must not change the s */
     T = tgt->width;
     TFM__TRY(tfm__forward_check_ssru(m, &o, err));
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
@@ -8388,13 +8396,6 @@ static double tfm__score_final(tfm_session *s, int32_t b, const tfm__hypothesis 
     double score = tfm__score_normalize(s, h, h->length + (h->finish == TFM_ENDED));
     if (s->decode.coverage_penalty > 0) score += tfm__score_coverage(s, b, h);
     return score;
-}
-
-/* Returns a score that no continuation can exceed. Sums only fall, so the best length is the
-   longest one, or the next one if the penalty is not positive. */
-static double tfm__score_bound(const tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    int32_t length = s->decode.length_penalty > 0 ? s->search.sentences[b].cap : h->length + 1;
-    return tfm__score_normalize(s, h, length);
 }
 
 /* Returns the logits of hypothesis k of a sentence after a step. */
@@ -8570,8 +8571,8 @@ static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from
     }
 }
 
-/* Returns a token's log-probability. The variable makes x87 round to a double, so that sums have
-   the same bits as in tfm_score. */
+/* Returns a token's log-probability. The variable makes x87 round to a double: then sums have the
+   same bits as in tfm_score. */
 static double tfm__logits_log_p(float logit, double log_sum) {
     double log_p = (double)logit - log_sum;
     return log_p;
@@ -8740,15 +8741,17 @@ static int tfm__beam_is_done(const tfm_session *s, const tfm__beam *beam) {
     const tfm__hypothesis *live = beam->live, *ended = beam->ended;
     double patience = o->patience > 0 ? o->patience : 1;
     int full = beam->n_kept >= s->search.n_best;
+    int32_t length = live->length + 1;
     if (!beam->n_live || (s->search.beam == 1 && beam->n_ended)) return 1;
-    /* even the best running hypothesis cannot exceed the worst of the n best */
-    if (full && ended[s->search.n_best - 1].score >= tfm__score_bound(s, beam->sentence, &live[0]))
+    /* Sums only fall, so the best hypothesis's score is highest at the longest length, or at the
+       next one if the penalty is not positive. Can it still exceed the worst of the n best? */
+    if (o->length_penalty > 0) length = s->search.sentences[beam->sentence].cap;
+    if (full && ended[s->search.n_best - 1].score >= tfm__score_normalize(s, live, length))
         return 1;
     if (o->stop == TFM_STOP_SURE) return 0;
     if (o->stop == TFM_STOP_LIKELY)
         return beam->n_kept == s->search.max_ended &&
-               ended[s->search.max_ended - 1].score >=
-                   tfm__score_normalize(s, &live[0], live[0].length);
+               ended[s->search.max_ended - 1].score >= tfm__score_normalize(s, live, live->length);
     if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
         return full && beam->best_ended;
     return beam->n_ended >= tfm__max(1, (int64_t)floor(s->search.beam * patience + 0.5));
@@ -8840,7 +8843,7 @@ static void tfm__sentence_split(tfm_session *s, int32_t b, const tfm__hypothesis
 }
 
 /* Advances a sentence by one token. Of all continuations of a beam's hypotheses, the best 2 * beam
-   are candidates (more if there are several end tokens), so that beam of them can run on even if
+   are candidates, or more if there are several end tokens. Then beam of them can run on even if
    beam of them end. */
 static void tfm__sentence_step(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
@@ -9088,9 +9091,8 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
 
 /* ---- the calls ---- */
 
-TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
+TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err) {
-    tfm_session *s = session;
     const tfm_config *c;
     tfm_decode_options o;
     tfm__sentence plan;
@@ -9155,7 +9157,7 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
 }
 
 /* Lists the running hypotheses: their rows, sentences, last tokens and ancestries. */
-static int32_t tfm__step_list(tfm_session *s) {
+static void tfm__step_list(tfm_session *s) {
     const tfm_config *c = &s->model->config;
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
@@ -9171,7 +9173,6 @@ static int32_t tfm__step_list(tfm_session *s) {
             }
     }
     s->step.n = n;
-    return n;
 }
 
 /* Stores the mean attention over the heads of the options, or of the model's config. stride is the
@@ -9194,25 +9195,19 @@ static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     }
 }
 
-TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err) {
-    tfm_session *s = session;
+TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
     if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
     if (s->search.n_running) {
-        const tfm_model *m = s->model;
-        const tfm_config *c = &m->config;
-        tfm_masks cross = tfm__id_rows_masks(&s->src);
+        const tfm_config *c = &s->model->config;
         tfm__id_rows last = {s->step.ids, NULL, NULL, 0, 1, 0, NULL}; /* last tokens */
         tfm_tensor attention;
         tfm__pass p;
         int32_t b;
-        last.B = tfm__step_list(s);
-        p = tfm__pass_begin(s, &m->target, &last, s->search.position);
-        p.S = s->src.L;
-        p.kv[TFM__SELF] = s->cache.self, p.kv[TFM__CROSS] = s->cache.cross;
-        p.kv_rows[TFM__SELF] = s->step.rows, p.kv_rows[TFM__CROSS] = s->step.sentences;
+        tfm__step_list(s);
+        last.B = s->step.n;
+        p = tfm__pass_begin(s, &s->model->target, &last, s->search.position);
         p.ancestry = s->step.ancestry;
-        p.masks[TFM__CROSS] = &cross;
         attention = tfm_tensor_4d(s->step.attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
         attention = tfm__stacked(&attention, c->n_decoder_layers);
         p.only_layer = s->decode.attention_layer;
@@ -9220,7 +9215,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
         else if (!p.only_layer) p.only_layer = tfm__config_alignment_layer(c);
         if (p.only_layer) attention.strides[0] = 0; /* one layer's weights are wanted */
         if (s->attention) p.attention[TFM__CROSS] = &attention;
-        tfm__stack_run(&p, &m->decoder);
+        tfm__decoder_run(s, &p, s->step.sentences);
         TFM_PART(OUTPUT);
         tfm__logits_compute(s, &p.x);
         TFM_PART(SEARCH);
@@ -9237,11 +9232,11 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
+TFM_DEF tfm_status tfm_decode(tfm_session *s, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
-    TFM__TRY(tfm_start(session, src, options, err));
-    do TFM__TRY(tfm_step(session, &running, err));
+    TFM__TRY(tfm_start(s, src, options, err));
+    do TFM__TRY(tfm_step(s, &running, err));
     while (running);
     return TFM_OK;
 }
@@ -9255,13 +9250,12 @@ static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_e
     return TFM_OK;
 }
 
-TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+TFM_DEF int32_t tfm_result_count(const tfm_session *s, int32_t row) {
     const tfm__beam *beam;
-    if (tfm__result_check_row(session, row, NULL) != TFM_OK) return 0;
-    beam = tfm__beam_at(session, row, 0);
-    if (session->decode.samples || session->decode.alternatives)
-        return session->search.sentences[row].n_beams;
-    return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, session->search.n_best);
+    if (tfm__result_check_row(s, row, NULL) != TFM_OK) return 0;
+    beam = tfm__beam_at(s, row, 0);
+    if (s->decode.samples || s->decode.alternatives) return s->search.sentences[row].n_beams;
+    return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, s->search.n_best);
 }
 
 /* Returns how many tokens of a hypothesis its result has. */
@@ -9285,32 +9279,32 @@ static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tf
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
-                                  tfm_result *result, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm_result *result,
+                                  tfm_error *err) {
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
-    ids = session->search.out_ids + ((int64_t)row * session->max_beam + rank) * session->max_target;
-    tfm__path_tokens(session, &h, ids);
-    result->length = tfm__result_length(session, &h);
+    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
+    ids = s->search.out_ids + ((int64_t)row * s->max_beam + rank) * s->max_target;
+    tfm__path_tokens(s, &h, ids);
+    result->length = tfm__result_length(s, &h);
     if (result->length > h.length) ids[h.length] = h.end;
     result->ids = ids;
-    result->left_out = session->encoder.left_out[row];
+    result->left_out = s->encoder.left_out[row];
     result->log_probability = h.sum;
     result->score = h.score;
     result->finish = h.finish;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *s, int32_t row, int32_t rank,
                                                 double *out, tfm_error *err) {
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
-        const tfm__path_token *token = tfm__path_at(session, t, h.row);
+        const tfm__path_token *token = tfm__path_at(s, t, h.row);
         out[t] = token->sum;
         out[t + 1] -= out[t];
         h.row = token->back;
@@ -9327,37 +9321,36 @@ static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
-                                        tfm_tensor *out, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t rank, tfm_tensor *out,
+                                        tfm_error *err) {
     tfm__hypothesis h;
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__result_find_attention(session, row, rank, &h, err));
-    expected =
-        tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(session, &h), session->src.lengths[row]);
+    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
+    expected = tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(s, &h), s->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
-        memcpy(tfm__row(&rows, 0, t), tfm__path_attention(session, t, session->scratch.path[t]),
+        memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
                (size_t)rows.D * sizeof(float));
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
-                                        int32_t *sources, tfm_error *err) {
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *s, int32_t row, int32_t rank, int32_t *sources,
+                                        tfm_error *err) {
     const tfm_config *c;
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__result_find_attention(session, row, rank, &h, err));
-    c = &session->model->config;
-    for (t = 0; t < tfm__result_length(session, &h); t++) {
-        const float *weights = tfm__path_attention(session, t, session->scratch.path[t]);
-        for (i = 0, best = -1; i < session->src.lengths[row]; i++) {
-            int32_t id = session->src.ids[(int64_t)row * session->src.L + i];
+    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
+    c = &s->model->config;
+    for (t = 0; t < tfm__result_length(s, &h); t++) {
+        const float *weights = tfm__path_attention(s, t, s->scratch.path[t]);
+        for (i = 0, best = -1; i < s->src.lengths[row]; i++) {
+            int32_t id = s->src.ids[(int64_t)row * s->src.L + i];
             int edge = (i == 0 && id == c->src_start) ||
-                       (i + 1 == session->src.lengths[row] && id == c->src_end);
-            if (edge || session->src.pads[(int64_t)row * session->src.L + i]) continue;
+                       (i + 1 == s->src.lengths[row] && id == c->src_end);
+            if (edge || s->src.pads[(int64_t)row * s->src.L + i]) continue;
             if (best < 0 || weights[i] > weights[best]) best = i;
         }
         sources[t] = best;
@@ -9377,15 +9370,13 @@ static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t 
     return y.x;
 }
 
-TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row) {
-    if (tfm__result_check_row(session, row, NULL) != TFM_OK ||
-        session->search.sentences[row].first_logits < 0)
+TFM_DEF const float *tfm_step_logits(const tfm_session *s, int32_t row) {
+    if (tfm__result_check_row(s, row, NULL) != TFM_OK || s->search.sentences[row].first_logits < 0)
         return NULL;
-    return tfm__logits_expand(session, row, 0);
+    return tfm__logits_expand(s, row, 0);
 }
 
-TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
-    tfm_session *s = session;
+TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank) {
     tfm__hypothesis h;
     int32_t n, t, from;
     if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
@@ -9397,8 +9388,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_
                          : NULL;
 }
 
-TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err) {
-    tfm_session *s = session;
+TFM_DEF tfm_status tfm_row_stop(tfm_session *s, int32_t row, tfm_error *err) {
     tfm__sentence *sentence;
     int32_t g, k;
     TFM__TRY(tfm__result_check_row(s, row, err));
@@ -9420,7 +9410,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
     const tfm_config *c = &s->model->config;
     int64_t n, V = c->tgt_vocab_size, at, i;
     for (at = offset; at < x->B * x->L;
-         at += n) { /* in pieces of as many positions as logits has rows */
+         at += n) { /* at most as many positions as logits has rows */
         tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
         n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
         logits = tfm__rows_make(s->step.logits, n, 1, V);
@@ -9439,10 +9429,10 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
     }
 }
 
-/* The decoder reads the start token and the target; scored are the target and the end token. */
-TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+/* Runs the teacher-forced decoder on the start token and each target, and scores the target and the
+   end token. */
+TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
                                   int32_t offset, double *out, tfm_error *err) {
-    tfm_session *s = session;
     const tfm_config *c;
     tfm__rows x;
     int64_t b0;
@@ -9484,9 +9474,9 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, co
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
+TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err) {
-    return tfm_score_from(session, src, tgt, 0, out, err);
+    return tfm_score_from(s, src, tgt, 0, out, err);
 }
 
 #ifndef TRANSFORMER_NO_TEXT
