@@ -1,9 +1,10 @@
-/* command.h: what can be said on the command line of translate, in `opt`.
+/* command.h: the command-line options of translate. Their values are in `opt`.
 
        read_options(argc, argv);
 
-   It ends the program where that cannot be, or where --help or --version is asked for; so do fail,
-   fail_writing, and open_file where there is no such file. Include transformer.h before it. */
+   read_options ends the program when the options are wrong and after --help or --version. fail and
+   fail_writing always end the program; open_file does when it cannot open the file.
+   Include transformer.h before this header. */
 #ifndef COMMAND_H
 #define COMMAND_H
 
@@ -16,34 +17,34 @@
 #else
 #include <fcntl.h>
 #include <unistd.h>
-#define is_open(file) (fcntl(file, F_GETFD) != -1) /* if not, the next file would get its number */
+#define is_open(file) (fcntl(file, F_GETFD) != -1) /* or the next file gets its number */
 #endif
 
 #if defined(__unix__) || defined(__APPLE__)
-enum { PAUSES = 1 }; /* are seen where input is read */
+enum { PAUSES = 1 }; /* 1: reader.h detects when the input pauses */
 #else
 enum { PAUSES = 0 };
 #endif
 
 enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
-/* All that was given on the command line; 0: not given. */
+/* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
     const char *model, *from, *via, *to, *prefix, *score, *attention, *output;
     option_rest files;
     int document, tokens, align, per_token, sample, map;
-    int scores; /* 2: of each token, too */
+    int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt, markdown, wrapped;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
-    /* what follows from it */
-    const char *second; /* model; NULL: there is one */
+    /* derived from the options above */
+    const char *second; /* path of the second model; NULL: there is only one model */
     const char *beside; /* the file of --prefix or --score */
     tfm_text_form form;
-    int numbered; /* lines of output are numbered: one of input may have several */
+    int numbered; /* output lines begin with the input line's number: it may have several */
 } opt;
 
-#ifdef TFM__ANALYZED /* analyzers do not look into such a function (make analyze) */
+#ifdef TFM__ANALYZED /* tells the analyzers of `make analyze` that fail does not return */
 __attribute__((noreturn))
 #endif
 static void
@@ -55,20 +56,21 @@ fail(const char *format, ...) {
     exit(EXIT_USAGE);
 }
 
-/* Ends the program without waiting for a thread that reads input. */
+/* Reports that the output cannot be written and ends the program at once: exit() could wait for a
+   thread that is reading input. */
 static void fail_writing(int fault) {
     fprintf(stderr, "translate: writing: %s\n", strerror(fault));
     _Exit(EXIT_USAGE);
 }
 
-/* A file of the user's, or the end of the program. */
+/* Opens a file that the user named; ends the program with a message if it cannot be opened. */
 static FILE *open_file(const char *path, const char *mode) {
     FILE *file = fopen(path, mode);
     if (!file) fail("%s: %s", path, strerror(errno));
     return file;
 }
 
-/* Options that contradict another, or do nothing without it. */
+/* Marks of options: NOT_X contradicts option X, OF_X has no effect without option X. */
 enum {
     NOT_DOCUMENT = 2,
     NOT_SAMPLE = 4,
@@ -86,153 +88,164 @@ enum {
 
 static option table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
-     "Translates files or standard input, a sentence a line, to standard output, a line each: "
-     "what\n"
-     "has come is answered where input pauses, at the latest when a batch is full. Where a\n"
-     "translation has a line break of its own (or a tab, where tabs separate fields), the output\n"
-     "has a space.\n\n"
-     "A FILE right after MODEL whose name ends in .safetensors is a second model: what the first\n"
-     "one makes of a line goes through the other. Options of search and sampling hold for both;\n"
-     "--prefix, --alternatives, --n-best, --scores, --to are of the second, --from of the first.",
+     "Translates files or standard input, one sentence per line, to standard output, one line for\n"
+     "each. Output is flushed whenever the input pauses, at the latest when a batch is full. A line\n"
+     "break inside a translation is written as a space, and so is a tab where tabs separate fields.\n"
+     "\n"
+     "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
+     "the output of the first. Search and sampling options apply to both models. --prefix,\n"
+     "--alternatives, --n-best, --scores and --to apply to the second, --from to the first.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
     {"\ninput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
-     "lines are paragraphs: each is split into sentences, by rules for\n"
-     "many languages; they are translated one by one and joined again"},
+     "each line is a paragraph: split it into sentences, by rules for many\n"
+     "languages, translate the sentences one by one and join them again"},
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
-     "the input is a document in HTML or XML: its text is translated by\n"
-     "sentences, and has the tags where the alignment says; block tags end\n"
-     "sentences; code and what says translate=\"no\" is copied"},
+     "the input is an HTML or XML document: translate its text by sentences.\n"
+     "Tags are placed by the alignment. Block tags end sentences. Code and\n"
+     "elements with translate=\"no\" are copied"},
     {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
-     "the input is Markdown: as --html; what is wrapped is wrapped again, and\n"
-     "code, addresses and front matter are copied"},
+     "the input is Markdown: translate it as --html does. Wrapped paragraphs\n"
+     "are wrapped again. Code, addresses and front matter are copied"},
     {"--wrapped", NULL, OPTION_FLAG, &opt.wrapped, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
-     "the input is text in lines that were wrapped (mail with quotes, manual\n"
-     "pages, books): paragraphs are translated by sentences and wrapped again"},
+     "the input is wrapped text (mail with quotes, manual pages, books):\n"
+     "translate its paragraphs by sentences and wrap them again"},
     {"--width", "N", OPTION_INTEGER, &opt.width, 20, 1000000, NOT_SCORE | OF_WRAPPED,
-     "with --wrapped, --markdown: columns of a line (default: the input's)"},
+     "with --wrapped or --markdown: wrap at N columns (default: the width of\n"
+     "the input)"},
     {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
-     "the input is subtitles, SubRip or WebVTT: numbers and times stay,\n"
-     "sentences that run over lines or cues are translated whole and cut"},
+     "the input is SubRip or WebVTT subtitles: numbers and times stay. A\n"
+     "sentence over several lines or cues is translated whole, then divided"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
-     "lines are tokens of the vocabularies between spaces, in and out; in\n"
-     "a token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
+     "input and output lines are vocabulary tokens separated by spaces; in a\n"
+     "token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
     {"--protect", NULL, OPTION_FLAG, &opt.protect, 0, 0, 0,
-     "copy addresses, numbers with units, emoji and code: they are taken\n"
-     "out of the source, and put back where the alignment says; a line in\n"
-     "capitals is translated in small letters, and comes out in capitals"},
+     "copy addresses, numbers with units, emoji and code: remove them from\n"
+     "the source and insert them in the translation, placed by the\n"
+     "alignment. A line in capitals is translated in small letters, and its\n"
+     "translation is written in capitals"},
     {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
-     "lines are rows of a table, with tabs between: translate column N\n"
-     "(from 1) and keep the others"},
+     "lines are rows of a table with tabs between columns: translate column\n"
+     "N (from 1) and copy the others"},
     {"--first-line", "N", OPTION_INTEGER, &opt.first_line, 1, INT32_MAX, 0,
-     "the first line is number N, in messages, --n-best and --seed, as in\n"
-     "the file that the input was cut from (default 1)"},
+     "number input lines from N (default 1) in messages, --n-best and --seed;\n"
+     "for input that is a part of a larger file"},
     {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
-     "language of the source, for models of several (eng_Latn, fra ...)"},
+     "language of the source, for multilingual models (eng_Latn, fra ...)"},
     {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0, "language of the translation"},
     {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
-     "language between two models, for those of them that have several"},
+     "language between the two models, for those that are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
-     "sentences translated together, at most (default 64)"},
+     "translate up to N sentences together (default 64)"},
     {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
-     "a worker each, with a batch of its own (default 1); a single line is\n"
-     "shared by all; outputs are the same for any number"},
+     "use N threads (default 1), each with its own batch; a single line is\n"
+     "shared by all threads. The output is the same for any N"},
     {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, 0,
-     "use MODEL where it lies on disk (packed ones, quantize --packed, load\n"
-     "at once and are shared): nobody may change it or cut it short meanwhile"},
+     "map MODEL into memory: models made by quantize --packed load at once,\n"
+     "and processes share them. Nothing may change or truncate the file\n"
+     "meanwhile"},
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
-     "keep the decoder's keys and values in 16 bits: half the memory"},
+     "store the decoder's keys and values in 16 bits: half the memory"},
     {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,
-     "a line of more than N source tokens is an error (default 4096), and\n"
-     "so is one of more than 64 N bytes to tokenize"},
+     "reject lines of more than N source tokens (default 4096), and lines\n"
+     "that need more than 64 N bytes to tokenize"},
     {"--truncate", NULL, OPTION_FLAG, &opt.truncate, 0, 0, 0,
-     "of more tokens than that, or than the model has positions for, the\n"
-     "first are translated, and standard error says how many are left out"},
+     "instead of rejecting a line of too many tokens for --max-source or for\n"
+     "the model's positions, translate its first ones, and write to standard\n"
+     "error how many are left out"},
     {"\nsearch", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
-     "hypotheses followed at each step (default: the model's, or 1, which\n"
-     "is greedy, or --n-best)"},
+     "keep N hypotheses at each step (default: the model's, or 1, which is\n"
+     "greedy; at least --n-best)"},
     {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, 0,
-     "leave out what the model file says of decoding, which is used where\n"
-     "no option says otherwise (inspect shows it)"},
+     "ignore the decoding defaults of the model file; without --greedy they\n"
+     "apply wherever no option is given (inspect shows them)"},
     {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, 0,
-     "say on standard error what the model file says of decoding"},
+     "write the decoding defaults of the model file to standard error"},
     {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
-     "order hypotheses by sum / length^X (default: the model's, or 0)"},
+     "rank hypotheses by sum / length^X (default: the model's, or 0)"},
     {"--max-length", "N", OPTION_INTEGER, &opt.max_length, 1, 1000000, NOT_SCORE,
-     "at most N target tokens a sentence (default: the model's, or\n"
+     "stop each sentence after N target tokens (default: the model's, or\n"
      "2 x source + 16)"},
     {"--min-length", "N", OPTION_INTEGER, &opt.decode.min_length, 0, 1000000, NOT_SCORE,
-     "at least N, but within --max-length"},
+     "generate at least N target tokens; must be less than --max-length"},
     {"--no-repeat-ngram", "N", OPTION_INTEGER, &opt.decode.no_repeat_ngram, 0, 1000000, NOT_SCORE,
-     "no N tokens in a row twice"},
+     "never repeat a sequence of N tokens"},
     {"--repetition-penalty", "X", OPTION_NUMBER, &opt.decode.repetition_penalty, 0.01, 100,
-     NOT_SCORE, "above 1: tokens that came before get less likely"},
+     NOT_SCORE, "above 1: make tokens that were already generated less likely"},
     {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_MARKUP,
-     "line n of FILE is what translation n begins with; blank: anything"},
+     "begin translation n with line n of FILE; a blank line is no constraint"},
     {"--alternatives", "N", OPTION_INTEGER, &opt.decode.alternatives, 1, 1000,
      NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
-     "the N likeliest ways to go on behind the prefix, each translated to\n"
-     "its end: a line each, as --n-best"},
+     "write the N most likely continuations of the prefix, each translated\n"
+     "to its end, one per line as --n-best does"},
     {"--shortlist", NULL, OPTION_FLAG, &opt.decode.lexical_shortlist, 0, 0, NOT_SCORE,
-     "only tokens that MODEL's lexicon has for those of the sentence, if it\n"
-     "has one: faster, and a few translations are worse"},
+     "consider only target tokens that MODEL's lexicon lists for the\n"
+     "sentence's tokens: faster, but a few translations get worse"},
     {"\nsampling", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--sample", NULL, OPTION_FLAG, &opt.sample, 0, 0, NOT_SCORE,
-     "draw tokens instead of searching: --n-best N independent samples"},
+     "draw tokens at random instead of searching; --n-best N draws N\n"
+     "independent samples"},
     {"--temperature", "X", OPTION_NUMBER, &opt.decode.temperature, 0.01, 100, OF_SAMPLE,
      "above 1: more variety; below: less (default 1)"},
     {"--top-k", "N", OPTION_INTEGER, &opt.decode.top_k, 1, 1000000, OF_SAMPLE,
-     "only the N most probable tokens"},
+     "draw only from the N most probable tokens"},
     {"--top-p", "X", OPTION_NUMBER, &opt.decode.top_p, 0.0001, 1, OF_SAMPLE,
-     "only the most probable ones, of X together"},
+     "draw only from the smallest set of most probable tokens whose total\n"
+     "probability is at least X"},
     {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
-     "line n is drawn with seed N + n (default 0)"},
+     "draw line n with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0,
      NOT_DOCUMENT | NOT_COLUMN | NOT_SECOND | NOT_PROTECT,
-     "do not translate: line n of FILE is the translation of line n, and\n"
-     "the output its sum of log-probabilities"},
+     "do not translate: score line n of FILE as the translation of line n,\n"
+     "and write its sum of log-probabilities"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
-     "with --score: then a tab and each token's, the end token's last (as\n"
-     "--scores=tokens does)"},
+     "with --score: also write a tab and the log-probability of each token,\n"
+     "the end token's last (as --scores=tokens does)"},
     {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0, "write FILE, not standard output"},
+    {"--output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0,
+     "write to FILE instead of standard output"},
     {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
-     "exit status 0 although some lines could not be translated: they are\n"
-     "counted on standard error"},
+     "exit with status 0 even if some lines could not be translated; write\n"
+     "their number to standard error"},
     {"--keep-end", NULL, OPTION_FLAG, &opt.decode.keep_end, 0, 0, NOT_SCORE | OF_TOKENS,
-     "with --tokens: the end token too, where a translation has one"},
+     "with --tokens: write the end token too, if the translation has one"},
     {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT | NOT_MARKUP,
-     "before each translation its score and a tab: the sum of\n"
-     "log-probabilities, over length^X if there is a length penalty;\n"
-     "=tokens: then each token's with spaces between, the end token's last\n"
-     "(0 where there is none), and a tab"},
+     "write the score and a tab before each translation: the sum of\n"
+     "log-probabilities, divided by length^X with a length penalty. =tokens\n"
+     "adds the log-probability of each token, separated by spaces, the end\n"
+     "token's last (0 if there is none), and a tab"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000,
      NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
-     "the N best, a line each: number of the input line, tab, text"},
+     "write the N best translations, one per line: the number of the input\n"
+     "line, a tab, the text"},
     {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0,
      NOT_SCORE | NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
-     "after each translation a tab and pairs source-target of token\n"
-     "positions from 0: what each target token attends to most"},
+     "write a tab and the alignment after each translation: source-target\n"
+     "pairs of token positions from 0, with the source token that each target\n"
+     "token attends to most"},
     {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0,
      NOT_SCORE | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
-     "draw the attention of the first sentence that is not blank: SVG,\n"
+     "draw the attention for the first sentence that is not blank as SVG:\n"
      "last layer, mean over heads"},
-    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text; so does -h"},
-    {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "the number of this version"},
-    {"\nExit status: 0 all lines translated, or --keep-going; 1 some line could not be (it is\n"
-     "empty, and standard error says why); 2 wrong usage, no model, or input or output failed.\n"
-     "An interrupt (Ctrl-C) ends it after the last line that is ready.",
+    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "print this text; so does -h"},
+    {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
+    {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could not\n"
+     "be translated; each is empty in the output, with a message on standard error. 2: wrong usage,\n"
+     "no model, or input or output failed. An interrupt (Ctrl-C) ends the program after the last\n"
+     "line that is ready.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
+/* Ends the program with a message if two of the given options contradict each other, or if one of
+   them has no effect without an option that is missing. */
 static void check_together(void) {
     const struct {
         unsigned without, with;
@@ -259,7 +272,7 @@ static void check_together(void) {
                 fail("%s needs %s", table[i].name, rules[k].name);
         }
     if (opt.beam && opt.n_best > opt.beam)
-        fail("--n-best %d needs a --beam of %d at least, not %d", (int)opt.n_best, (int)opt.n_best,
+        fail("--n-best %d needs a --beam of at least %d, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);
     if (opt.html + opt.srt + opt.markdown + opt.wrapped > 1)
         fail("%s and %s do not go together",
@@ -273,7 +286,8 @@ static void check_together(void) {
         fail("--n-best and --alternatives do not go together");
 }
 
-/* What a model says of decoding, with what was given on the command line over it. */
+/* Returns the model's decoding defaults, overridden by the options that were given. is_last says
+   whether the model is the last that lines go through; name is what --verbose calls it. */
 static tfm_decode_options take_defaults(const tfm_model *model, int is_last, const char *name) {
     tfm_decode_options d;
     int32_t n_best = is_last ? opt.n_best : 1;
@@ -282,7 +296,7 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     if (opt.verbose)
         fprintf(stderr,
                 "translate: %s says: beam %d, length penalty %g, max length %d, min length %d, "
-                "n-gram %d, repetition penalty %g (0: nothing; inspect shows all)\n",
+                "n-gram %d, repetition penalty %g (0: not set; inspect shows all)\n",
                 opt.greedy ? "--greedy" : name, (int)d.beam, d.length_penalty, (int)d.max_length,
                 (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
     if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
@@ -305,7 +319,7 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     return d;
 }
 
-/* Takes the second model out of the files. */
+/* Moves the second model's path from opt.files to opt.second, if there is one. */
 static void find_second(void) {
     static const char ending[] = ".safetensors";
     size_t size;
@@ -314,12 +328,13 @@ static void find_second(void) {
         size = strlen(opt.files.at[i]);
         if (size < sizeof ending || strcmp(opt.files.at[i] + size + 1 - sizeof ending, ending) != 0)
             continue;
-        if (i) fail("%s: a second model comes right after the first", opt.files.at[i]);
+        if (i) fail("%s: the second model must come right after the first", opt.files.at[i]);
         opt.second = opt.files.at[0];
     }
     if (opt.second) opt.files.at++, opt.files.n--;
 }
 
+/* Reads and checks the command line, and sets the defaults in `opt`. */
 static void read_options(int argc, char **argv) {
     const option *stop = options_read(table, N_OPTIONS, argc, argv, fail);
     if (stop) {

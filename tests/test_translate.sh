@@ -194,7 +194,7 @@ check "a file that is not there: what came before, and why" "2 I am a student|tr
     "$(run $toy $dir/-last nowhere $dir/in < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
 check "a second model: what is wrong with it" "2 translate: nowhere.safetensors: cannot be opened: No such file or directory" "$(run $toy nowhere.safetensors < $dir/in) $(cat $dir/err)"
 check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: the token before byte 1 is not in src_vocabulary, and the model has no src_unk" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
-check "  behind a file" "2 translate: $toy: a second model comes right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
+check "  behind a file" "2 translate: $toy: the second model must come right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
 check "  --via" "2 translate: --via: neither model has languages" "$(run $toy $toy --via fra < $dir/in) $(cat $dir/err)"
 check "  with --tokens" "2 translate: --tokens and a second model do not go together" "$(run $toy $toy --tokens < $dir/in) $(cat $dir/err)"
 printf '我是学生 https://a.org/?b=c\nx@y.org\n 5 kg, 😀.\n\n我喜欢学习3,5 kg\n\377 a@b.org\n' > $dir/in
