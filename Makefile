@@ -120,7 +120,7 @@ $(CACHE)/oracles/bin/python: tools/requirements-oracles.txt
 	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< && touch $@
 oracles: $(ORACLES)
 test-python: all build/decode $(ORACLES)
-	$(ORACLES) -W ignore tests/run.py test_convert test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
+	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
 	test_near test_augment test_scores
 	$(ORACLES) tests/compare_sentencepiece.py --passes 0
 test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
