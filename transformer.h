@@ -2248,12 +2248,16 @@ static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
     return value;
 }
 
-/* Little-endian numbers of width bytes, in place, as the host has them. */
+static int tfm__is_little_endian(void) {
+    static const uint16_t one = 1;
+    return *(const unsigned char *)&one;
+}
+
+/* Converts numbers of width bytes from little-endian to the host's order, in place. */
 static void tfm__to_host(void *numbers, int64_t bytes, int width) {
     unsigned char *p = (unsigned char *)numbers, *end = p + bytes;
-    static const uint16_t one = 1;
     int i;
-    if (*(const unsigned char *)&one) return;
+    if (tfm__is_little_endian()) return;
     for (; width > 1 && p < end; p += width)
         for (i = 0; i < width / 2; i++) {
             unsigned char c = p[i];
@@ -3366,10 +3370,7 @@ typedef struct tfm__packer {
 
 /* Little-endian, aligned F32 on such a machine: the bytes are the floats. */
 static int tfm__are_floats(const void *data, tfm_dtype dtype) {
-    static const uint16_t one = 1;
-    unsigned char first;
-    memcpy(&first, &one, 1);
-    return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && first == 1;
+    return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
 }
 
 /* Rows of floats: where they lie, or a copy. */
@@ -5445,8 +5446,9 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 
 /* >>json ==========================================================================================
    20. JSON
-   A strict reader that walks the text once and builds nothing. Relies on the text being UTF-8.
-   Each function skips whitespace first and returns 0 at a fault, with at on the faulty byte.
+   A strict reader that walks the text once and builds nothing. The text must be valid UTF-8. Each
+   function skips whitespace first. At a fault it returns 0, or -1 if it counts, and leaves `at` on
+   the faulty byte.
    ============================================================================================== */
 
 enum { TFM__JSON_DEPTH = 64 };
@@ -5460,7 +5462,7 @@ static void tfm__json_space(tfm__json *j) {
         j->at++;
 }
 
-/* Steps over c if it comes next. */
+/* Steps over c if it is the next character, and returns whether it was. */
 static int tfm__json_take(tfm__json *j, char c) {
     tfm__json_space(j);
     if (j->at >= j->end || *j->at != c) return 0;
@@ -5468,7 +5470,7 @@ static int tfm__json_take(tfm__json *j, char c) {
     return 1;
 }
 
-/* The four digits of \uXXXX. */
+/* Reads the four hexadecimal digits of \uXXXX. */
 static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
     int i;
     *value = 0;
@@ -5484,8 +5486,9 @@ static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
     return 1;
 }
 
-/* Unescapes a string to out, terminated; never longer than its source. out NULL: only checks. NUL
-   characters are refused: names and values are C strings. */
+/* Reads a string and writes it to out, unescaped and with a terminating zero. The result is never
+   longer than the source. If out is NULL, the string is only checked. A NUL character is a fault,
+   because names and values are C strings. */
 static int tfm__json_string(tfm__json *j, char *out) {
     char dummy[4];
     if (!tfm__json_take(j, '"')) return 0;
@@ -5493,7 +5496,7 @@ static int tfm__json_string(tfm__json *j, char *out) {
         char *to = out ? out : dummy;
         const char *begin = to;
         if ((unsigned char)*j->at < 0x20) return 0;
-        if (*j->at != '\\') { /* bytes of UTF-8, which was checked as a whole */
+        if (*j->at != '\\') { /* the whole text was checked to be UTF-8 */
             *to++ = *j->at++;
         } else {
             static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -5503,8 +5506,7 @@ static int tfm__json_string(tfm__json *j, char *out) {
             if (*j->at == 'u') {
                 j->at++;
                 if (!tfm__json_hex4(j, &c) || c == 0 || (c >= 0xDC00 && c < 0xE000)) return 0;
-                if (c >= 0xD800 &&
-                    c < 0xDC00) { /* the first half of a pair: the other must follow */
+                if (c >= 0xD800 && c < 0xDC00) { /* the second half of the pair must follow */
                     if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') return 0;
                     j->at += 2;
                     if (!tfm__json_hex4(j, &low) || low < 0xDC00 || low >= 0xE000) return 0;
@@ -5526,16 +5528,16 @@ static int tfm__json_string(tfm__json *j, char *out) {
     return 1;
 }
 
-/* digits * 10^exponent; is_integer: written without fraction and exponent */
+/* The number digits * 10^exponent. is_integer: it is written without fraction and exponent. */
 typedef struct tfm__number {
     uint64_t digits;
-    int64_t exponent, n_digits; /* n_digits: zeros before the first other not counted */
+    int64_t exponent, n_digits; /* n_digits: leading zeros are not counted */
     int negative, is_integer;
 } tfm__number;
 
-enum { TFM__EXACT_DIGITS = 19 }; /* the most that digits has; of more, only n_digits is right */
+enum { TFM__EXACT_DIGITS = 19 }; /* digits holds so many; if n_digits is more, digits is cut */
 
-/* How many digits come next; they are put behind those of n. */
+/* Appends the digits that follow to those of n, and returns how many they are. */
 static int64_t tfm__json_digits(tfm__json *j, tfm__number *n) {
     const char *begin = j->at;
     for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
@@ -5545,7 +5547,7 @@ static int64_t tfm__json_digits(tfm__json *j, tfm__number *n) {
     return j->at - begin;
 }
 
-/* A number by JSON's grammar. */
+/* Reads a number by JSON's grammar. */
 static int tfm__json_number(tfm__json *j, tfm__number *n) {
     tfm__number power;
     const char *begin, *end;
@@ -5570,8 +5572,9 @@ static int tfm__json_number(tfm__json *j, tfm__number *n) {
     return 1;
 }
 
-/* The nearest double, half way to the even one; infinity where it is too large. Product or quotient
-   are exact, in limbs of 32 bits, the lowest first. No strtod: that one asks the locale. */
+/* Returns the nearest double, the even one of two equally near, or infinity if the number is too
+   large. The product or quotient is exact, in limbs of 32 bits, the lowest first. strtod is not
+   used because its result depends on the locale. */
 static double tfm__number_value(const tfm__number *n) {
     enum { LIMBS = 38 };
     uint32_t limbs[LIMBS];
@@ -5599,11 +5602,11 @@ static double tfm__number_value(const tfm__number *n) {
     for (; i >= 0; i--) rest |= limbs[i / 32] >> i % 32 & 1;
     mantissa = (mantissa >> 1) + (mantissa & 1 & (rest ? 1 : mantissa >> 1));
     low -= point;
-    if (low + (int64_t)(mantissa >> 53) > 971) return HUGE_VAL; /* not left to ldexp: x87 */
+    if (low + (int64_t)(mantissa >> 53) > 971) return HUGE_VAL; /* x87's ldexp would not overflow */
     return ldexp(n->negative ? -(double)mantissa : (double)mantissa, (int)low);
 }
 
-/* A number without sign, fraction and exponent. */
+/* Reads a number that has no sign, fraction or exponent and fits an int64_t. */
 static int tfm__json_size(tfm__json *j, int64_t *value) {
     tfm__number n;
     if (!tfm__json_number(j, &n) || n.negative || !n.is_integer || n.n_digits > TFM__EXACT_DIGITS ||
@@ -5613,8 +5616,8 @@ static int tfm__json_size(tfm__json *j, int64_t *value) {
     return 1;
 }
 
-/* Checks one value of any kind, and steps over it: how many members an object or elements a list
-   has, of others 0; -1 at a fault. */
+/* Checks one value of any kind and steps over it. Returns the number of an object's members or a
+   list's elements, 0 for other values, -1 at a fault. */
 static int64_t tfm__json_value(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
     tfm__number number;
@@ -5644,21 +5647,21 @@ static int64_t tfm__json_value(tfm__json *j, int depth) {
     return tfm__json_take(j, close) ? count : -1;
 }
 
-/* How many members the object at j has, or elements the list, every byte of it checked; open says
-   which it must be. -1 at a fault. */
+/* Checks the whole value at j, which must begin with open: '{' or '['. Returns the number of its
+   members or elements, -1 at a fault. */
 static int64_t tfm__json_count(tfm__json *j, char open) {
     tfm__json_space(j);
     return j->at < j->end && *j->at == open ? tfm__json_value(j, 0) : -1;
 }
 
-/* Of text that was checked: the key of the object's next member, past its colon. The object begins
-   at j, or the value before was read. 0: the object has ended. */
+/* Reads the key of an object's next member and the colon after it. The text must have been checked.
+   Call it at the beginning of the object and after each value. Returns 0 at the object's end. */
 static int tfm__json_member(tfm__json *j, char *key) {
     if (!tfm__json_take(j, '{')) (void)tfm__json_take(j, ',');
     if (tfm__json_take(j, '}')) return 0;
     return tfm__json_string(j, key) && tfm__json_take(j, ':');
 }
-/* Whether the list has another element, which comes next then. */
+/* Steps to the next element of a list in the same way. Returns 0 when the list has ended. */
 static int tfm__json_element(tfm__json *j) {
     if (!tfm__json_take(j, '[')) (void)tfm__json_take(j, ',');
     return !tfm__json_take(j, ']');
@@ -5666,11 +5669,11 @@ static int tfm__json_element(tfm__json *j) {
 
 /* >>safetensors ===================================================================================
    21. THE FILE FORMAT
-   8 bytes header length, a JSON header, the data. All of the format's rules are checked before a
-   pointer is handed out: JSON, UTF-8, names (each once), types, shapes (no product wraps), offsets
-   (in the file, no hole, no overlap, nothing behind). Two passes over the header: the first counts,
-   so that everything is allocated at its size, in proportion to the header. Sorting makes 100,000
-   tensors n log n. Relies on JSON and UTF-8.
+   A file is 8 bytes of header length, a JSON header, and the data. All rules of the format are
+   checked before a pointer is handed out: JSON, UTF-8, unique names, types, shapes (no product may
+   overflow) and offsets (inside the data, without a hole, an overlap or a rest). The first of two
+   passes over the header counts its members, so memory is allocated once, in proportion to the
+   header. Entries are sorted, so 100,000 tensors take n log n steps. Relies on JSON and UTF-8.
    ============================================================================================== */
 
 typedef struct tfm__entry {
@@ -5679,9 +5682,10 @@ typedef struct tfm__entry {
     int64_t dims[TFM_MAX_RANK];
     int32_t rank;
     tfm_dtype dtype;
+    int is_used; /* the model loader asked for it */
 } tfm__entry;
 
-/* bytes of "":{"dtype":"U8","shape":[],"data_offsets":[0,0]} */
+/* bytes of the shortest entry: "":{"dtype":"U8","shape":[],"data_offsets":[0,0]} */
 enum { TFM__LEAST_ENTRY = 49 };
 
 struct tfm_safetensors {
@@ -5699,7 +5703,8 @@ static int tfm__compare_names(const void *a, const void *b) {
     return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
 }
 
-/* Empty tensors come before the one that begins at the same byte, in the order of the header. */
+/* Orders by place in the data. An empty tensor comes before the tensor that begins at the same
+   byte; several empty ones keep the order of the header. */
 static int tfm__compare_offsets(const void *a, const void *b) {
     const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -5711,14 +5716,14 @@ static int tfm__compare_strings(const void *a, const void *b) {
     return strcmp((const char *)a, (const char *)b);
 }
 
-/* The message of a fault at j->at: "... byte 17: bad shape of encoder.norm.weight". */
+/* Reports a fault at j->at: "... byte 17: bad shape of encoder.norm.weight". */
 static tfm_status tfm__json_fault(const tfm__json *j, const char *what, const char *name,
                                   tfm_error *err) {
     return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: %s%s%s",
                      (int64_t)(j->at - j->begin), what, *name ? " of " : "", name);
 }
 
-/* [ n, n, ... ] of at most most numbers, known to be JSON; -1 where it is something else. */
+/* Reads a list of at most most sizes, and returns how many there are; -1 if the value is none. */
 static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
     int n;
     tfm__json_space(j);
@@ -5728,8 +5733,9 @@ static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
     return n;
 }
 
-/* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, each member once, in any order; other
-   members are stepped over: that all is JSON is known. spare: room for any string of the header. */
+/* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}. The members may have any order,
+   but none may be missing or occur twice. Other members are skipped. The text was checked to be
+   JSON. spare has room for any string of the header. */
 static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size, char *spare,
                                   tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
@@ -5761,7 +5767,7 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
                          !have_dtype   ? "dtype"
                          : !have_shape ? "shape"
                                        : "data_offsets");
-    /* the range lies in the data, and is as long as shape and dtype say */
+    /* the range must be inside the data, and as long as shape and dtype say */
     e->begin = offsets[0];
     e->end = offsets[1];
     if (e->begin > e->end || e->end > data_size)
@@ -5778,14 +5784,14 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
     return TFM_OK;
 }
 
-/* Moves past the string that was just put at f->strings + *used, and returns it. */
+/* Keeps the string that was just written at f->strings + *used, and returns it. */
 static const char *tfm__keep_string(tfm_safetensors *f, int64_t *used) {
     const char *kept = f->strings + *used;
     *used += (int64_t)strlen(kept) + 1;
     return kept;
 }
 
-/* The __metadata__ object: strings to strings, no key twice. */
+/* Reads the object __metadata__, which has a string for each key, and no key twice. */
 static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
                                      tfm_error *err) {
     tfm__json ahead = *j;
@@ -5810,7 +5816,7 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
     return TFM_OK;
 }
 
-/* Parses the header text into f, whose pool is ready. */
+/* Reads the header, n bytes at text, into f. f->pool and f->size must be set. */
 static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n,
                                    tfm_error *err) {
     tfm__json j, ahead;
@@ -5820,20 +5826,20 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
         return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: not UTF-8", fault);
     j.begin = j.at = text;
     j.end = text + n;
-    /* first pass: all of it is JSON, and has so many members */
+    /* first pass: check that the whole text is JSON, and count the members */
     ahead = j;
     members = tfm__json_count(&ahead, '{');
     if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
     tfm__json_space(&ahead);
     if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
-    /* memory in proportion to the header: one entry more than fit it as JSON, since the first that
-       is none ends the reading */
+    /* a header of n bytes has room for so many entries; one more is allocated because a member that
+       is no entry is written there before it is refused */
     room = tfm__min(members, n / TFM__LEAST_ENTRY + 1);
     TFM__TRY(TFM__NEW(&f->pool, room, &f->entries, err));
     TFM__TRY(TFM__NEW(&f->pool, room, &f->by_offset, err));
     TFM__TRY(TFM__NEW(&f->pool, room, &f->by_name, err));
     TFM__TRY(TFM__NEW(&f->pool, n + 1, &f->strings, err));
-    /* second pass: what the members say; that they are JSON is known */
+    /* second pass: read the members */
     while (tfm__json_member(&j, f->strings + used)) {
         tfm__entry *e = &f->entries[f->n_entries];
         if (strcmp(f->strings + used, "__metadata__") == 0) {
@@ -5850,7 +5856,7 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     return TFM_OK;
 }
 
-/* The data section is covered without holes and overlaps, and no name is a duplicate. */
+/* Checks that entries cover the data section without hole or overlap, and that names are unique. */
 static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
     int64_t i, at = 0;
     tfm__sort(f->by_offset, f->n_entries, tfm__compare_offsets);
@@ -5870,7 +5876,7 @@ static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
     return TFM_OK;
 }
 
-/* Header length, header, entries; f->pool is ready, everything else is filled in here. */
+/* Reads header length, header and entries. f is zeroed, and f->pool is set. */
 static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
                             tfm_error *err) {
     uint64_t n;
@@ -5879,7 +5885,7 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
                          "%i bytes are not a safetensors file: its header length alone takes 8",
                          size);
     n = tfm__little_endian(bytes, 8);
-    /* the first 8 bytes of some other kind of file are usually a huge number */
+    /* the first 8 bytes of another kind of file are usually a huge number */
     if (n > 100000000)
         return tfm__fail(err, TFM_E_FORMAT,
                          "header length is over the format's limit of 100000000: no safetensors "
@@ -5893,7 +5899,7 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
     return tfm__check_entries(f, err);
 }
 
-/* Opens into a new object. On failure everything that the pool holds is freed. */
+/* Makes a new object in pool. On failure the pool is freed. */
 static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, const void *data,
                                     int64_t size, tfm_error *err) {
     tfm_safetensors *f = NULL;
@@ -5910,7 +5916,7 @@ static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, con
     return status;
 }
 
-/* Arguments of the calls that take a file in memory. */
+/* Checks the arguments of calls that take a file in memory. */
 static tfm_status tfm__check_buffer(const void *out, const void *data, size_t size,
                                     tfm_error *err) {
     if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
@@ -5933,11 +5939,11 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 }
 
 #ifndef TRANSFORMER_NO_STDIO
-/* The whole file, in memory of the pool. */
+/* Reads the whole file into memory of the pool. */
 static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *pool, void **data,
                                    int64_t *size, tfm_error *err) {
     char first;
-    /* a directory opens on some systems, and only reading tells */
+    /* some systems open a directory, and only reading it fails */
     if (fread(&first, 1, 1, stream) != 1)
         return tfm__fail(err, TFM_E_IO, "%s: empty, or cannot be read", path);
     if (fseek(stream, 0, SEEK_END) != 0) return tfm__fail(err, TFM_E_IO, "%s: cannot seek", path);
@@ -5954,7 +5960,7 @@ static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *po
     return TFM_OK;
 }
 
-/* tfm__read_stream from a path. On failure the pool is freed. */
+/* Reads the whole file at path into memory of the pool. On failure the pool is freed. */
 static tfm_status tfm__read_file(const char *path, tfm__pool *pool, void **data, int64_t *size,
                                  tfm_error *err) {
     FILE *stream;
@@ -5983,14 +5989,14 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
 
 TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
     if (file) {
-        tfm__pool pool = file->pool; /* file itself lies in it */
+        tfm__pool pool = file->pool; /* the pool owns file itself */
         tfm__pool_free(&pool);
     }
 }
 
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
 
-/* Entry i in the order of the data, NULL if there is none. */
+/* Returns entry i in the order of the data, or NULL if there is none. */
 static const tfm__entry *tfm__entry_at(const tfm_safetensors *f, int64_t i) {
     return i >= 0 && i < f->n_entries ? (const tfm__entry *)f->by_offset[i] : NULL;
 }
@@ -6007,7 +6013,7 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
     return e ? tfm_tensor_make((void *)(file->data + e->begin), e->dtype, e->rank, e->dims) : none;
 }
 
-/* Bisects the names, then the offsets: to the outside an entry is its place in the data. */
+/* Searches the names, then the offsets, because an entry is known to callers by its place there. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
     int64_t i, n = file->n_entries;
     tfm__entry key;
@@ -6028,10 +6034,10 @@ TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, in
     return i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
 }
 
-/* The types that weights may have. */
+/* Returns whether weights may have that type. */
 static int tfm__is_float(tfm_dtype d) { return d == TFM_F32 || d == TFM_F16 || d == TFM_BF16; }
 
-/* The types that ids, lengths and masks may have. */
+/* Returns whether ids, lengths and masks may have that type. */
 static int tfm__is_signed(tfm_dtype d) {
     return d == TFM_I8 || d == TFM_I16 || d == TFM_I32 || d == TFM_I64;
 }
@@ -6040,12 +6046,12 @@ static int tfm__is_integer(tfm_dtype d) {
            d == TFM_U64;
 }
 
-/* Elements of any integer type to I32 or I64; one that does not fit is an error, not a wrap. */
+/* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
 static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *bytes, int64_t n,
                                      tfm_dtype want, void *out, tfm_error *err) {
     int width = tfm__dtypes[e->dtype].bits / 8, pass;
     int64_t i;
-    for (pass = 0; pass < 2; pass++) /* all values are checked before one is written */
+    for (pass = 0; pass < 2; pass++) /* the first pass checks all values, the second writes them */
         for (i = 0; i < n; i++) {
             uint64_t raw = tfm__little_endian(bytes + i * width, width);
             uint64_t sign = (uint64_t)1 << (8 * width - 1);
@@ -6160,7 +6166,8 @@ static const tfm__field tfm__config_fields[] = {
     TFM__CONFIG(norm, norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_ORDER_TABLE)),
     TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_KIND_TABLE)),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
-    TFM__CONFIG(activation, activation, CHOICE, NONE, 0, &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1]),
+    TFM__CONFIG(activation, activation, CHOICE, NONE, 0,
+                &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1]),
     TFM__CONFIG(positions, positions, CHOICE, NONE, 0, TFM__WORDS(TFM_POSITION_TABLE)),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
     TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, "d|d/2-1"),
@@ -6525,11 +6532,12 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__state
 
 /* >>weights =======================================================================================
    23. FROM NAMED TENSORS TO A MODEL
-   Every tensor of the file is asked for by name, and its shape checked against what is known so
-   far; what nobody asked for is an error. Relies on the file's own rules having been checked.
+   The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
+   tensor for which it never asked is an error: a misspelt name, or a part of a model that this
+   library does not compute. Relies on the checks of >>safetensors and on >>config.
    ============================================================================================== */
 
-/* Lines of a U8 tensor; what reads them stands in >>vocabulary. */
+/* A line of a vocabulary, which >>vocabulary reads. */
 typedef struct tfm__spelling {
     const char *text;
     int32_t size, id;
@@ -6549,7 +6557,7 @@ typedef struct tfm__sentencepiece tfm__sentencepiece;
 typedef struct tfm__byte_bpe tfm__byte_bpe;
 typedef struct tfm__added_tokens tfm__added_tokens;
 
-/* What the source and the target of a model have each. */
+/* What source and target have of their own. */
 typedef struct tfm__side {
     const char *name; /* "src", "tgt" */
     int32_t pad;      /* the config's id, -1: none */
@@ -6573,14 +6581,14 @@ typedef struct tfm__side {
 } tfm__side;
 
 #ifndef TRANSFORMER_NO_TEXT
-/* Whether a side's texts can be read and written. */
+/* Returns whether the side's texts can be read and written. */
 static int tfm__has_text(const tfm__side *side) {
     return side->text == TFM_TEXT_BYTES || side->vocabulary.n > 0;
 }
 #endif
 
-/* What a source token may become: the ids of list t are offsets[t] to offsets[t + 1] - 1. All lie in
-   the file as U32, little-endian, at any address. */
+/* The target tokens that a source token may become. Those of source token t are ids[offsets[t]] to
+   ids[offsets[t + 1] - 1]. Both are bytes of the file: little-endian U32 at any address. */
 typedef struct tfm__lexicon {
     const unsigned char *offsets, *ids; /* [V + 1] of the source's V; NULL: none */
 } tfm__lexicon;
@@ -6589,8 +6597,8 @@ static int64_t tfm__lexicon_at(const unsigned char *numbers, int64_t i) {
     return (int64_t)tfm__little_endian(numbers + 4 * i, 4);
 }
 
-/* Weights are views of the file's bytes, or of copies in the pool. Tied and shared tensors are the
-   same view twice. */
+/* Weights are views of the file's bytes or of copies in the pool. Tied and shared tensors are two
+   views of the same data. */
 struct tfm_model {
     tfm__pool pool; /* everything below, and the file's bytes if the model read them */
     void *mapping;  /* or where they are mapped; NULL: neither */
@@ -6607,36 +6615,58 @@ struct tfm_model {
     tfm__lexicon lexicon;
 };
 
-/* What loading passes around. */
+/* The state of loading a model. */
 typedef struct tfm__loader {
-    const tfm_safetensors *file;
+    tfm_safetensors *file;
     tfm_model *model;
-    unsigned char *used;  /* [tensors]: 1 = asked for */
-    tfm__pool *temporary; /* goes when loading is done */
+    tfm__pool *temporary; /* the file's, which is freed when loading is done */
     tfm_model_options options;
-    int packed;  /* matrices may be panels; the config has the sizes */
-    int is_ours; /* the file's bytes: panels may take the place of rows */
+    int packed;  /* matrices may be panels, and the config states the sizes */
+    int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
     tfm_error *err;
 } tfm__loader;
 
-enum { TFM__NAME = 128 }; /* longer than every name that a model asks for */
+enum { TFM__NAME = 128 }; /* bytes for the longest name for which the loader asks */
 
-/* The entry of that name, marked as used, or -1. */
+/* Returns the entry of that name, which is marked as used, or -1. */
 static int64_t tfm__claim(tfm__loader *l, const char *name) {
     int64_t i = tfm_safetensors_find(l->file, name);
-    if (i >= 0) l->used[i] = 1;
+    if (i >= 0) ((tfm__entry *)l->file->by_offset[i])->is_used = 1;
     return i;
+}
+
+/* Sets *t to the array of integers that is named prefix and suffix, and checks its type and shape.
+   dims NULL takes any sizes. If the file has no such tensor, t->data is NULL and t->rank 0. */
+static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char *suffix,
+                                  tfm_dtype dtype, int rank, const int64_t *dims, tfm_tensor *t) {
+    char name[TFM__NAME];
+    tfm_tensor expected;
+    int64_t i;
+    memset(t, 0, sizeof *t);
+    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
+    i = tfm__claim(l, name);
+    if (i < 0) return TFM_OK;
+    *t = tfm_safetensors_tensor(l->file, i);
+    if (t->dtype == dtype && t->rank == rank &&
+        (!dims || memcmp(t->dims, dims, (size_t)rank * sizeof *dims) == 0))
+        return TFM_OK;
+    if (!dims)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %d", name,
+                         tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), rank);
+    expected = tfm_tensor_make(NULL, dtype, rank, dims);
+    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s %t", name,
+                     tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), &expected);
 }
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
-/* Panels [panels, groups, 16, k_group] of a matrix [rows, columns]; what is padded is not read. */
+/* Checks the shape of the panels [panels, groups, 16, k_group] of a matrix [rows, columns]. */
 static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
                                     int64_t rows, int64_t columns) {
     const tfm__type *type = &tfm__types[tfm__type_of_dtype(t->dtype)];
     int64_t k_group = t->dims[3];
     tfm_tensor expected = *t;
-    /* scales cannot be kept where int8 is rearranged, floats can */
+    /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
     if (type->has_scales || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = type->k_group;
     if (rows < 0 || columns < 0)
@@ -6651,10 +6681,9 @@ static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_
     return TFM_OK;
 }
 
-/* The tensor of that name, its parts put together, as the file has it: of dims [d0, d1], or [d0]
-   where d1 is 0; -1 takes any size. A matrix of a packed file may be panels, which have rank 4. A
-   missing one is an error if TFM__REQUIRED, else its data is
-   NULL. */
+/* Finds the weight that is named prefix and suffix, of shape [d0, d1], or [d0] if d1 is 0. -1 takes
+   any size. In a packed file a matrix may be panels, which have rank 4. If the file has no such
+   tensor, that is an error with TFM__REQUIRED, else out->data is NULL. */
 static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     char name[TFM__NAME];
@@ -6693,8 +6722,8 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const cha
     return TFM_OK;
 }
 
-/* Sets *out to elements begin .. begin + n of t as floats: the file's own bytes where these are
-   aligned floats, else a copy in the pool. */
+/* Sets *out to elements begin to begin + n - 1 of t as floats. These are the bytes of the file if
+   they are aligned floats, else a copy in the pool. */
 static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t begin, int64_t n,
                                    float **out) {
     unsigned char *from = (unsigned char *)t->data + begin * tfm__dtypes[t->dtype].bits / 8;
@@ -6705,7 +6734,7 @@ static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t 
     return TFM_OK;
 }
 
-/* A tensor of floats, found as by tfm__find_weight: of a norm, or positions. */
+/* Loads a tensor of floats, of a norm or of positions. Arguments are those of tfm__find_weight. */
 static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
@@ -6719,35 +6748,18 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const cha
     return TFM_OK;
 }
 
-/* A matrix as the file has it. */
+/* A matrix as it is stored in the file. */
 typedef struct tfm__found {
-    tfm__matrix w;           /* without scales; missing: no data */
-    tfm_tensor scales, sums; /* of int8; sums: of its panels */
+    tfm__matrix w;           /* its scales are not set; no data: the file has no such matrix */
+    tfm_tensor scales; /* of int8 */
+    tfm_tensor sums;   /* of int8 in panels, NAME_sums: what a zero point of 128 adds */
 } tfm__found;
 
-/* NAME_sums of int8 panels: what a zero point of 128 adds. */
-static tfm_status tfm__find_sums(tfm__loader *l, const char *prefix, const char *suffix,
-                                 tfm__found *found) {
-    int64_t dims[2] = {tfm__packed_blocks(found->w.columns),
-                       tfm__packed_padded_rows(found->w.rows)};
-    char name[TFM__NAME];
-    tfm_tensor expected = tfm_tensor_make(NULL, TFM_I32, 2, dims);
-    int64_t i;
-    tfm__format(name, sizeof name, "%s%s_sums", prefix, suffix);
-    i = tfm__claim(l, name);
-    if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
-    found->sums = tfm_safetensors_tensor(l->file, i);
-    if (found->sums.dtype != TFM_I32 || found->sums.rank != 2 ||
-        memcmp(found->sums.dims, dims, sizeof dims) != 0)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected I32 %t", name,
-                         tfm_dtype_name(found->sums.dtype), &found->sums, &expected);
-    return TFM_OK;
-}
-
-/* rows, columns: -1 takes any; in a packed file the caller knows them. */
+/* Finds a matrix and its scales. Unless the file is packed, rows and columns may be -1: any. */
 static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t rows, int64_t columns, tfm__found *found) {
-    char scales[TFM__NAME];
+    char name[TFM__NAME];
+    int64_t dims[2];
     tfm_tensor t;
     memset(found, 0, sizeof *found);
     TFM__TRY(tfm__find_weight(l, prefix, suffix, flags | TFM__INT8_TOO, rows, columns, &t));
@@ -6758,13 +6770,20 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.rows = t.rank == 4 ? rows : t.dims[0];
     found->w.columns = t.rank == 4 ? columns : t.dims[1];
     if (t.dtype != TFM_I8) return TFM_OK;
-    if (found->w.k_group) TFM__TRY(tfm__find_sums(l, prefix, suffix, found));
-    rows = found->w.k_group ? tfm__packed_padded_rows(rows) : t.dims[0];
-    tfm__format(scales, sizeof scales, "%s_scale", suffix);
-    return tfm__find_weight(l, prefix, scales, TFM__REQUIRED, rows, 0, &found->scales);
+    rows = t.dims[0];
+    if (found->w.k_group) {
+        dims[0] = tfm__packed_blocks(found->w.columns);
+        rows = dims[1] = tfm__packed_padded_rows(found->w.rows);
+        tfm__format(name, sizeof name, "%s_sums", suffix);
+        TFM__TRY(tfm__load_array(l, prefix, name, TFM_I32, 2, dims, &found->sums));
+        if (!found->sums.data)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix, name);
+    }
+    tfm__format(name, sizeof name, "%s_scale", suffix);
+    return tfm__find_weight(l, prefix, name, TFM__REQUIRED, rows, 0, &found->scales);
 }
 
-/* Rows begin .. begin + n of what was found, or all panels. */
+/* Sets *w to rows begin to begin + n - 1 of a matrix, or to all of its panels. */
 static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t begin, int64_t n,
                                 tfm__matrix *w) {
     tfm_tensor sums = found->sums;
@@ -6774,14 +6793,14 @@ static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t
     w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
     if (!found->scales.data) return TFM_OK;
     if (!w->k_group) return tfm__load_floats(l, &found->scales, begin, n, &w->scales);
-    sums.dtype = TFM_F32; /* so many bits, which stay as they are */
+    sums.dtype = TFM_F32; /* reinterprets the 32-bit integers; their bits stay unchanged */
     TFM__TRY(tfm__load_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &bits));
     w->block_sums = (int32_t *)(void *)bits;
     return tfm__load_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
 }
 
-/* A linear map by those rows, which are packed when all is checked; bias: of all rows, or without
-   data. */
+/* Makes a linear map of these rows, and adds it to the list of matrices that are packed after all
+   checks. bias is that of the whole matrix, or has no data. */
 static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const tfm_tensor *bias,
                                   int64_t begin, int64_t n, tfm__linear *linear) {
     float *data = NULL;
@@ -6793,7 +6812,7 @@ static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const
     return TFM_OK;
 }
 
-/* NAME.weight [out, in], NAME.bias [out], NAME being prefix and suffix; out -1 takes any. */
+/* Loads NAME.weight [out, in] and NAME.bias [out]. NAME is prefix and suffix; -1 is any size. */
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t out, int64_t in, tfm__linear *w) {
     char name[TFM__NAME];
@@ -6801,13 +6820,13 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const cha
     tfm_tensor bias;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
     TFM__TRY(tfm__find_matrix(l, name, ".weight", flags, out, in, &found));
-    /* a bias without its weight stays unclaimed, and is reported as unknown */
+    /* a bias without its weight is reported as a tensor that is not part of a model */
     if (!found.w.data) return TFM_OK;
     TFM__TRY(tfm__find_weight(l, name, ".bias", 0, found.w.rows, 0, &bias));
     return tfm__use_matrix(l, &found, &bias, 0, found.w.rows, w);
 }
 
-/* NAME.weight and NAME.bias, each of which may be absent. */
+/* Loads NAME.weight and NAME.bias, either of which may be missing. */
 static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char *suffix,
                                  tfm_norm_weights *w) {
     const tfm_config *c = &l->model->config;
@@ -6819,9 +6838,7 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
     return tfm__load_tensor(l, name, ".bias", 0, c->d_model, 0, &w->bias);
 }
 
-/* Where a norm may be missing as a whole, either of its tensors says that it is there. */
-
-/* Whether some tensor's name begins so. */
+/* Returns whether some tensor's name begins with prefix. */
 static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
     tfm__entry key;
     int64_t i;
@@ -6831,8 +6848,8 @@ static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
            strncmp(((const tfm__entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
 }
 
-/* NAME.in_proj_weight or NAME.{q,k,v}_proj.weight, and NAME.out_proj. *memory: columns of what keys
-   and values are made of; 0 takes any and remembers it. */
+/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. *memory is the number of
+   columns of the input of keys and values. If it is 0, any number is taken and stored there. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
                                       int32_t *memory, tfm__projections *a) {
     tfm_config *c = &l->model->config;
@@ -6854,8 +6871,8 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
     if (all.w.data) {
         *memory = (int32_t)D;
-        /* query, key and value below each other; the output projection's input says how many rows
-           are values, which matters where values have a width of their own */
+        /* the rows are query, key, value; values may have a width of their own, so the input of the
+           output projection says how many rows are values */
         int64_t rows = all.w.rows;
         HW = a->has_out ? a->out.w.columns : rows / 3;
         HK = (rows - HW) / 2;
@@ -6878,7 +6895,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, *memory, &a->value));
         HW = a->value.w.rows;
     }
-    /* without an output projection the contexts are added to the stream as they are */
+    /* without an output projection the contexts themselves are added to the stream */
     if (!a->has_out && HW != D)
         return tfm__fail(
             l->err, TFM_E_TENSOR,
@@ -6888,7 +6905,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         return tfm__fail(l->err, TFM_E_TENSOR,
                          "'%s' projects to %i and %i columns, which do not divide into %d heads",
                          name, HK, HW, c->n_heads);
-    if (!c->d_key) { /* the first attention says how wide heads are */
+    if (!c->d_key) { /* the first attention decides how wide heads are */
         c->d_key = (int32_t)(HK / c->n_heads);
         c->d_value = (int32_t)(HW / c->n_heads);
     }
@@ -6901,7 +6918,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     return TFM_OK;
 }
 
-/* A layer's own table of relative positions, or its stack's for all of them. */
+/* Loads the table of relative positions of a layer, or of a stack for all of its layers. */
 static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int causal, int32_t slot,
                                      tfm__relative *r) {
     tfm_config *c = &l->model->config;
@@ -6924,7 +6941,7 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     return TFM_OK;
 }
 
-/* prefix.linear1, linear1_gate and linear2; *d_ff 0 takes any width and remembers it. */
+/* Loads prefix.linear1, linear1_gate and linear2. A *d_ff of 0 takes any width and stores it. */
 static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
     int64_t D = l->model->config.d_model, F = *d_ff ? *d_ff : -1;
     w->activation = l->model->config.activation;
@@ -6935,18 +6952,18 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, D, *d_ff, &w->linear2);
 }
 
-/* Layers are counted by any of their tensors, so that one that is missing is reported by name. */
+/* Counts layers that have at least one tensor: a missing one can then be reported by name. */
 static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
     char prefix[TFM__NAME];
     int32_t n;
-    for (n = 0;; n++) { /* a file's header has room for some millions */
+    for (n = 0;; n++) { /* a header has room for some millions of layers at most */
         tfm__format(prefix, sizeof prefix, "%s.layers.%d.", stack, n);
         if (!tfm__has_prefix(l->file, prefix)) return n;
     }
 }
 
-/* What encoder and decoder layers both have, behind "encoder.layers.3" or "decoder.layers.3", and
-   cross-attention of decoders. *d_ff as in tfm__load_ffn. */
+/* Loads the layer that is named prefix: "encoder.layers.3" or "decoder.layers.3". Only layers of
+   decoders have cross-attention. *d_ff as in tfm__load_ffn. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
     char self[TFM__NAME], ssru[TFM__NAME];
@@ -6962,7 +6979,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         l->model->config.n_ssru_layers++;
     } else {
         TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
-        self[strlen(self) - 1] = 0; /* the dot */
+        self[strlen(self) - 1] = 0; /* without the dot */
         TFM__TRY(tfm__load_relative(l, self, has_cross, stack->n_relative, &layer->self.relative));
         if (layer->self.relative.buckets) stack->n_relative++;
     }
@@ -6975,9 +6992,9 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     return tfm__load_norm(l, prefix, ".norm3", &layer->ffn_norm);
 }
 
-/* "encoder" or "decoder": its layers and the norm after the last. Memory is taken for one layer at
-   a time, before it is checked: what a refused file took is in proportion to what it had. *n,
-   *d_ff: the config's. */
+/* Loads the layers of "encoder" or "decoder" and the norm after the last of them. Memory is
+   allocated for one layer at a time, so a file that is refused took memory in proportion to what it
+   had. *n and *d_ff are the config's. */
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
@@ -7001,8 +7018,8 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     return tfm__load_norm(l, name, ".norm", &stack->norm);
 }
 
-/* Learned positions: a table for each side, or the source's for both. A source of embeddings alone
-   may have none. */
+/* Loads learned positions: a table for each side, or the source's for both. A source whose input is
+   embeddings instead of ids may have none. */
 static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encoder) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -7026,8 +7043,8 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
     return TFM_OK;
 }
 
-/* Embeddings, learned positions, embedding norms, generator: what tells d_model and the sizes of
-   the vocabularies. */
+/* Loads embeddings, learned positions, embedding norms and generator. Their shapes say d_model and
+   the sizes of the vocabularies. */
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -7061,7 +7078,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
                                       : has_encoder ? c->d_model : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
-    /* a tied generator's matrix is packed, and embeddings are looked up in it */
+    /* a tied generator's matrix is packed, and embeddings are read from its panels */
     if (tied) {
         TFM__TRY(tfm__find_weight(l, "generator", ".bias", 0, c->tgt_vocab_size, 0, &bias));
         TFM__TRY(tfm__use_matrix(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
@@ -7077,28 +7094,26 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
                : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
-/* shortlist.offsets and shortlist.ids, which stay where they are. */
+/* Loads shortlist.offsets and shortlist.ids, which are used in place. */
 static tfm_status tfm__load_lexicon(tfm__loader *l) {
     static const char *const names[] = {"shortlist.offsets", "shortlist.ids"};
     tfm_config *c = &l->model->config;
     const unsigned char *data[2];
-    int64_t at[2], n[2], i, k, last = 0;
-    for (k = 0; k < 2; k++) at[k] = tfm__claim(l, names[k]);
-    c->has_shortlist = at[0] >= 0 || at[1] >= 0;
+    tfm_tensor t[2];
+    int64_t n[2], i, k, last = 0;
+    n[0] = c->src_vocab_size + (int64_t)1;
+    for (k = 0; k < 2; k++)
+        TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t[k]));
+    c->has_shortlist = t[0].rank || t[1].rank;
     if (c->shortlist_first > (c->has_shortlist ? c->tgt_vocab_size : 0))
         return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: 'shortlist_first' is %d, %s",
                          c->shortlist_first,
                          c->has_shortlist ? "more than the target vocabulary has tokens"
                                           : "but there is no tensor 'shortlist.ids'");
-    for (k = 0; k < (c->has_shortlist ? 2 : 0); k++) {
-        tfm_tensor t;
-        if (at[k] < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", names[k]);
-        t = tfm_safetensors_tensor(l->file, at[k]);
-        data[k] = (const unsigned char *)t.data, n[k] = t.dims[0];
-        if (t.dtype != TFM_U32 || t.rank != 1 || (!k && n[k] != c->src_vocab_size + (int64_t)1))
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U32 [%i]",
-                             names[k], tfm_dtype_name(t.dtype), &t,
-                             k ? n[k] : c->src_vocab_size + (int64_t)1);
+    for (k = 0; k < 2; k++) {
+        if (c->has_shortlist && !t[k].rank)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", names[k]);
+        data[k] = (const unsigned char *)t[k].data, n[k] = t[k].dims[0];
     }
     if (!c->has_shortlist) return TFM_OK;
     for (k = 0; k < 2; k++)
@@ -7116,7 +7131,7 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     return TFM_OK;
 }
 
-/* Vocabularies and SentencePiece models of both sides: >>text. */
+/* Load and build vocabularies and tokenizers of both sides: >>text. */
 static tfm_status tfm__load_text(tfm__loader *l);
 static tfm_status tfm__build_text(tfm__loader *l);
 
@@ -7155,7 +7170,7 @@ static tfm_status tfm__config_check_field(const tfm__field *f, const void *base,
     return TFM_OK;
 }
 
-/* What the config states must be what the shapes say, and its ids must be in the vocabularies. */
+/* Checks what the config states against the shapes and vocabularies. */
 static tfm_status tfm__config_check(tfm__loader *l, const tfm__stated *stated) {
     const tfm_config *c = &l->model->config;
     const tfm_decode_options *o = &stated->decoding;
@@ -7218,7 +7233,7 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__stated *stated) {
     return TFM_OK;
 }
 
-/* The matrices that are multiplied with, packed when all is checked. */
+/* Packs all matrices that are multiplied. Everything must have been checked. */
 static tfm_status tfm__pack_linears(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm__packer p;
@@ -7235,14 +7250,14 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
     return tfm__packed_make_all(&p, &m->pool, m->linears);
 }
 
-/* The whole model: config, tensors in the order in which shapes become known, what is left over. */
+/* Loads the model: config, then tensors in the order in which their shapes become known. */
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
     tfm__stated stated;
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
-    /* the metadata: our key, the one that PyTorch's writer adds, and where the weights come from */
+    /* known keys: our own, that of PyTorch's writer, and where the weights come from */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "metadata has no 'transformer.config': not a model "
@@ -7253,7 +7268,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
             tfm__choice("format|license|source|revision", key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
-    /* the config before the tensors: it says how many heads, which positions */
+    /* the config comes first: how many heads, which positions */
     TFM__TRY(tfm__config_read(text, &m->pool, &stated, l->err));
     TFM__TRY(tfm__load_config(l, &stated));
     m->source.name = "src";
@@ -7272,47 +7287,40 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "transformer.config: 'layer_norm' is deviation, which "
                          "a d_model of 1 does not have");
     TFM__TRY(tfm__load_text(l));
-    /* what nobody asked for: a misspelt name, or a part that this library does not compute */
+    /* tensors that are not part of a model */
     for (i = 0; i < tfm_safetensors_count(l->file); i++)
-        if (!l->used[i])
+        if (!tfm__entry_at(l->file, i)->is_used)
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__config_check(l, &stated));
-    /* everything is checked: build from here */
+    /* everything is checked; nothing was built so far */
     TFM__TRY(tfm__build_text(l));
     if (!m->target.positions.data) m->target.positions = m->source.positions;
     return tfm__pack_linears(l);
 }
 
-/* Makes a model in pool from size bytes at data. On failure everything in the pool is freed. */
+/* Makes a model in pool from size bytes at data. On failure the pool is freed. */
 static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
                                     int64_t size, int is_ours, const tfm_model_options *options,
                                     tfm_error *err) {
     tfm__loader l;
-    tfm_safetensors *file = NULL;
     tfm_model *m = NULL;
-    unsigned char *used = NULL;
     tfm_status status = TFM__NEW(pool, 1, &m, err);
+    memset(&l, 0, sizeof l);
     if (status == TFM_OK) {
         memset(m, 0, sizeof *m);
         m->pool = *pool;
-        status = tfm_safetensors_open(&file, data, (size_t)size, &pool->allocator, err);
+        status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
     }
-    if (status == TFM_OK) /* lives as long as the file's directory, not the model */
-        status = TFM__NEW(&file->pool, file->n_entries, &used, err);
     if (status == TFM_OK) {
-        memset(&l, 0, sizeof l);
-        l.file = file;
         l.model = m;
         l.err = err;
         l.is_ours = is_ours;
         if (options) l.options = *options;
-        l.used = used;
-        l.temporary = &file->pool;
-        memset(l.used, 0, (size_t)file->n_entries);
+        l.temporary = &l.file->pool;
         status = tfm__load_all(&l);
     }
-    tfm_safetensors_free(file);
+    tfm_safetensors_free(l.file);
     if (status == TFM_OK) {
         *model = m;
     } else {
@@ -7341,7 +7349,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
 
 #ifndef TRANSFORMER_NO_STDIO
 #ifdef TRANSFORMER_MMAP
-/* The model goes on using the mapping; where loading fails it goes. */
+/* Maps the file at path, which the model then owns. The mapping is removed if loading fails. */
 static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
                                    const tfm_model_options *options, tfm_error *err) {
     struct stat about;
@@ -7386,7 +7394,7 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 
 TFM_DEF void tfm_model_free(tfm_model *model) {
     if (model) {
-        tfm__pool pool = model->pool; /* the model itself lies in it */
+        tfm__pool pool = model->pool; /* the pool owns the model itself */
 #ifdef TRANSFORMER_MMAP
         if (model->mapping) munmap(model->mapping, model->mapped);
 #endif
@@ -11374,40 +11382,12 @@ static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t 
 
 /* ---- the texts of a model file and of a session ---- */
 
-/* The bytes of a U8 tensor; absent leaves t->data NULL. */
-static tfm_status tfm__load_bytes(tfm__loader *l, const char *name, tfm_tensor *t) {
-    int64_t i = tfm__claim(l, name);
-    memset(t, 0, sizeof *t);
-    if (i < 0) return TFM_OK;
-    *t = tfm_safetensors_tensor(l->file, i);
-    if (t->dtype != TFM_U8 || t->rank != 1)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected U8 of rank 1", name,
-                         tfm_dtype_name(t->dtype), t);
-    return TFM_OK;
-}
-
-/* NAME_TABLE, with dims[0] elements or rows of 32 bits; absent leaves t->data NULL and rank 0. */
-static tfm_status tfm__load_table(tfm__loader *l, const char *name, const char *table,
-                                  tfm_dtype dtype, int rank, tfm_tensor *t) {
-    char whole[TFM__NAME];
-    int64_t i;
-    memset(t, 0, sizeof *t);
-    tfm__format(whole, sizeof whole, "%s_%s", name, table);
-    i = tfm__claim(l, whole);
-    if (i < 0) return TFM_OK;
-    *t = tfm_safetensors_tensor(l->file, i);
-    if (t->dtype != dtype || t->rank != rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %i",
-                         whole, tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), (int64_t)rank);
-    return TFM_OK;
-}
-
 /* A side's merges, once its vocabulary is there; a target without a vocabulary of its own may share
    the source's. */
 static tfm_status tfm__load_merges(tfm__loader *l, tfm__side *side, tfm__byte_bpe *shared) {
     int is_wanted = side->text == TFM_TEXT_BYTE_BPE, has_vocabulary = side->vocabulary.text != NULL;
     tfm_tensor merges;
-    TFM__TRY(tfm__load_table(l, side->name, "merges", TFM_U32, 2, &merges));
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
     if (merges.rank && !is_wanted)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: '%s_text' is not byte_bpe, but tensor '%s_merges' is "
@@ -11429,7 +11409,7 @@ static tfm_status tfm__load_merges(tfm__loader *l, tfm__side *side, tfm__byte_bp
    the source's with the vocabulary. */
 static tfm_status tfm__load_added(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm_tensor rows;
-    TFM__TRY(tfm__load_table(l, side->name, "added", TFM_U32, 2, &rows));
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
     if (rows.rank && !side->bpe && !side->spm)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: '%s_text' is neither byte_bpe nor sentencepiece, but "
@@ -11456,7 +11436,7 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
     r.pool = &l->model->pool;
     r.temporary = l->temporary;
     tfm__format(name, sizeof name, "%s_sentencepiece", side->name);
-    TFM__TRY(tfm__load_bytes(l, name, &t));
+    TFM__TRY(tfm__load_array(l, name, "", TFM_U8, 1, NULL, &t));
     if (t.data && !wanted)
         return tfm__fail(
             l->err, TFM_E_CONFIG,
@@ -11475,14 +11455,14 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
     if (t.data) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->spm, l->err));
         memset(side->spm, 0, sizeof *side->spm);
-        if (l->packed) TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
-        if (l->packed) TFM__TRY(tfm__load_table(l, name, "trie", TFM_U32, 2, &r.trie));
+        if (l->packed) TFM__TRY(tfm__load_array(l, name, "_sorted", TFM_I32, 1, NULL, &r.order));
+        if (l->packed) TFM__TRY(tfm__load_array(l, name, "_trie", TFM_U32, 2, NULL, &r.trie));
         TFM__TRY(tfm__spm_read(&r, side->spm, (const unsigned char *)t.data, t.dims[0]));
     }
     tfm__format(name, sizeof name, "%s_vocabulary", side->name);
-    TFM__TRY(tfm__load_bytes(l, name, &t));
+    TFM__TRY(tfm__load_array(l, name, "", TFM_U8, 1, NULL, &t));
     if (!t.data) return TFM_OK;
-    if (l->packed) TFM__TRY(tfm__load_table(l, name, "sorted", TFM_I32, 1, &r.order));
+    if (l->packed) TFM__TRY(tfm__load_array(l, name, "_sorted", TFM_I32, 1, NULL, &r.order));
     return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0], rows);
 }
 
