@@ -5463,7 +5463,7 @@ static void tfm__json_space(tfm__json *j) {
 }
 
 /* Steps over c if it is the next character, and returns whether it was. */
-static int tfm__json_take(tfm__json *j, char c) {
+static int tfm__json_accept(tfm__json *j, char c) {
     tfm__json_space(j);
     if (j->at >= j->end || *j->at != c) return 0;
     j->at++;
@@ -5491,7 +5491,7 @@ static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
    because names and values are C strings. */
 static int tfm__json_string(tfm__json *j, char *out) {
     char dummy[4];
-    if (!tfm__json_take(j, '"')) return 0;
+    if (!tfm__json_accept(j, '"')) return 0;
     while (j->at < j->end && *j->at != '"') {
         char *to = out ? out : dummy;
         const char *begin = to;
@@ -5529,16 +5529,16 @@ static int tfm__json_string(tfm__json *j, char *out) {
 }
 
 /* The number digits * 10^exponent. is_integer: it is written without fraction and exponent. */
-typedef struct tfm__number {
+typedef struct tfm__json_decimal {
     uint64_t digits;
     int64_t exponent, n_digits; /* n_digits: leading zeros are not counted */
     int negative, is_integer;
-} tfm__number;
+} tfm__json_decimal;
 
 enum { TFM__EXACT_DIGITS = 19 }; /* digits holds so many; if n_digits is more, digits is cut */
 
 /* Appends the digits that follow to those of n, and returns how many they are. */
-static int64_t tfm__json_digits(tfm__json *j, tfm__number *n) {
+static int64_t tfm__json_digits(tfm__json *j, tfm__json_decimal *n) {
     const char *begin = j->at;
     for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++) {
         n->n_digits += n->n_digits || *j->at != '0';
@@ -5548,12 +5548,12 @@ static int64_t tfm__json_digits(tfm__json *j, tfm__number *n) {
 }
 
 /* Reads a number by JSON's grammar. */
-static int tfm__json_number(tfm__json *j, tfm__number *n) {
-    tfm__number power;
+static int tfm__json_number(tfm__json *j, tfm__json_decimal *n) {
+    tfm__json_decimal power;
     const char *begin, *end;
     memset(n, 0, sizeof *n);
     memset(&power, 0, sizeof power);
-    n->negative = tfm__json_take(j, '-');
+    n->negative = tfm__json_accept(j, '-');
     begin = j->at;
     if (!tfm__json_digits(j, n) || (*begin == '0' && j->at - begin > 1)) return 0;
     end = j->at;
@@ -5575,7 +5575,7 @@ static int tfm__json_number(tfm__json *j, tfm__number *n) {
 /* Returns the nearest double, the even one of two equally near, or infinity if the number is too
    large. The product or quotient is exact, in limbs of 32 bits, the lowest first. strtod is not
    used because its result depends on the locale. */
-static double tfm__number_value(const tfm__number *n) {
+static double tfm__json_to_double(const tfm__json_decimal *n) {
     enum { LIMBS = 38 };
     uint32_t limbs[LIMBS];
     int64_t left = n->exponent, point = 32 * (left < 0 ? LIMBS - 2 : 2), low, i;
@@ -5607,8 +5607,8 @@ static double tfm__number_value(const tfm__number *n) {
 }
 
 /* Reads a number that has no sign, fraction or exponent and fits an int64_t. */
-static int tfm__json_size(tfm__json *j, int64_t *value) {
-    tfm__number n;
+static int tfm__json_int64(tfm__json *j, int64_t *value) {
+    tfm__json_decimal n;
     if (!tfm__json_number(j, &n) || n.negative || !n.is_integer || n.n_digits > TFM__EXACT_DIGITS ||
         n.digits > (uint64_t)INT64_MAX)
         return 0;
@@ -5620,7 +5620,7 @@ static int tfm__json_size(tfm__json *j, int64_t *value) {
    list's elements, 0 for other values, -1 at a fault. */
 static int64_t tfm__json_value(tfm__json *j, int depth) {
     static const char *const words[] = {"true", "false", "null"};
-    tfm__number number;
+    tfm__json_decimal number;
     int64_t count = 0;
     char close;
     int i;
@@ -5638,13 +5638,13 @@ static int64_t tfm__json_value(tfm__json *j, int depth) {
     if (*j->at != '{' && *j->at != '[') return -1;
     close = *j->at == '{' ? '}' : ']';
     j->at++;
-    if (tfm__json_take(j, close)) return 0;
+    if (tfm__json_accept(j, close)) return 0;
     do {
-        if (close == '}' && (!tfm__json_string(j, NULL) || !tfm__json_take(j, ':'))) return -1;
+        if (close == '}' && (!tfm__json_string(j, NULL) || !tfm__json_accept(j, ':'))) return -1;
         if (tfm__json_value(j, depth + 1) < 0) return -1;
         count++;
-    } while (tfm__json_take(j, ','));
-    return tfm__json_take(j, close) ? count : -1;
+    } while (tfm__json_accept(j, ','));
+    return tfm__json_accept(j, close) ? count : -1;
 }
 
 /* Checks the whole value at j, which must begin with open: '{' or '['. Returns the number of its
@@ -5657,14 +5657,14 @@ static int64_t tfm__json_count(tfm__json *j, char open) {
 /* Reads the key of an object's next member and the colon after it. The text must have been checked.
    Call it at the beginning of the object and after each value. Returns 0 at the object's end. */
 static int tfm__json_member(tfm__json *j, char *key) {
-    if (!tfm__json_take(j, '{')) (void)tfm__json_take(j, ',');
-    if (tfm__json_take(j, '}')) return 0;
-    return tfm__json_string(j, key) && tfm__json_take(j, ':');
+    if (!tfm__json_accept(j, '{')) (void)tfm__json_accept(j, ',');
+    if (tfm__json_accept(j, '}')) return 0;
+    return tfm__json_string(j, key) && tfm__json_accept(j, ':');
 }
 /* Steps to the next element of a list in the same way. Returns 0 when the list has ended. */
 static int tfm__json_element(tfm__json *j) {
-    if (!tfm__json_take(j, '[')) (void)tfm__json_take(j, ',');
-    return !tfm__json_take(j, ']');
+    if (!tfm__json_accept(j, '[')) (void)tfm__json_accept(j, ',');
+    return !tfm__json_accept(j, ']');
 }
 
 /* >>safetensors ===================================================================================
@@ -5676,14 +5676,14 @@ static int tfm__json_element(tfm__json *j) {
    header. Entries are sorted, so 100,000 tensors take n log n steps. Relies on JSON and UTF-8.
    ============================================================================================== */
 
-typedef struct tfm__entry {
+typedef struct tfm__file_entry {
     const char *name;
     int64_t begin, end; /* bytes of the data section */
     int64_t dims[TFM_MAX_RANK];
     int32_t rank;
     tfm_dtype dtype;
     int is_used; /* the model loader asked for it */
-} tfm__entry;
+} tfm__file_entry;
 
 /* bytes of the shortest entry: "":{"dtype":"U8","shape":[],"data_offsets":[0,0]} */
 enum { TFM__LEAST_ENTRY = 49 };
@@ -5692,21 +5692,21 @@ struct tfm_safetensors {
     tfm__pool pool;
     const unsigned char *data; /* the data section */
     int64_t size, n_entries, n_metadata;
-    tfm__entry *entries;
+    tfm__file_entry *entries;
     void **by_offset, **by_name; /* the same entries, sorted */
     const char **metadata;       /* key, value, key, value ... */
     char *strings;               /* names and metadata, unescaped; as long as the header */
 };
 
 /* Orders for tfm__sort. */
-static int tfm__compare_names(const void *a, const void *b) {
-    return strcmp(((const tfm__entry *)a)->name, ((const tfm__entry *)b)->name);
+static int tfm__file_compare_names(const void *a, const void *b) {
+    return strcmp(((const tfm__file_entry *)a)->name, ((const tfm__file_entry *)b)->name);
 }
 
 /* Orders by place in the data. An empty tensor comes before the tensor that begins at the same
    byte; several empty ones keep the order of the header. */
-static int tfm__compare_offsets(const void *a, const void *b) {
-    const tfm__entry *x = (const tfm__entry *)a, *y = (const tfm__entry *)b;
+static int tfm__file_compare_offsets(const void *a, const void *b) {
+    const tfm__file_entry *x = (const tfm__file_entry *)a, *y = (const tfm__file_entry *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return x < y ? -1 : x > y; /* both lie in one array */
@@ -5717,47 +5717,47 @@ static int tfm__compare_strings(const void *a, const void *b) {
 }
 
 /* Reports a fault at j->at: "... byte 17: bad shape of encoder.norm.weight". */
-static tfm_status tfm__json_fault(const tfm__json *j, const char *what, const char *name,
+static tfm_status tfm__file_fault(const tfm__json *j, const char *what, const char *name,
                                   tfm_error *err) {
     return tfm__fail(err, TFM_E_FORMAT, "safetensors header, byte %i: %s%s%s",
                      (int64_t)(j->at - j->begin), what, *name ? " of " : "", name);
 }
 
 /* Reads a list of at most most sizes, and returns how many there are; -1 if the value is none. */
-static int tfm__json_sizes(tfm__json *j, int64_t *values, int most) {
+static int tfm__file_sizes(tfm__json *j, int64_t *values, int most) {
     int n;
     tfm__json_space(j);
     if (*j->at != '[') return -1;
     for (n = 0; tfm__json_element(j); n++)
-        if (n == most || !tfm__json_size(j, &values[n])) return -1;
+        if (n == most || !tfm__json_int64(j, &values[n])) return -1;
     return n;
 }
 
 /* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}. The members may have any order,
    but none may be missing or occur twice. Other members are skipped. The text was checked to be
    JSON. spare has room for any string of the header. */
-static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size, char *spare,
-                                  tfm_error *err) {
+static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, int64_t data_size,
+                                       char *spare, tfm_error *err) {
     int64_t offsets[2], count = 1, bits;
     int have_dtype = 0, have_shape = 0, have_offsets = 0, i;
     tfm__json_space(j);
-    if (*j->at != '{') return tfm__json_fault(j, "the entry is not an object", e->name, err);
+    if (*j->at != '{') return tfm__file_fault(j, "the entry is not an object", e->name, err);
     while (tfm__json_member(j, spare)) {
         if (strcmp(spare, "dtype") == 0) {
             if (have_dtype++ || !tfm__json_string(j, spare))
-                return tfm__json_fault(j, "bad or duplicate dtype", e->name, err);
+                return tfm__file_fault(j, "bad or duplicate dtype", e->name, err);
             for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0;) i++;
             if (i == TFM_DTYPE_COUNT)
                 return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
                                  e->name, spare);
             e->dtype = (tfm_dtype)i;
         } else if (strcmp(spare, "shape") == 0) {
-            e->rank = have_shape++ ? -1 : tfm__json_sizes(j, e->dims, TFM_MAX_RANK);
+            e->rank = have_shape++ ? -1 : tfm__file_sizes(j, e->dims, TFM_MAX_RANK);
             if (e->rank < 0)
-                return tfm__json_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name, err);
+                return tfm__file_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name, err);
         } else if (strcmp(spare, "data_offsets") == 0) {
-            if (have_offsets++ || tfm__json_sizes(j, offsets, 2) != 2)
-                return tfm__json_fault(j, "bad or duplicate data_offsets", e->name, err);
+            if (have_offsets++ || tfm__file_sizes(j, offsets, 2) != 2)
+                return tfm__file_fault(j, "bad or duplicate data_offsets", e->name, err);
         } else {
             (void)tfm__json_value(j, 2);
         }
@@ -5785,27 +5785,27 @@ static tfm_status tfm__read_entry(tfm__json *j, tfm__entry *e, int64_t data_size
 }
 
 /* Keeps the string that was just written at f->strings + *used, and returns it. */
-static const char *tfm__keep_string(tfm_safetensors *f, int64_t *used) {
+static const char *tfm__file_keep_string(tfm_safetensors *f, int64_t *used) {
     const char *kept = f->strings + *used;
     *used += (int64_t)strlen(kept) + 1;
     return kept;
 }
 
 /* Reads the object __metadata__, which has a string for each key, and no key twice. */
-static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
-                                     tfm_error *err) {
+static tfm_status tfm__file_read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *used,
+                                          tfm_error *err) {
     tfm__json ahead = *j;
     void **sorted;
     int64_t i, n = tfm__json_count(&ahead, '{');
-    if (n < 0) return tfm__json_fault(&ahead, "__metadata__ is not an object", "", err);
+    if (n < 0) return tfm__file_fault(&ahead, "__metadata__ is not an object", "", err);
     TFM__TRY(TFM__NEW(&f->pool, 2 * n, &f->metadata, err));
     TFM__TRY(TFM__NEW(&f->pool, n, &sorted, err));
     f->n_metadata = n;
     for (i = 0; tfm__json_member(j, f->strings + *used); i++) {
-        f->metadata[2 * i] = tfm__keep_string(f, used);
+        f->metadata[2 * i] = tfm__file_keep_string(f, used);
         if (!tfm__json_string(j, f->strings + *used))
-            return tfm__json_fault(j, "the value is not a string", f->metadata[2 * i], err);
-        f->metadata[2 * i + 1] = tfm__keep_string(f, used);
+            return tfm__file_fault(j, "the value is not a string", f->metadata[2 * i], err);
+        f->metadata[2 * i + 1] = tfm__file_keep_string(f, used);
         sorted[i] = (void *)f->metadata[2 * i];
     }
     tfm__sort(sorted, n, tfm__compare_strings);
@@ -5817,8 +5817,8 @@ static tfm_status tfm__read_metadata(tfm_safetensors *f, tfm__json *j, int64_t *
 }
 
 /* Reads the header, n bytes at text, into f. f->pool and f->size must be set. */
-static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t n,
-                                   tfm_error *err) {
+static tfm_status tfm__file_read_header(tfm_safetensors *f, const char *text, int64_t n,
+                                        tfm_error *err) {
     tfm__json j, ahead;
     int64_t members, room, used = 0, fault = tfm__utf8_fault(text, (size_t)n);
     int have_metadata = 0;
@@ -5829,9 +5829,9 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     /* first pass: check that the whole text is JSON, and count the members */
     ahead = j;
     members = tfm__json_count(&ahead, '{');
-    if (members < 0) return tfm__json_fault(&ahead, "malformed JSON", "", err);
+    if (members < 0) return tfm__file_fault(&ahead, "malformed JSON", "", err);
     tfm__json_space(&ahead);
-    if (ahead.at != ahead.end) return tfm__json_fault(&ahead, "bytes after the object", "", err);
+    if (ahead.at != ahead.end) return tfm__file_fault(&ahead, "bytes after the object", "", err);
     /* a header of n bytes has room for so many entries; one more is allocated because a member that
        is no entry is written there before it is refused */
     room = tfm__min(members, n / TFM__LEAST_ENTRY + 1);
@@ -5841,15 +5841,15 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
     TFM__TRY(TFM__NEW(&f->pool, n + 1, &f->strings, err));
     /* second pass: read the members */
     while (tfm__json_member(&j, f->strings + used)) {
-        tfm__entry *e = &f->entries[f->n_entries];
+        tfm__file_entry *e = &f->entries[f->n_entries];
         if (strcmp(f->strings + used, "__metadata__") == 0) {
-            if (have_metadata++) return tfm__json_fault(&j, "duplicate __metadata__", "", err);
-            TFM__TRY(tfm__read_metadata(f, &j, &used, err));
+            if (have_metadata++) return tfm__file_fault(&j, "duplicate __metadata__", "", err);
+            TFM__TRY(tfm__file_read_metadata(f, &j, &used, err));
             continue;
         }
         memset(e, 0, sizeof *e);
-        e->name = tfm__keep_string(f, &used);
-        TFM__TRY(tfm__read_entry(&j, e, f->size, f->strings + used, err));
+        e->name = tfm__file_keep_string(f, &used);
+        TFM__TRY(tfm__file_read_entry(&j, e, f->size, f->strings + used, err));
         f->by_offset[f->n_entries] = f->by_name[f->n_entries] = e;
         f->n_entries++;
     }
@@ -5857,19 +5857,19 @@ static tfm_status tfm__read_header(tfm_safetensors *f, const char *text, int64_t
 }
 
 /* Checks that entries cover the data section without hole or overlap, and that names are unique. */
-static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
+static tfm_status tfm__file_check_entries(tfm_safetensors *f, tfm_error *err) {
     int64_t i, at = 0;
-    tfm__sort(f->by_offset, f->n_entries, tfm__compare_offsets);
-    tfm__sort(f->by_name, f->n_entries, tfm__compare_names);
+    tfm__sort(f->by_offset, f->n_entries, tfm__file_compare_offsets);
+    tfm__sort(f->by_name, f->n_entries, tfm__file_compare_names);
     for (i = 0; i < f->n_entries; i++) {
-        const tfm__entry *e = (const tfm__entry *)f->by_offset[i];
+        const tfm__file_entry *e = (const tfm__file_entry *)f->by_offset[i];
         if (e->begin != at)
             return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' begins at byte %i, expected %i (%s)",
                              e->name, e->begin, at, e->begin < at ? "overlap" : "hole");
         at = e->end;
-        if (i && tfm__compare_names(f->by_name[i - 1], f->by_name[i]) == 0)
+        if (i && tfm__file_compare_names(f->by_name[i - 1], f->by_name[i]) == 0)
             return tfm__fail(err, TFM_E_FORMAT, "duplicate tensor name '%s'",
-                             ((const tfm__entry *)f->by_name[i])->name);
+                             ((const tfm__file_entry *)f->by_name[i])->name);
     }
     if (at != f->size)
         return tfm__fail(err, TFM_E_FORMAT, "%i bytes follow the last tensor", f->size - at);
@@ -5877,8 +5877,8 @@ static tfm_status tfm__check_entries(tfm_safetensors *f, tfm_error *err) {
 }
 
 /* Reads header length, header and entries. f is zeroed, and f->pool is set. */
-static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
-                            tfm_error *err) {
+static tfm_status tfm__file_read_all(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
+                                     tfm_error *err) {
     uint64_t n;
     if (size < 8)
         return tfm__fail(err, TFM_E_FORMAT,
@@ -5895,13 +5895,13 @@ static tfm_status tfm__open(tfm_safetensors *f, const unsigned char *bytes, int6
                          size);
     f->data = bytes + 8 + n;
     f->size = size - 8 - (int64_t)n;
-    TFM__TRY(tfm__read_header(f, (const char *)bytes + 8, (int64_t)n, err));
-    return tfm__check_entries(f, err);
+    TFM__TRY(tfm__file_read_header(f, (const char *)bytes + 8, (int64_t)n, err));
+    return tfm__file_check_entries(f, err);
 }
 
 /* Makes a new object in pool. On failure the pool is freed. */
-static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, const void *data,
-                                    int64_t size, tfm_error *err) {
+static tfm_status tfm__file_open(tfm_safetensors **file, tfm__pool *pool, const void *data,
+                                 int64_t size, tfm_error *err) {
     tfm_safetensors *f = NULL;
     tfm_status status = TFM__NEW(pool, 1, &f, err);
     if (status != TFM_OK) {
@@ -5910,15 +5910,15 @@ static tfm_status tfm__open_in_pool(tfm_safetensors **file, tfm__pool *pool, con
     }
     memset(f, 0, sizeof *f);
     f->pool = *pool;
-    status = tfm__open(f, (const unsigned char *)data, size, err);
+    status = tfm__file_read_all(f, (const unsigned char *)data, size, err);
     if (status != TFM_OK) tfm_safetensors_free(f);
     else *file = f;
     return status;
 }
 
 /* Checks the arguments of calls that take a file in memory. */
-static tfm_status tfm__check_buffer(const void *out, const void *data, size_t size,
-                                    tfm_error *err) {
+static tfm_status tfm__file_check_buffer(const void *out, const void *data, size_t size,
+                                         tfm_error *err) {
     if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
 #if SIZE_MAX > INT64_MAX
     if ((uint64_t)size > (uint64_t)INT64_MAX)
@@ -5933,15 +5933,15 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
                                         const tfm_allocator *allocator, tfm_error *err) {
     tfm__pool pool;
     pool.blocks = NULL;
-    TFM__TRY(tfm__check_buffer(file, data, size, err));
+    TFM__TRY(tfm__file_check_buffer(file, data, size, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    return tfm__open_in_pool(file, &pool, data, (int64_t)size, err);
+    return tfm__file_open(file, &pool, data, (int64_t)size, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
 /* Reads the whole file into memory of the pool. */
-static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *pool, void **data,
-                                   int64_t *size, tfm_error *err) {
+static tfm_status tfm__file_read_stream(FILE *stream, const char *path, tfm__pool *pool,
+                                        void **data, int64_t *size, tfm_error *err) {
     char first;
     /* some systems open a directory, and only reading it fails */
     if (fread(&first, 1, 1, stream) != 1)
@@ -5961,14 +5961,14 @@ static tfm_status tfm__read_stream(FILE *stream, const char *path, tfm__pool *po
 }
 
 /* Reads the whole file at path into memory of the pool. On failure the pool is freed. */
-static tfm_status tfm__read_file(const char *path, tfm__pool *pool, void **data, int64_t *size,
-                                 tfm_error *err) {
+static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **data, int64_t *size,
+                                      tfm_error *err) {
     FILE *stream;
     tfm_status status;
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
     stream = fopen(path, "rb");
     if (!stream) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
-    status = tfm__read_stream(stream, path, pool, data, size, err);
+    status = tfm__file_read_stream(stream, path, pool, data, size, err);
     fclose(stream);
     if (status != TFM_OK) tfm__pool_free(pool);
     return status;
@@ -5982,8 +5982,8 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
     pool.blocks = NULL;
     if (!file) return tfm__fail(err, TFM_E_ARGUMENT, "file is NULL");
     TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
-    return tfm__open_in_pool(file, &pool, data, size, err);
+    TFM__TRY(tfm__file_read_path(path, &pool, &data, &size, err));
+    return tfm__file_open(file, &pool, data, size, err);
 }
 #endif
 
@@ -5997,17 +5997,17 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
 
 /* Returns entry i in the order of the data, or NULL if there is none. */
-static const tfm__entry *tfm__entry_at(const tfm_safetensors *f, int64_t i) {
-    return i >= 0 && i < f->n_entries ? (const tfm__entry *)f->by_offset[i] : NULL;
+static const tfm__file_entry *tfm__file_entry_at(const tfm_safetensors *f, int64_t i) {
+    return i >= 0 && i < f->n_entries ? (const tfm__file_entry *)f->by_offset[i] : NULL;
 }
 
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i) {
-    const tfm__entry *e = tfm__entry_at(file, i);
+    const tfm__file_entry *e = tfm__file_entry_at(file, i);
     return e ? e->name : NULL;
 }
 
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i) {
-    const tfm__entry *e = tfm__entry_at(file, i);
+    const tfm__file_entry *e = tfm__file_entry_at(file, i);
     tfm_tensor none;
     memset(&none, 0, sizeof none);
     return e ? tfm_tensor_make((void *)(file->data + e->begin), e->dtype, e->rank, e->dims) : none;
@@ -6016,11 +6016,11 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
 /* Searches the names, then the offsets, because an entry is known to callers by its place there. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
     int64_t i, n = file->n_entries;
-    tfm__entry key;
+    tfm__file_entry key;
     key.name = name;
-    i = tfm__lower_bound(file->by_name, n, &key, tfm__compare_names);
-    if (i == n || tfm__compare_names(file->by_name[i], &key) != 0) return -1;
-    return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__compare_offsets);
+    i = tfm__lower_bound(file->by_name, n, &key, tfm__file_compare_names);
+    if (i == n || tfm__file_compare_names(file->by_name[i], &key) != 0) return -1;
+    return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__file_compare_offsets);
 }
 
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
@@ -6047,8 +6047,8 @@ static int tfm__is_integer(tfm_dtype d) {
 }
 
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
-static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *bytes, int64_t n,
-                                     tfm_dtype want, void *out, tfm_error *err) {
+static tfm_status tfm__file_read_integers(const tfm__file_entry *e, const unsigned char *bytes,
+                                          int64_t n, tfm_dtype want, void *out, tfm_error *err) {
     int width = tfm__dtypes[e->dtype].bits / 8, pass;
     int64_t i;
     for (pass = 0; pass < 2; pass++) /* the first pass checks all values, the second writes them */
@@ -6069,11 +6069,11 @@ static tfm_status tfm__read_integers(const tfm__entry *e, const unsigned char *b
 
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err) {
-    const tfm__entry *e;
+    const tfm__file_entry *e;
     const unsigned char *bytes;
     int64_t n;
     if (!file || !out) return tfm__fail(err, TFM_E_ARGUMENT, "file or out is NULL");
-    e = tfm__entry_at(file, i);
+    e = tfm__file_entry_at(file, i);
     if (!e)
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
     bytes = file->data + e->begin;
@@ -6083,7 +6083,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
         return TFM_OK;
     }
     if ((want == TFM_I32 || want == TFM_I64) && tfm__is_integer(e->dtype))
-        return tfm__read_integers(e, bytes, n, want, out, err);
+        return tfm__file_read_integers(e, bytes, n, want, out, err);
     if (want != e->dtype)
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
@@ -6100,11 +6100,11 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
    ============================================================================================== */
 
 /* What a config says. Sizes are -1 where it does not state them. */
-typedef struct tfm__stated {
+typedef struct tfm__config_stated {
     tfm_config config;
     tfm_decode_options decoding;
     int32_t packed; /* the layout of panels; -1: none */
-} tfm__stated;
+} tfm__config_stated;
 
 #define TFM__BEYOND 1e30 /* numbers of a file are smaller */
 
@@ -6134,14 +6134,14 @@ enum {
     TFM__RULE_STATED  /* and without a value a packed file cannot be read */
 };
 
-typedef struct tfm__field {
+typedef struct tfm__config_field {
     const char *name;
     size_t at, size, count; /* offset and bytes of the member; of IDS, the offset of their number */
     int kind, rule;
     double otherwise;    /* the default of a scalar */
     int32_t least, most; /* the range of a decode option */
     const char *words;   /* of a choice, in the order of their enum: "post|pre" */
-} tfm__field;
+} tfm__config_field;
 
 /* The words of an enum's table: "|post|pre" without the first character. */
 #define TFM__WORD(id, word) "|" word
@@ -6153,9 +6153,9 @@ typedef struct tfm__field {
     {name, offsetof(type, member), sizeof ((type *)0)->member, 0, TFM__FIELD_##kind,               \
      TFM__RULE_##rule, otherwise, least, most, words}
 #define TFM__CONFIG(name, member, kind, rule, otherwise, words)                                    \
-    TFM__FIELD(#name, tfm__stated, config.member, kind, rule, otherwise, 0, 0, words)
+    TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
 #define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, "")
-static const tfm__field tfm__config_fields[] = {
+static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(n_heads, INT, NOT_0, 0),
     TFM__SAME(n_encoder_layers, INT, SHAPE, -1), TFM__SAME(n_decoder_layers, INT, SHAPE, -1),
     TFM__SAME(d_model, INT, STATED, -1), TFM__SAME(d_ff, INT, STATED, -1),
@@ -6182,8 +6182,9 @@ static const tfm__field tfm__config_fields[] = {
     TFM__SAME(start, INT, TGT_ID, -1), TFM__SAME(end, INT, TGT_ID, -1),
     TFM__SAME(forced, INT, TGT_ID, -1),
     TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, "token|zero"),
-    {"suppressed", offsetof(tfm__stated, config.suppressed), 0,
-     offsetof(tfm__stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, ""},
+    {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
+     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
+     ""},
     TFM__SAME(languages, LANGUAGES, NONE, 0),
     TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, TFM__WORDS(TFM_LANGUAGE_TABLE)),
     TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, "none|forced"),
@@ -6194,12 +6195,12 @@ static const tfm__field tfm__config_fields[] = {
     TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, "none|keep"),
     TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, "none|spaces"),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
-    TFM__FIELD("packed", tfm__stated, packed, INT, NONE, -1, 0, 0, ""),
-    TFM__FIELD("decoding", tfm__stated, decoding, DECODING, NONE, 0, 0, 0, "")};
+    TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, ""),
+    TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, "")};
 
 #define TFM__DECODE(member, kind, least, most, words)                                              \
     TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
-static const tfm__field tfm__decode_fields[] = {
+static const tfm__config_field tfm__decode_fields[] = {
     TFM__DECODE(beam, INT, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, NUMBER, -100, 100, ""),
     TFM__DECODE(patience, NUMBER, 0, 1000000, ""), TFM__DECODE(no_unknown, INT, 0, 1, ""),
     TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
@@ -6246,7 +6247,7 @@ TFM__NAMES_OF(tfm_repetition, TFM_REPETITION_TABLE(TFM__QUOTED))
 
 /* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
    an enum, which some compilers store in a byte. */
-static double tfm__field_get(const tfm__field *f, const void *base) {
+static double tfm__config_get(const tfm__config_field *f, const void *base) {
     const char *at = (const char *)base + f->at;
     double number;
     int32_t integer;
@@ -6255,7 +6256,7 @@ static double tfm__field_get(const tfm__field *f, const void *base) {
     return memcpy(&integer, at, sizeof integer), integer;
 }
 
-static void tfm__field_put(const tfm__field *f, void *base, double value) {
+static void tfm__config_put(const tfm__config_field *f, void *base, double value) {
     char *at = (char *)base + f->at;
     if (f->size == sizeof value) {
         memcpy(at, &value, sizeof value);
@@ -6276,11 +6277,11 @@ static tfm_status tfm__check_range(const char *where, const char *name, double v
 /* Checks the ranges of all options. Messages begin with where, which is "" in a call. */
 static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const char *where,
                                            tfm_error *err) {
-    const tfm__field *f = tfm__decode_fields;
+    const tfm__config_field *f = tfm__decode_fields;
     for (; f < tfm__decode_fields + TFM__N_DECODE_FIELDS; f++)
         if (f->kind < TFM__FIELD_IDS)
             TFM__TRY(
-                tfm__check_range(where, f->name, tfm__field_get(f, o), f->least, f->most, err));
+                tfm__check_range(where, f->name, tfm__config_get(f, o), f->least, f->most, err));
     if (o->max_length && o->min_length > o->max_length)
         return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
                          "%smin_length is %d, max_length %d", where, o->min_length, o->max_length);
@@ -6301,7 +6302,7 @@ static tfm_status tfm__config_fault(const char *field, const char *what, const c
 }
 
 /* Returns the index of word in "a|b|c", or -1. */
-static int tfm__choice(const char *words, const char *word) {
+static int tfm__config_choice(const char *words, const char *word) {
     size_t n = strlen(word);
     int index = 0;
     for (;;) {
@@ -6316,7 +6317,7 @@ static int tfm__choice(const char *words, const char *word) {
 /* Reads an integer of at least 0 that fits an int32_t: every id and size. */
 static int tfm__config_int32(tfm__json *j, int32_t *value) {
     int64_t whole;
-    if (!tfm__json_size(j, &whole) || whole > INT32_MAX) return 0;
+    if (!tfm__json_int64(j, &whole) || whole > INT32_MAX) return 0;
     *value = (int32_t)whole;
     return 1;
 }
@@ -6412,7 +6413,8 @@ static tfm_status tfm__config_languages(tfm__config_reader *r, tfm_config *c) {
 }
 
 /* Reads a scalar into the struct at base. At a fault the message says what was expected. */
-static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__field *f, void *base) {
+static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_field *f,
+                                     void *base) {
     double value;
     tfm__json_space(&r->json);
     if (f->kind == TFM__FIELD_INT) {
@@ -6423,7 +6425,7 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__field *f,
     } else if (f->kind != TFM__FIELD_NUMBER && *r->json.at == '"') {
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
-        choice = tfm__choice(f->words, r->spare);
+        choice = tfm__config_choice(f->words, r->spare);
         if (choice < 0)
             return tfm__fail(r->err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
                              f->name, r->spare, f->words);
@@ -6431,14 +6433,14 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__field *f,
     } else if (f->kind == TFM__FIELD_CHOICE) {
         return tfm__config_fault(f->name, "is not one of ", f->words, r->err);
     } else {
-        tfm__number n;
+        tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
             return tfm__config_fault(f->name, "is not a number", "", r->err);
         if (n.n_digits > TFM__EXACT_DIGITS)
             return tfm__fail(r->err, TFM_E_CONFIG,
                              "transformer.config: '%s' has %i digits, at most %i", f->name,
                              n.n_digits, (int64_t)TFM__EXACT_DIGITS);
-        value = tfm__number_value(&n);
+        value = tfm__json_to_double(&n);
         if (!(value < TFM__BEYOND && value > -TFM__BEYOND))
             return tfm__config_fault(f->name, "is not between -1e30 and 1e30", "", r->err);
     }
@@ -6446,17 +6448,17 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__field *f,
         return tfm__config_fault(f->name, "is 0", "", r->err);
     if (f->rule == TFM__RULE_POSITIVE && !(value > 0))
         return tfm__config_fault(f->name, "must be more than 0", "", r->err);
-    tfm__field_put(f, base, value);
+    tfm__config_put(f, base, value);
     return TFM_OK;
 }
 
-static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__field *fields, int n,
+static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base);
 
 /* Reads a value of any kind into the struct at base. Kinds that only the config has are read into
-   its tfm__stated. */
-static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__field *f, void *base) {
-    tfm__stated *stated = (tfm__stated *)base;
+   its tfm__config_stated. */
+static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_field *f, void *base) {
+    tfm__config_stated *stated = (tfm__config_stated *)base;
     void *at = (char *)base + f->at, *count = (char *)base + f->count;
     switch (f->kind) {
     case TFM__FIELD_IDS: return tfm__config_ids(r, f->name, (const int32_t **)at, (int32_t *)count);
@@ -6473,7 +6475,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__field *f, 
 
 /* Reads an object into the struct at base by a table of n fields. inside: the field that has the
    object as its value; NULL: the object is the whole config. */
-static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__field *fields, int n,
+static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base) {
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
     tfm__json ahead = r->json;
@@ -6505,7 +6507,7 @@ static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
 }
 
 /* Reads the JSON text. Lists are allocated in pool. */
-static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__stated *stated,
+static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__config_stated *stated,
                                    tfm_error *err) {
     tfm__config_reader r;
     tfm__json ahead;
@@ -6525,7 +6527,7 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__state
     memset(stated, 0, sizeof *stated);
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++)
         if (tfm__config_fields[k].kind < TFM__FIELD_IDS)
-            tfm__field_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
+            tfm__config_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
     TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, NULL, stated));
     return tfm__config_complete(&stated->config, err);
 }
@@ -6571,13 +6573,13 @@ typedef struct tfm__side {
     int clean_up;       /* the target's text has no space before punctuation */
     int32_t unk, start, end;
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
-    tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
-    tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
-    tfm__added_tokens *added;   /* NULL: none are found in a text */
+    tfm__vocabulary vocabulary;      /* the file's, or SentencePiece's pieces */
+    tfm__sentencepiece *spm;         /* NULL: words, characters or pieces without it */
+    tfm__added_tokens *added;        /* NULL: none are found in a text */
     int prefix_first, keep_trailing; /* the config's prefix_space and trailing_space, of spm */
-    int32_t *ids;               /* [pieces]: a piece's id, -1 none; NULL: each is its own */
-    int32_t *pieces;            /* target: [V], the piece of an id, or TFM__ID_ */
-    tfm__byte_bpe *bpe;         /* NULL: another kind of text */
+    int32_t *ids;                    /* [pieces]: a piece's id, -1 none; NULL: each is its own */
+    int32_t *pieces;                 /* target: [V], the piece of an id, or TFM__ID_ */
+    tfm__byte_bpe *bpe;              /* NULL: another kind of text */
 } tfm__side;
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -6629,9 +6631,9 @@ typedef struct tfm__loader {
 enum { TFM__NAME = 128 }; /* bytes for the longest name for which the loader asks */
 
 /* Returns the entry of that name, which is marked as used, or -1. */
-static int64_t tfm__claim(tfm__loader *l, const char *name) {
+static int64_t tfm__load_claim(tfm__loader *l, const char *name) {
     int64_t i = tfm_safetensors_find(l->file, name);
-    if (i >= 0) ((tfm__entry *)l->file->by_offset[i])->is_used = 1;
+    if (i >= 0) ((tfm__file_entry *)l->file->by_offset[i])->is_used = 1;
     return i;
 }
 
@@ -6644,7 +6646,7 @@ static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char
     int64_t i;
     memset(t, 0, sizeof *t);
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    i = tfm__claim(l, name);
+    i = tfm__load_claim(l, name);
     if (i < 0) return TFM_OK;
     *t = tfm_safetensors_tensor(l->file, i);
     if (t->dtype == dtype && t->rank == rank &&
@@ -6661,8 +6663,8 @@ static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
 /* Checks the shape of the panels [panels, groups, 16, k_group] of a matrix [rows, columns]. */
-static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
-                                    int64_t rows, int64_t columns) {
+static tfm_status tfm__load_check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
+                                         int64_t rows, int64_t columns) {
     const tfm__type *type = &tfm__types[tfm__type_of_dtype(t->dtype)];
     int64_t k_group = t->dims[3];
     tfm_tensor expected = *t;
@@ -6684,14 +6686,14 @@ static tfm_status tfm__check_panels(tfm__loader *l, const char *name, const tfm_
 /* Finds the weight that is named prefix and suffix, of shape [d0, d1], or [d0] if d1 is 0. -1 takes
    any size. In a packed file a matrix may be panels, which have rank 4. If the file has no such
    tensor, that is an error with TFM__REQUIRED, else out->data is NULL. */
-static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const char *suffix,
+static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     char name[TFM__NAME];
     int64_t i, wanted[2] = {d0, d1};
     int int8_too = flags & TFM__INT8_TOO, rank = d1 ? 2 : 1, r;
     tfm_tensor t, expected;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    i = tfm__claim(l, name);
+    i = tfm__load_claim(l, name);
     memset(out, 0, sizeof *out);
     if (i < 0 && !(flags & TFM__REQUIRED)) return TFM_OK;
     if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
@@ -6702,7 +6704,7 @@ static tfm_status tfm__find_weight(tfm__loader *l, const char *prefix, const cha
                          int8_too ? " or I8" : "");
     if (int8_too && l->packed && t.rank == 4) {
         *out = t;
-        return tfm__check_panels(l, name, &t, d0, d1);
+        return tfm__load_check_panels(l, name, &t, d0, d1);
     }
     if (t.rank != rank)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %d", name, &t,
@@ -6734,12 +6736,12 @@ static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t 
     return TFM_OK;
 }
 
-/* Loads a tensor of floats, of a norm or of positions. Arguments are those of tfm__find_weight. */
-static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const char *suffix,
-                                   int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
+/* Loads a tensor of floats, of a norm or of positions. Arguments are those of tfm__load_weight. */
+static tfm_status tfm__load_float_tensor(tfm__loader *l, const char *prefix, const char *suffix,
+                                         int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
     tfm_tensor t;
     float *data;
-    TFM__TRY(tfm__find_weight(l, prefix, suffix, flags, d0, d1, &t));
+    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, d0, d1, &t));
     *out = t;
     out->dtype = TFM_F32;
     if (!t.data) return TFM_OK;
@@ -6749,20 +6751,21 @@ static tfm_status tfm__load_tensor(tfm__loader *l, const char *prefix, const cha
 }
 
 /* A matrix as it is stored in the file. */
-typedef struct tfm__found {
-    tfm__matrix w;           /* its scales are not set; no data: the file has no such matrix */
+typedef struct tfm__load_found {
+    tfm__matrix w;     /* its scales are not set; no data: the file has no such matrix */
     tfm_tensor scales; /* of int8 */
     tfm_tensor sums;   /* of int8 in panels, NAME_sums: what a zero point of 128 adds */
-} tfm__found;
+} tfm__load_found;
 
 /* Finds a matrix and its scales. Unless the file is packed, rows and columns may be -1: any. */
-static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const char *suffix,
-                                   int flags, int64_t rows, int64_t columns, tfm__found *found) {
+static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const char *suffix,
+                                   int flags, int64_t rows, int64_t columns,
+                                   tfm__load_found *found) {
     char name[TFM__NAME];
     int64_t dims[2];
     tfm_tensor t;
     memset(found, 0, sizeof *found);
-    TFM__TRY(tfm__find_weight(l, prefix, suffix, flags | TFM__INT8_TOO, rows, columns, &t));
+    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags | TFM__INT8_TOO, rows, columns, &t));
     if (!t.data) return TFM_OK;
     found->w.dtype = t.dtype;
     found->w.data = (unsigned char *)t.data;
@@ -6780,12 +6783,12 @@ static tfm_status tfm__find_matrix(tfm__loader *l, const char *prefix, const cha
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix, name);
     }
     tfm__format(name, sizeof name, "%s_scale", suffix);
-    return tfm__find_weight(l, prefix, name, TFM__REQUIRED, rows, 0, &found->scales);
+    return tfm__load_weight(l, prefix, name, TFM__REQUIRED, rows, 0, &found->scales);
 }
 
 /* Sets *w to rows begin to begin + n - 1 of a matrix, or to all of its panels. */
-static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t begin, int64_t n,
-                                tfm__matrix *w) {
+static tfm_status tfm__load_rows(tfm__loader *l, const tfm__load_found *found, int64_t begin,
+                                 int64_t n, tfm__matrix *w) {
     tfm_tensor sums = found->sums;
     float *bits;
     *w = found->w;
@@ -6801,10 +6804,11 @@ static tfm_status tfm__use_rows(tfm__loader *l, const tfm__found *found, int64_t
 
 /* Makes a linear map of these rows, and adds it to the list of matrices that are packed after all
    checks. bias is that of the whole matrix, or has no data. */
-static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const tfm_tensor *bias,
-                                  int64_t begin, int64_t n, tfm__linear *linear) {
+static tfm_status tfm__load_linear_rows(tfm__loader *l, const tfm__load_found *found,
+                                        const tfm_tensor *bias, int64_t begin, int64_t n,
+                                        tfm__linear *linear) {
     float *data = NULL;
-    TFM__TRY(tfm__use_rows(l, found, begin, n, &linear->w));
+    TFM__TRY(tfm__load_rows(l, found, begin, n, &linear->w));
     if (bias->data) TFM__TRY(tfm__load_floats(l, bias, begin, n, &data));
     linear->bias = data;
     linear->next = l->model->linears;
@@ -6816,14 +6820,14 @@ static tfm_status tfm__use_matrix(tfm__loader *l, const tfm__found *found, const
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int64_t out, int64_t in, tfm__linear *w) {
     char name[TFM__NAME];
-    tfm__found found;
+    tfm__load_found found;
     tfm_tensor bias;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__find_matrix(l, name, ".weight", flags, out, in, &found));
+    TFM__TRY(tfm__load_matrix(l, name, ".weight", flags, out, in, &found));
     /* a bias without its weight is reported as a tensor that is not part of a model */
     if (!found.w.data) return TFM_OK;
-    TFM__TRY(tfm__find_weight(l, name, ".bias", 0, found.w.rows, 0, &bias));
-    return tfm__use_matrix(l, &found, &bias, 0, found.w.rows, w);
+    TFM__TRY(tfm__load_weight(l, name, ".bias", 0, found.w.rows, 0, &bias));
+    return tfm__load_linear_rows(l, &found, &bias, 0, found.w.rows, w);
 }
 
 /* Loads NAME.weight and NAME.bias, either of which may be missing. */
@@ -6834,18 +6838,18 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
     w->kind = c->layer_norm;
     w->eps = c->layer_norm_eps;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_tensor(l, name, ".weight", 0, c->d_model, 0, &w->weight));
-    return tfm__load_tensor(l, name, ".bias", 0, c->d_model, 0, &w->bias);
+    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, c->d_model, 0, &w->weight));
+    return tfm__load_float_tensor(l, name, ".bias", 0, c->d_model, 0, &w->bias);
 }
 
 /* Returns whether some tensor's name begins with prefix. */
-static int tfm__has_prefix(const tfm_safetensors *f, const char *prefix) {
-    tfm__entry key;
+static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
+    tfm__file_entry key;
     int64_t i;
     key.name = prefix;
-    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__compare_names);
+    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__file_compare_names);
     return i < f->n_entries &&
-           strncmp(((const tfm__entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
+           strncmp(((const tfm__file_entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
 }
 
 /* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. *memory is the number of
@@ -6854,7 +6858,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
                                       int32_t *memory, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    tfm__found all;
+    tfm__load_found all;
     tfm_tensor bias;
     int64_t D = c->d_model, HK = -1, HW = -1;
     if (l->packed) {
@@ -6868,7 +6872,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     a->has_out = a->out.w.data != NULL;
     memset(&all, 0, sizeof all);
     if (!*memory || *memory == D)
-        TFM__TRY(tfm__find_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
+        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
     if (all.w.data) {
         *memory = (int32_t)D;
         /* the rows are query, key, value; values may have a width of their own, so the input of the
@@ -6881,10 +6885,10 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
                              "tensor '%s.in_proj_weight' is [%i, %i]: its rows are not query, key "
                              "and %i of value",
                              name, rows, all.w.columns, HW);
-        TFM__TRY(tfm__find_weight(l, name, ".in_proj_bias", 0, rows, 0, &bias));
-        TFM__TRY(tfm__use_matrix(l, &all, &bias, 0, HK, &a->query));
-        TFM__TRY(tfm__use_matrix(l, &all, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__use_matrix(l, &all, &bias, 2 * HK, HW, &a->value));
+        TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, rows, 0, &bias));
+        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
+        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
+        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * HK, HW, &a->value));
     } else {
         TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, HK, D, &a->query));
         HK = a->query.w.rows;
@@ -6926,7 +6930,7 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     tfm_tensor t;
     float *table;
     tfm__format(name, sizeof name, "%s.relative_positions", prefix);
-    TFM__TRY(tfm__find_weight(l, name, ".weight", 0, c->relative_buckets ? c->relative_buckets : -1,
+    TFM__TRY(tfm__load_weight(l, name, ".weight", 0, c->relative_buckets ? c->relative_buckets : -1,
                               c->n_heads, &t));
     if (!t.data) return TFM_OK;
     c->relative_buckets = (int32_t)t.dims[0];
@@ -6953,12 +6957,12 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
 }
 
 /* Counts layers that have at least one tensor: a missing one can then be reported by name. */
-static int32_t tfm__count_layers(const tfm__loader *l, const char *stack) {
+static int32_t tfm__load_count_layers(const tfm__loader *l, const char *stack) {
     char prefix[TFM__NAME];
     int32_t n;
     for (n = 0;; n++) { /* a header has room for some millions of layers at most */
         tfm__format(prefix, sizeof prefix, "%s.layers.%d.", stack, n);
-        if (!tfm__has_prefix(l->file, prefix)) return n;
+        if (!tfm__file_has_prefix(l->file, prefix)) return n;
     }
 }
 
@@ -6971,8 +6975,8 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
     layer->order = l->model->config.norm;
-    if (has_cross && tfm__has_prefix(l->file, ssru)) {
-        if (tfm__has_prefix(l->file, self))
+    if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
+        if (tfm__file_has_prefix(l->file, self))
             return tfm__fail(l->err, TFM_E_TENSOR, "'%s' has both self_attn and ssru", prefix);
         TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, D, D, &layer->ssru.input));
         TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, D, D, &layer->ssru.gate));
@@ -7000,7 +7004,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     char prefix[TFM__NAME];
     tfm__layer *layer;
     int32_t i;
-    *n = stack->n = tfm__count_layers(l, name);
+    *n = stack->n = tfm__load_count_layers(l, name);
     if (!*n)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
                          name);
@@ -7030,8 +7034,8 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
         const char *name = i ? "tgt_positions" : "src_positions";
         tfm_tensor *table = i ? &m->target.positions : &m->source.positions;
         int is_needed = i ? !m->source.positions.data : is_ids;
-        TFM__TRY(tfm__load_tensor(l, name, ".weight", is_needed ? TFM__REQUIRED : 0, -1, c->d_model,
-                                  table));
+        TFM__TRY(tfm__load_float_tensor(l, name, ".weight", is_needed ? TFM__REQUIRED : 0, -1,
+                                        c->d_model, table));
         most[i] = table->data ? (int32_t)table->dims[0] - c->position_offset : most[0];
         if (table->data && most[i] < 1)
             return tfm__fail(l->err, TFM_E_TENSOR,
@@ -7048,17 +7052,17 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm__found source, target;
+    tfm__load_found source, target;
     tfm_tensor bias;
     int shared, tied = tfm_safetensors_find(l->file, "generator.weight") < 0;
     int is_ids = tfm_safetensors_find(l->file, "src_embedding.weight") >= 0;
     int has_own = tfm_safetensors_find(l->file, "tgt_embedding.weight") >= 0;
-    int has_encoder = is_ids || tfm__has_prefix(l->file, "encoder.");
-    TFM__TRY(tfm__find_matrix(l, "src_embedding", ".weight", has_own ? 0 : TFM__REQUIRED,
+    int has_encoder = is_ids || tfm__file_has_prefix(l->file, "encoder.");
+    TFM__TRY(tfm__load_matrix(l, "src_embedding", ".weight", has_own ? 0 : TFM__REQUIRED,
                               l->packed ? c->src_vocab_size : -1, l->packed ? c->d_model : -1,
                               &source));
     if (is_ids) c->d_model = (int32_t)source.w.columns;
-    TFM__TRY(tfm__find_matrix(l, "tgt_embedding", ".weight", 0, l->packed ? c->tgt_vocab_size : -1,
+    TFM__TRY(tfm__load_matrix(l, "tgt_embedding", ".weight", 0, l->packed ? c->tgt_vocab_size : -1,
                               is_ids || l->packed ? c->d_model : -1, &target));
     shared = !target.w.data; /* by both sides */
     if (shared) target = source;
@@ -7075,23 +7079,23 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
         c->d_memory = l->packed && !c->d_memory ? c->d_model : c->d_memory;
     }
     c->d_input = m->projection.w.rows ? (int32_t)m->projection.w.columns
-                                      : has_encoder ? c->d_model : 0;
+                 : has_encoder        ? c->d_model
+                                      : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are read from its panels */
     if (tied) {
-        TFM__TRY(tfm__find_weight(l, "generator", ".bias", 0, c->tgt_vocab_size, 0, &bias));
-        TFM__TRY(tfm__use_matrix(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
+        TFM__TRY(tfm__load_weight(l, "generator", ".bias", 0, c->tgt_vocab_size, 0, &bias));
+        TFM__TRY(tfm__load_linear_rows(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
     } else {
         TFM__TRY(tfm__load_linear(l, "generator", "", TFM__REQUIRED, c->tgt_vocab_size, c->d_model,
                                   &m->generator));
-        TFM__TRY(tfm__use_rows(l, &target, 0, c->tgt_vocab_size, &m->embeddings[1]));
+        TFM__TRY(tfm__load_rows(l, &target, 0, c->tgt_vocab_size, &m->embeddings[1]));
     }
     m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
     m->source.embedding = shared ? m->target.embedding : &m->embeddings[0];
-    return shared || !is_ids
-               ? TFM_OK
-               : tfm__use_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
+    return shared || !is_ids ? TFM_OK
+                             : tfm__load_rows(l, &source, 0, c->src_vocab_size, &m->embeddings[0]);
 }
 
 /* Loads shortlist.offsets and shortlist.ids, which are used in place. */
@@ -7148,7 +7152,7 @@ static tfm_status tfm__config_check_ids(const char *name, const char *verb, cons
 
 /* Checks one field of the struct at base by its rule: sizes must be those of the tensors, ids must
    be in the vocabulary. */
-static tfm_status tfm__config_check_field(const tfm__field *f, const void *base,
+static tfm_status tfm__config_check_field(const tfm__config_field *f, const void *base,
                                           const tfm_config *actual, tfm_error *err) {
     const void *at = (const char *)base + f->at, *count = (const char *)base + f->count;
     int32_t V = f->rule == TFM__RULE_SRC_ID ? actual->src_vocab_size : actual->tgt_vocab_size, size;
@@ -7161,17 +7165,17 @@ static tfm_status tfm__config_check_field(const tfm__field *f, const void *base,
         return tfm__config_check_ids(f->name, "has", batch ? batch->ids : NULL, n, V, err);
     }
     if (f->kind != TFM__FIELD_INT) return TFM_OK;
-    size = (int32_t)tfm__field_get(f, base);
+    size = (int32_t)tfm__config_get(f, base);
     if (f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID)
         return tfm__config_check_ids(f->name, "is", &size, 1, V, err);
-    if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__field_get(f, actual))
+    if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__config_get(f, actual))
         return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is %d, the tensors say %d",
-                         f->name, size, (int32_t)tfm__field_get(f, actual));
+                         f->name, size, (int32_t)tfm__config_get(f, actual));
     return TFM_OK;
 }
 
 /* Checks what the config states against the shapes and vocabularies. */
-static tfm_status tfm__config_check(tfm__loader *l, const tfm__stated *stated) {
+static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *stated) {
     const tfm_config *c = &l->model->config;
     const tfm_decode_options *o = &stated->decoding;
     int32_t i;
@@ -7193,8 +7197,7 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__stated *stated) {
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "transformer.config: decoding: %s is %d, there are positions for %d",
                          o->max_length ? "max_length" : "min_length",
-                         o->max_length ? o->max_length : o->min_length,
-                         c->max_target_positions);
+                         o->max_length ? o->max_length : o->min_length, c->max_target_positions);
     for (i = 0; i < c->n_languages; i++)
         if ((c->src_language && c->languages[i].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[i].id >= c->tgt_vocab_size))
@@ -7208,7 +7211,7 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__stated *stated) {
 /* Sets the model's config from what the file states, but leaves sizes 0: shapes will say them.
    Panels are padded, so a packed file has to state the sizes of its matrices, and shapes must
    agree. */
-static tfm_status tfm__load_config(tfm__loader *l, const tfm__stated *stated) {
+static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *stated) {
     tfm_config *c = &l->model->config;
     int k;
     *c = stated->config;
@@ -7218,15 +7221,15 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__stated *stated) {
         return tfm__config_fault("packed", "is not 1, the layout that this library knows", "",
                                  l->err);
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++) {
-        const tfm__field *f = &tfm__config_fields[k];
-        double size = tfm__field_get(f, stated);
+        const tfm__config_field *f = &tfm__config_fields[k];
+        double size = tfm__config_get(f, stated);
         if (f->rule < TFM__RULE_SHAPE) continue;
         if (l->packed && f->rule == TFM__RULE_STATED && size < 1 &&
-            (f->at != offsetof(tfm__stated, config.src_vocab_size) ||
+            (f->at != offsetof(tfm__config_stated, config.src_vocab_size) ||
              tfm_safetensors_find(l->file, "src_embedding.weight") >= 0))
             return tfm__config_fault(f->name, "is missing or 0, and the file is packed", "",
                                      l->err);
-        tfm__field_put(f, c, l->packed && f->rule >= TFM__RULE_PADDED && size > 0 ? size : 0);
+        tfm__config_put(f, c, l->packed && f->rule >= TFM__RULE_PADDED && size > 0 ? size : 0);
     }
     if (l->packed && stated->config.d_ff_decoder < 0) c->d_ff_decoder = c->d_ff;
     if (l->packed && !c->d_ff_decoder) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
@@ -7234,7 +7237,7 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__stated *stated) {
 }
 
 /* Packs all matrices that are multiplied. Everything must have been checked. */
-static tfm_status tfm__pack_linears(tfm__loader *l) {
+static tfm_status tfm__load_pack(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm__packer p;
     tfm__linear *w;
@@ -7254,7 +7257,7 @@ static tfm_status tfm__pack_linears(tfm__loader *l) {
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
-    tfm__stated stated;
+    tfm__config_stated stated;
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
     /* known keys: our own, that of PyTorch's writer, and where the weights come from */
@@ -7265,7 +7268,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
         if (strcmp(key, "transformer.config") != 0 &&
-            tfm__choice("format|license|source|revision", key) < 0)
+            tfm__config_choice("format|license|source|revision", key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config comes first: how many heads, which positions */
@@ -7289,14 +7292,14 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < tfm_safetensors_count(l->file); i++)
-        if (!tfm__entry_at(l->file, i)->is_used)
+        if (!tfm__file_entry_at(l->file, i)->is_used)
             return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
                              tfm_safetensors_name(l->file, i));
     TFM__TRY(tfm__config_check(l, &stated));
     /* everything is checked; nothing was built so far */
     TFM__TRY(tfm__build_text(l));
     if (!m->target.positions.data) m->target.positions = m->source.positions;
-    return tfm__pack_linears(l);
+    return tfm__load_pack(l);
 }
 
 /* Makes a model in pool from size bytes at data. On failure the pool is freed. */
@@ -7330,7 +7333,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     return status;
 }
 
-static tfm_status tfm__check_options(const tfm_model_options *o, tfm_error *err) {
+static tfm_status tfm__load_check_options(const tfm_model_options *o, tfm_error *err) {
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
         return tfm__fail(err, TFM_E_ARGUMENT, "weights is %d, no type of weights",
                          (int32_t)o->weights);
@@ -7341,8 +7344,8 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
                                   const tfm_model_options *options, tfm_error *err) {
     tfm__pool pool;
     pool.blocks = NULL;
-    TFM__TRY(tfm__check_buffer(model, data, size, err));
-    TFM__TRY(tfm__check_options(options, err));
+    TFM__TRY(tfm__file_check_buffer(model, data, size, err));
+    TFM__TRY(tfm__load_check_options(options, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
     return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
 }
@@ -7385,9 +7388,9 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 #endif
     if (options && options->map)
         return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
-    TFM__TRY(tfm__check_options(options, err));
+    TFM__TRY(tfm__load_check_options(options, err));
     TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
-    TFM__TRY(tfm__read_file(path, &pool, &data, &size, err));
+    TFM__TRY(tfm__file_read_path(path, &pool, &data, &size, err));
     return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
 }
 #endif
@@ -12572,7 +12575,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     size_t i;
     for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
         tfm__format(name, sizeof name, "%s_%s", i % 2 ? "tgt" : "src", names[i / 2]);
-        (void)tfm__claim(l, name);
+        (void)tfm__load_claim(l, name);
     }
     return TFM_OK;
 }

@@ -796,8 +796,8 @@ static void integers(void) {
         CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
                     "does not fit I32");
         CHECK(narrow == 7, "and is not written");
-        CHECK(tfm__has_prefix(file, "x") && !tfm__has_prefix(file, "y") &&
-                  !tfm__has_prefix(file, "w"),
+        CHECK(tfm__file_has_prefix(file, "x") && !tfm__file_has_prefix(file, "y") &&
+                  !tfm__file_has_prefix(file, "w"),
               "prefixes of names");
         tfm_safetensors_free(file);
     }
@@ -863,7 +863,7 @@ static void words(void) {
     SECTION("words of the config");
 #define NAMED(type, n, choices)                                                                    \
     for (v = 0; v < (int)(n); v++)                                                                 \
-        CHECK(tfm__choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v));        \
+        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v));        \
     CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
     NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, field_words("norm"));
     NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, field_words("layer_norm"));

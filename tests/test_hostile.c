@@ -462,7 +462,7 @@ static void deep(void) {
 static int number_of(const char *text, double *value) {
     size_t n = strlen(text);
     char *copy = (char *)exact(text, n); /* no NUL behind it */
-    tfm__number number;
+    tfm__json_decimal number;
     tfm__json j;
     double read;
     int good;
@@ -470,7 +470,7 @@ static int number_of(const char *text, double *value) {
     good = tfm__json_number(&j, &number) && j.at == j.end;
     free(copy);
     if (!good || number.n_digits > TFM__EXACT_DIGITS) return 0;
-    read = tfm__number_value(&number);
+    read = tfm__json_to_double(&number);
     if (read == HUGE_VAL) return 0;
     *value = read;
     return 1;
@@ -480,7 +480,7 @@ static int number_of(const char *text, double *value) {
 static int integer_of(const char *text, int64_t *value) {
     tfm__json j;
     j.begin = j.at = text, j.end = text + strlen(text);
-    return tfm__json_size(&j, value) && j.at == j.end;
+    return tfm__json_int64(&j, value) && j.at == j.end;
 }
 
 /* Random doubles in text as Python's json writes them, in its shortest form, and with 17 and up to 19
@@ -582,7 +582,7 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = "";
-        CHECK(!tfm__json_size(&j, &whole) && tfm__json_value(&j, 0) < 0, "nothing is not a number");
+        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0, "nothing is not a number");
     }
     CHECK(number_of("-0.0", &value) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)

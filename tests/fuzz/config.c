@@ -5,7 +5,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm__json j;
     tfm__pool pool = fuzz_pool();
-    tfm__stated stated;
+    tfm__config_stated stated;
     char *text = (char *)malloc(size + 1);
     if (!text || tfm__utf8_fault((const char *)data, size) >= 0) return free(text), 0;
     j.begin = j.at = (const char *)data, j.end = j.at + size;
