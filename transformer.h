@@ -7924,10 +7924,11 @@ static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, c
     return TFM_OK;
 }
 
-/* Checks a batch of ids: the number of its rows (unless rows is -1), that each has at least least
-   ids, and that each id is in the vocabulary (unless vocab is -1: then there are only lengths). */
+/* Checks a batch of ids: that it has this number of rows (unless rows is -1), that each row has at
+   least min_length ids, and that each id is in the vocabulary. vocab is -1 if there are only
+   lengths. */
 static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name, int32_t rows,
-                                       int32_t least, int32_t vocab, tfm_error *err) {
+                                       int32_t min_length, int32_t vocab, tfm_error *err) {
     int32_t r;
     if (batch->width < 0 || batch->rows < 0)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids", name, batch->rows,
@@ -7940,9 +7941,9 @@ static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name,
                          rows);
     for (r = 0; r < batch->rows; r++) {
         int32_t length = tfm__batch_row_length(batch, r);
-        if (length < least || length > batch->width)
+        if (length < min_length || length > batch->width)
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
-                             name, r, length, least, batch->width);
+                             name, r, length, min_length, batch->width);
         if (vocab >= 0)
             TFM__TRY(tfm__ids_check(batch->ids ? tfm__batch_ids(batch, r) : NULL, length, vocab,
                                     name, r, err));
@@ -8568,7 +8569,7 @@ static const tfm__candidate *tfm__candidates_at(const tfm__candidates *c, int64_
 /* Adds a candidate if it is among the best so far: a heap, with the worst of them on top. */
 static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
     tfm__candidate offered;
-    if (!(total > -INFINITY)) return; /* nor NaN */
+    if (!(total > -INFINITY)) return; /* refuses NaN too */
     offered.total = total;
     offered.from = from;
     offered.id = id;
