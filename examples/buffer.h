@@ -1,11 +1,11 @@
-/* buffer.h: text that grows, and one line made of it.
+/* buffer.h: a text buffer that grows.
 
        buffer b = {0};
        buffer_format(&b, "%d", n);
-       if (b.broken) ... there was no memory for all of it
+       if (b.broken) ... memory was too small, and some text is missing
        buffer_free(&b);
 
-   What is appended is terminated. */
+   The text always ends with a NUL byte that is not counted in size. */
 #ifndef BUFFER_H
 #define BUFFER_H
 
@@ -17,10 +17,10 @@
 typedef struct buffer {
     char *data;
     size_t size, room;
-    int broken; /* something was not appended */
+    int broken; /* memory was too small for some text, which was not appended */
 } buffer;
 
-/* Room for more bytes and a terminator: 0 where there is no memory for them. */
+/* Makes room for `more` bytes and a NUL. Returns 0, and sets broken, if there is no memory. */
 static inline int buffer_reserve(buffer *b, size_t more) {
     size_t room = b->size + more + 1 > b->room ? 2 * b->room + more + 128 : b->room;
     char *grown = room > b->room ? (char *)realloc(b->data, room) : b->data;
@@ -29,18 +29,20 @@ static inline int buffer_reserve(buffer *b, size_t more) {
     return grown != NULL;
 }
 
+/* Appends size bytes of text. */
 static inline void buffer_append(buffer *b, const char *text, size_t size) {
     if (!buffer_reserve(b, size)) return;
     if (size) memcpy(b->data + b->size, text, size);
     b->data[b->size += size] = 0;
 }
 
-/* As printf; at most 399 bytes. */
+/* Appends formatted text, like vprintf; at most 399 bytes. */
 static inline void buffer_vformat(buffer *b, const char *format, va_list arguments) {
-    char text[400]; /* a double of any size with four decimals */
+    char text[400]; /* the longest double with four decimals has 315 characters */
     int size = vsnprintf(text, sizeof text, format, arguments);
     buffer_append(b, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
 }
+/* Appends formatted text, like printf; at most 399 bytes. */
 static inline void buffer_format(buffer *b, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -48,7 +50,8 @@ static inline void buffer_format(buffer *b, const char *format, ...) {
     va_end(arguments);
 }
 
-/* A line of output is one line: what breaks lines becomes a space, and so does TAB in a field. */
+/* Replaces each line break in text, and with `fields` each TAB, by a space. Output that is one line,
+   or one field, must not contain them. Returns the new size, which may be smaller. */
 static inline size_t buffer_flatten(char *text, size_t size, int fields) {
     static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
                                          "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};
@@ -64,12 +67,13 @@ static inline size_t buffer_flatten(char *text, size_t size, int fields) {
     return to;
 }
 
+/* Frees the memory; the buffer is empty and can be used again. */
 static inline void buffer_free(buffer *b) {
     free(b->data);
     memset(b, 0, sizeof *b);
 }
 
-/* Empties it, and gives memory back beyond most bytes. */
+/* Empties the buffer, and frees its memory if it has more than `most` bytes. */
 static inline void buffer_clear(buffer *b, size_t most) {
     if (b->room > most) buffer_free(b);
     b->size = 0;

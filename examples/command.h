@@ -88,10 +88,10 @@ enum {
 
 static option table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
-     "Translates files or standard input, one sentence per line, to standard output, one line for\n"
-     "each. Output is flushed whenever the input pauses, at the latest when a batch is full. A line\n"
-     "break inside a translation is written as a space, and so is a tab where tabs separate fields.\n"
-     "\n"
+     "Translates files or standard input, one sentence per line, to standard output, one line\n"
+     "for each. Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
+     "A line break inside a translation is written as a space, and so is a tab where tabs\n"
+     "separate fields.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
      "the output of the first. Search and sampling options apply to both models. --prefix,\n"
      "--alternatives, --n-best, --scores and --to apply to the second, --from to the first.",
@@ -237,10 +237,10 @@ static option table[] = {
      "last layer, mean over heads"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "print this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
-    {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could not\n"
-     "be translated; each is empty in the output, with a message on standard error. 2: wrong usage,\n"
-     "no model, or input or output failed. An interrupt (Ctrl-C) ends the program after the last\n"
-     "line that is ready.",
+    {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could\n"
+     "not be translated; each is empty in the output, with a message on standard error. 2: wrong\n"
+     "usage, no model, or input or output failed. An interrupt (Ctrl-C) ends the program after\n"
+     "the last line that is ready.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 

@@ -1,8 +1,9 @@
-/* documents.h: translate --html, --markdown, --wrapped, --srt: a document's sentences as lines, and the document again.
+/* documents.h: the document formats of translate: --html, --markdown, --wrapped and --srt.
 
-   The input is read whole, as a document may end what its beginning opened; its sentences go
-   through windows like lines, and each is written, with what is before it, as soon as all earlier
-   ones are. Include transformer.h, command.h and input.h before it. */
+   The whole document is read first, because its end may close what its beginning opened. Its
+   sentences then go through windows as if they were lines of input. Each sentence is written,
+   together with the part of the document before it, as soon as all earlier ones are written.
+   Include transformer.h, command.h and input.h before this header. */
 #ifndef DOCUMENTS_H
 #define DOCUMENTS_H
 
@@ -12,12 +13,13 @@
 typedef struct document {
     buffer text, out;
     markup m;
-    size_t taken; /* sentences */
+    size_t taken; /* sentences that document_next has returned */
 } document;
 
 static document page;
 
-/* The next sentence, as a line. */
+/* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
+   the sentence is longer than a line may be. */
 static int document_next(input *in, buffer *text, int *cut) {
     const markup_sentence *s = page.m.sentences + page.taken;
     if (page.taken == page.m.n_sentences) return 0;
@@ -28,7 +30,7 @@ static int document_next(input *in, buffer *text, int *cut) {
     return !text->broken;
 }
 
-/* Reads all of the input. */
+/* Reads the whole input and finds its sentences; `in` will take its lines from them. */
 static void document_open(input *in) {
     reader *r = &in->from;
     memset(&page, 0, sizeof page);
@@ -48,13 +50,15 @@ static void document_open(input *in) {
     markup_begin(&page.m);
 }
 
+/* Writes and empties the output buffer; ends the program if memory was too small for it. */
 static void document_write(FILE *out) {
     if (page.out.broken || page.m.broken) fail_writing(ENOMEM);
     fwrite(page.out.data, 1, page.out.size, out);
     buffer_clear(&page.out, INPUT_OUT);
 }
 
-/* Writes the document up to the end of a sentence, which a line has translated, if it could be. */
+/* Writes the document up to the end of the next sentence, which is line l. The source stands for a
+   sentence that could not be translated. */
 static void document_line(const line *l, FILE *out) {
     markup_translation made;
     made.text = l->faulty || !l->out.size ? NULL : l->out.data;
@@ -64,7 +68,7 @@ static void document_line(const line *l, FILE *out) {
     document_write(out);
 }
 
-/* Writes what is left. */
+/* Writes the rest of the document and frees all memory. */
 static void document_close(FILE *out) {
     (void)markup_end(&page.m, &page.out);
     document_write(out);

@@ -1,4 +1,4 @@
-/* input.h: lines of input, a window at a time, sorted by length.
+/* input.h: reads lines of input a window at a time, and sorts each window by length.
 
        input in = {0};
        in.from.file = stdin, in.most = 1000000;
@@ -7,9 +7,9 @@
            ... window.sorted has window.n lines
        }
 
-   A window ends before its memory does, whatever its lines are like: many that are blank, or few
-   that are long; and where whoever writes the lines has paused, so that they are answered. What a
-   line is beside its text is the program's. */
+   A window ends when its lines are many, when they take much memory (one limit for many blank lines
+   and few long ones), or when the input pauses, because whoever writes the input may be waiting for
+   the answer. */
 #ifndef INPUT_H
 #define INPUT_H
 
@@ -17,57 +17,60 @@
 #include "reader.h"
 #include "sentences.h"
 
-enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 }; /* bytes that are kept for the next one */
+/* Bytes of a window, and of a line's buffer, whose memory is kept for the next window. */
+enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 };
 
-/* A line has two sides: its source, and what --prefix or --score has beside it. */
+/* A line has two sides: its source, and its line in the file of --prefix or --score. */
 enum { SOURCE, TARGET, SIDES };
 
-/* One line of input, or one sentence of a line, and what became of it. */
+/* One line of input, or one sentence of a line, with its output and state. */
 typedef struct line {
     int64_t number;       /* from 1 */
     int32_t sentence;     /* from 1 in each line; 0 without --document */
-    size_t at[SIDES];     /* where its texts begin in those of the window */
-    tfm_text text[SIDES]; /* once the window is read */
-    size_t ids[SIDES];    /* where its tokens begin in the worker's */
-    int32_t n[SIDES];
-    tfm_text around[2];   /* what stands before and after its text, of a table's row */
-    size_t at_row, n_row; /* where that row is, and its bytes */
-    int32_t columns;      /* that it has, where it has too few; else 0 */
-    buffer out;           /* without the last newline */
-    buffer between;       /* what the first of two models made of it */
-    protect_text safe;    /* what is not to be translated */
-    buffer said;          /* messages */
-    buffer tokens;        /* of a sentence of a document: markup_token each */
-    int cut;              /* too long to be kept */
-    int faulty;           /* it cannot be translated */
-    int failed;           /* counts for the exit status */
-    int done;             /* out is what is to be written */
-    int copied;           /* it has nothing to translate, and is its own translation */
+    size_t at[SIDES];     /* where its texts begin in the window's text */
+    tfm_text text[SIDES]; /* valid once the window is read: its text may move before */
+    size_t ids[SIDES];    /* where its tokens begin in the worker's ids, in bytes */
+    int32_t n[SIDES];     /* number of its tokens */
+    tfm_text around[2];   /* with --column: the row's text before and after the column */
+    size_t at_row, n_row; /* where the row begins in the window's text, and its bytes */
+    int32_t columns;      /* number of the row's columns if there are too few, else 0 */
+    buffer out;           /* the output, without the last newline */
+    buffer between;       /* with two models: the first model's output */
+    protect_text safe;    /* with --protect: the spans that are copied */
+    buffer said;          /* messages for standard error */
+    buffer tokens;        /* for a document's sentence: a markup_token for each target token */
+    int cut;              /* the line was too long, and its text was dropped */
+    int faulty;           /* the line cannot be translated */
+    int failed;           /* the line counts for the exit status */
+    int done;             /* out is complete */
+    int copied;           /* there is nothing to translate: the line is its own translation */
 } line;
 
-/* Lines that are sorted together. */
+/* Lines that are read and sorted together. */
 typedef struct window {
     buffer text[SIDES];
     line *lines, **sorted;
     size_t n, room, job_lines;
-    int64_t taken; /* bytes of the input up to its end */
+    int64_t taken; /* bytes of the input up to the window's end */
 } window;
 
 typedef struct input input;
 struct input {
-    reader from, beside; /* beside: its file is NULL, or has a line for each */
-    size_t most;         /* bytes of a line; a longer one is cut */
-    int document;        /* lines are paragraphs: each sentence is a line */
-    int32_t column;      /* from 1: of a table, TABs between; 0: lines are not */
-    int unsorted;        /* windows stay in the order of the input */
-    int64_t n;           /* lines so far */
-    const char *uneven;  /* how the file beside the input differs from it */
-    int fault;           /* errno of what ended it */
-    /* where lines come from instead, one appended and 1, or 0; NULL: from is read */
+    reader from;        /* the input */
+    reader beside;      /* the file of --prefix or --score, if its file is not NULL */
+    size_t most;        /* longest line, in bytes; the text of a longer one is dropped */
+    int document;       /* lines are paragraphs: split each into sentences */
+    int32_t column;     /* column of a table that is translated, from 1; 0: the whole line */
+    int unsorted;       /* do not sort windows */
+    int64_t n;          /* lines so far */
+    const char *uneven; /* "more" or "fewer": the lines of `beside` than of `from` */
+    int fault;          /* errno of the error that ended the input, or 0 */
+    /* Appends a line and returns 1, or returns 0 at the end. NULL: lines are read from `from`. */
     int (*next)(input *in, buffer *text, int *cut);
 };
 
-/* The next line of the window, with the memory of an earlier one; NULL: there is none. */
+/* Adds a line to the window, with the buffers of an earlier window's line. Returns NULL if there is
+   no memory. */
 static line *input_add(window *w, int64_t number, int32_t sentence) {
     line *l;
     int side;
@@ -96,7 +99,8 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     return l;
 }
 
-/* The sentences of a paragraph, which the window's text has from there on. 0: no memory. */
+/* Adds a line for each sentence of a paragraph, which is the window's text from `begin` on. Returns
+   0 if there is no memory. */
 static int input_add_sentences(window *w, int64_t number, size_t begin) {
     size_t at = 0, length, size = w->text[SOURCE].size - begin;
     const char *sentence, *text = size ? w->text[SOURCE].data + begin : "";
@@ -107,10 +111,10 @@ static int input_add_sentences(window *w, int64_t number, size_t begin) {
         l->at[SOURCE] = begin + (size_t)(sentence - text);
         l->text[SOURCE].size = length;
     }
-    return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is a line, too */
+    return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is one line of output */
 }
 
-/* Of a row, which is the line's source so far, the column alone. */
+/* Reduces a line's source from the whole row to one column. Sets l->columns if the row has fewer. */
 static void input_take_column(const window *w, line *l, int32_t column) {
     const char *text = w->text[SOURCE].data;
     size_t at = l->at_row, end = at + l->text[SOURCE].size, next;
@@ -126,7 +130,7 @@ static void input_take_column(const window *w, line *l, int32_t column) {
     l->text[SOURCE].size = next - at;
 }
 
-/* A line whose texts the window has from there on. 0: no memory. */
+/* Adds a line, which is the window's text from begin[side] on. Returns 0 if there is no memory. */
 static int input_add_texts(window *w, const input *in, const size_t *begin, int cut) {
     line *l = input_add(w, in->n, in->document);
     int side;
@@ -141,8 +145,9 @@ static int input_add_texts(window *w, const input *in, const size_t *begin, int 
     return 1;
 }
 
-/* Reads a line and the one beside it into the window, or a paragraph's sentences; 0 at the end, or
-   where one file has fewer lines than the other. */
+/* Reads a line, and its line of the file beside the input, into the window; with in->document, the
+   sentences of a paragraph. Returns 0 at the end, after a fault, and where one of the two files has
+   fewer lines than the other. */
 static int input_line(input *in, window *w) {
     size_t begin[SIDES];
     int side, cut = 0, more, added;
@@ -162,8 +167,9 @@ static int input_line(input *in, window *w) {
     return added;
 }
 
-/* By bytes: their tokens are not counted yet. The longest first, so that the last batches, which
-   not every thread has one of, are short. */
+/* Compares lines by size for qsort, longest first. The last batches are then short, which matters
+   because some threads are idle during the last ones. Size is in bytes, because the tokens are not
+   known yet. Equal lines keep the order of the input. */
 static int input_by_size(const void *a, const void *b) {
     const line *x = *(line *const *)a, *y = *(line *const *)b;
     if (x->text[SOURCE].size != y->text[SOURCE].size)
@@ -171,7 +177,8 @@ static int input_by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Lines know where their texts are, now that these stay there. */
+/* Sets the lines' text pointers, now that the window's text no longer moves, and sorts the lines.
+   Returns 0 if there is no memory. */
 static int input_sort(const input *in, window *w) {
     size_t i;
     int side;
@@ -193,7 +200,8 @@ static int input_sort(const input *in, window *w) {
     return 1;
 }
 
-/* Reads a window of most lines, or as many as its memory is for; 0: the input has ended. */
+/* Reads a window of up to `most` lines, or fewer if they fill INPUT_WINDOW bytes or the input pauses.
+   Returns 0 if the input has ended. */
 static int input_read(input *in, window *w, size_t most) {
     int side, more = 1;
     for (w->n = 0, side = 0; side < SIDES; side++) buffer_clear(&w->text[side], INPUT_WINDOW);
@@ -209,6 +217,7 @@ static int input_read(input *in, window *w, size_t most) {
     return 0;
 }
 
+/* Frees all memory of a window. */
 static void window_free(window *w) {
     size_t i;
     for (i = 0; i < w->room; i++) {

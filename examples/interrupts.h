@@ -1,4 +1,4 @@
-/* interrupts.h: Ctrl-C lets the work at hand end.
+/* interrupts.h: delays Ctrl-C until the program has finished and written its current work.
 
        hold_interrupts(1);
        while (work() && !stopped()) ...
@@ -6,9 +6,10 @@
        hold_interrupts(0);
        if (stopped()) end_by_signal();
 
-   While they are held, SIGINT and SIGTERM make stopped() true, the first time; a second one ends
-   the program at once. What is ignored stays ignored. Any thread may ask. Where there is no
-   sigaction, nothing is held. Define _POSIX_C_SOURCE 200809L before the first include. */
+   While interrupts are held, the first SIGINT or SIGTERM only makes stopped() return nonzero; a
+   second one ends the program at once. Signals that are ignored stay ignored. Any thread may call
+   stopped. On systems without sigaction nothing is held. Define _POSIX_C_SOURCE 200809L before the
+   first include. */
 #ifndef INTERRUPTS_H
 #define INTERRUPTS_H
 
@@ -22,24 +23,28 @@ static volatile int interrupts_signal;
 static void interrupts_note(int number) {
     __atomic_store_n(&interrupts_signal, number, __ATOMIC_RELAXED);
 }
+/* Returns the number of the signal that arrived, or 0. */
 static int stopped(void) { return __atomic_load_n(&interrupts_signal, __ATOMIC_RELAXED); }
 #else
 static void interrupts_note(int number) { interrupts_signal = number; }
 static int stopped(void) { return interrupts_signal; }
 #endif
 
+/* Begins to hold interrupts, or with hold 0 stops holding them. */
 static void hold_interrupts(int hold) {
     static const int numbers[] = {SIGINT, SIGTERM};
     struct sigaction action, old;
     int i;
     memset(&action, 0, sizeof action);
-    if (hold) action.sa_handler = interrupts_note, action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
+    if (hold)
+        action.sa_handler = interrupts_note, action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
     else action.sa_handler = SIG_DFL;
     for (i = 0; i < 2; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
 }
 
+/* Ends the program by the signal that arrived, so its parent process sees this signal. */
 static void end_by_signal(void) {
     hold_interrupts(0);
     raise(stopped());

@@ -1,5 +1,4 @@
-/* options.h: a program's options as one table, which reads the command line, checks the values and
-   prints --help.
+/* options.h: reads a command line, checks its values and prints --help, all from one table.
 
        static int32_t count;
        static option table[] = {
@@ -9,8 +8,9 @@
        const option *stop = options_read(table, 3, argc, argv, fail);
        if (stop) options_print(table, 3, stdout), exit(0);
 
-   What is not given keeps its value; of an option that is given twice the last one counts. A value
-   may follow "=" or come next, -h is --help, and after -- there are no options. */
+   A variable whose option is not given keeps its value. If an option is given twice, the last one
+   counts. A value follows "=" or is the next argument. -h is the same as --help. After "--" all
+   arguments are operands. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -20,17 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What `to` points to. */
+/* The kind of an option, which decides what option.to points to. */
 typedef enum option_kind {
-    OPTION_FLAG,    /* int, set to 1; to 2 by "=" and the value, where there is one */
+    OPTION_FLAG,    /* int: set to 1; to 2 by --name=value, if the option has a value */
     OPTION_INTEGER, /* int32_t */
     OPTION_NUMBER,  /* double */
     OPTION_SEED,    /* uint64_t */
     OPTION_PATH,    /* const char * */
-    OPTION_OPERAND, /* const char *: an argument that is no option; the name is for messages */
-    OPTION_REST,    /* option_rest: those that come after */
-    OPTION_STOP,    /* nothing: options_read returns at it */
-    OPTION_TEXT     /* nothing: the name is text between the options of --help */
+    OPTION_OPERAND, /* const char *: an argument that is not an option */
+    OPTION_REST,    /* option_rest: all operands after those of OPTION_OPERAND */
+    OPTION_STOP,    /* nothing: options_read stops and returns this option */
+    OPTION_TEXT     /* nothing: the name is a text that --help prints between the options */
 } option_kind;
 
 typedef struct option_rest {
@@ -44,11 +44,12 @@ typedef struct option {
     const char *name, *value; /* as --help shows them */
     option_kind kind;
     void *to;
-    double least, most; /* of integers and numbers */
-    unsigned marks;     /* OPTION_GIVEN, and bits of the program's own */
-    const char *help;   /* may have several lines; NULL: --help leaves it out */
+    double least, most; /* the range of integers and numbers */
+    unsigned marks;     /* OPTION_GIVEN (bit 0), and bits that the program defines */
+    const char *help;   /* may have several lines; NULL: --help does not show the option */
 } option;
 
+/* Prints the text of --help to f. */
 static void options_print(const option *table, size_t n, FILE *f) {
     const char *c;
     int width;
@@ -65,7 +66,7 @@ static void options_print(const option *table, size_t n, FILE *f) {
     }
 }
 
-/* text NULL: the command line has ended. */
+/* Stores an option's value. text is NULL if the command line ends before the value. */
 static void option_set(const option *o, const char *text, void (*fail)(const char *, ...)) {
     const char *shown = text ? text : "";
     char *end = NULL;
@@ -89,7 +90,8 @@ static void option_set(const option *o, const char *text, void (*fail)(const cha
     }
 }
 
-/* The option of that name, up to its "=", or the operand whose turn it is; n: there is none. */
+/* Returns the index of the option named by an argument (its part before "="), or of the next operand
+   that is not yet given. Returns n if there is none. */
 static size_t option_find(const option *table, size_t n, const char *argument, int is_option) {
     size_t k, size = strcspn(argument, "=");
     if (strcmp(argument, "-h") == 0) argument = "--help", size = 6;
@@ -104,8 +106,8 @@ static size_t option_find(const option *table, size_t n, const char *argument, i
     return n;
 }
 
-/* Reads all arguments, or up to an OPTION_STOP, which it returns. fail says what is wrong, as
-   printf does, and ends the program. */
+/* Reads all arguments and returns NULL, or stops at an OPTION_STOP and returns it. On an error calls
+   fail, which formats its arguments like printf and must end the program. */
 static const option *options_read(option *table, size_t n, int argc, char **argv,
                                   void (*fail)(const char *format, ...)) {
     size_t k;
@@ -120,7 +122,7 @@ static const option *options_read(option *table, size_t n, int argc, char **argv
         }
         k = option_find(table, n, argv[i], is_option);
         if (k == n && is_option) fail("unknown option '%s' (--help lists them)", argv[i]);
-        if (k == n) fail("'%s' is one too many", argv[i]);
+        if (k == n) fail("unexpected argument '%s'", argv[i]);
         if (equals && table[k].kind == OPTION_FLAG && table[k].value &&
             strcmp(equals + 1, table[k].value) != 0)
             fail("%s takes '%s' or no value, not '%s'", table[k].name, table[k].value, equals + 1);
@@ -129,7 +131,8 @@ static const option *options_read(option *table, size_t n, int argc, char **argv
         if (table[k].kind == OPTION_STOP) return &table[k];
         if (table[k].kind == OPTION_OPERAND) {
             *(const char **)table[k].to = argv[i];
-        } else if (table[k].kind == OPTION_REST) { /* gathered where others were read */
+        } else if (table[k].kind ==
+                   OPTION_REST) { /* moved to the front of argv, which is already read there */
             option_rest *rest = (option_rest *)table[k].to;
             if (!n_rest) rest->at = argv + 1;
             argv[++n_rest] = argv[i];

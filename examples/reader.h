@@ -1,13 +1,13 @@
-/* reader.h: lines of files, one file after the other, and whether the next line has come already.
+/* reader.h: reads lines from a list of files, and detects when the input pauses.
 
        reader r = {0};
        r.file = stdin;
        while (reader_line(&r, &text, most, &cut))
-           if (!reader_ready(&r)) ... whoever writes has paused
+           if (!reader_ready(&r)) ... the input has paused
        if (r.fault) ... strerror(r.fault)
 
-   Where there is no poll, the next line always seems to have come. Define _POSIX_C_SOURCE 200809L
-   before the first include. */
+   On systems without poll, reader_ready always returns 1. Define _POSIX_C_SOURCE 200809L before the
+   first include. */
 #ifndef READER_H
 #define READER_H
 
@@ -21,20 +21,22 @@
 #define READER_POSIX
 #endif
 
-enum { READER_ROOM = 1 << 16, READER_PAUSE = 20 }; /* bytes; milliseconds without any */
+enum { READER_ROOM = 1 << 16 }; /* bytes of the input buffer */
+enum { READER_PAUSE = 20 };     /* milliseconds without input that count as a pause */
 
 typedef struct reader {
-    FILE *file;   /* NULL: the first of paths */
-    char **paths; /* what comes after it; "-" is standard input */
+    FILE *file;   /* the current file; NULL: start with the first of paths */
+    char **paths; /* the files that follow; "-" is standard input */
     int n_paths;
-    const char *name; /* of the file at hand; NULL: standard input */
-    int ended, fault; /* fault: errno of what ended it */
-    int64_t taken;    /* bytes of lines so far */
+    const char *name; /* of the current file; NULL: standard input */
+    int ended;        /* the current file has no more bytes */
+    int fault;        /* errno of the error that ended reading, or 0 */
+    int64_t taken;    /* bytes of all lines so far */
     size_t begin, end;
     char data[READER_ROOM];
 } reader;
 
-/* The next of the files. */
+/* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is set). */
 static int reader_open(reader *r) {
     if (!r->n_paths) return 0;
     if (r->file && r->file != stdin) fclose(r->file);
@@ -46,7 +48,8 @@ static int reader_open(reader *r) {
     return r->file != NULL;
 }
 
-/* Reads some bytes, behind those at hand; 0: the file has ended, or fault says why not. */
+/* Reads more bytes of the current file into the buffer. Returns 0 at its end or after an error (then
+   fault is set). */
 static int reader_fill(reader *r) {
     long n = 0;
     if (!r->file || r->ended) return 0;
@@ -69,9 +72,9 @@ static int reader_fill(reader *r) {
     return n > 0;
 }
 
-/* Appends one line without its newline; 0 at the end of the last file, or a fault. A last line
-   without newline counts. A line of more than most bytes, or more than memory holds, is left out
-   and *cut. */
+/* Appends one line to b, without its newline. Returns 0 at the end of the last file, or after an error.
+   A last line without a newline counts as a line. If a line has more than `most` bytes, or if memory
+   is too small for it, sets *cut and appends nothing. */
 static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
     size_t begin = b->size, n;
     const char *newline = NULL;
@@ -93,7 +96,7 @@ static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
     return any;
 }
 
-/* Whether reader_line has something to say without waiting longer than a pause. */
+/* Returns whether reader_line can return within READER_PAUSE milliseconds. */
 static int reader_ready(reader *r) {
 #ifdef READER_POSIX
     struct pollfd poll_in;
@@ -112,7 +115,7 @@ static int reader_ready(reader *r) {
     return 1;
 }
 
-/* The bytes of all files, or 0 where not all are regular files, or unknown. */
+/* Returns the total size of the files in bytes; 0 if it is not known or a file is not regular. */
 static int64_t reader_size(const reader *r) {
     int64_t size = 0;
 #ifdef READER_POSIX
@@ -130,7 +133,7 @@ static int64_t reader_size(const reader *r) {
     return size;
 }
 
-/* Whether one of them is that file. */
+/* Returns whether the file at `path` is one of the reader's files. */
 static int reader_reads(const reader *r, const char *path) {
     int i, same = 0;
 #ifdef READER_POSIX
@@ -146,6 +149,7 @@ static int reader_reads(const reader *r, const char *path) {
     return same;
 }
 
+/* Closes the current file, unless it is standard input. */
 static void reader_close(reader *r) {
     if (r->file && r->file != stdin) fclose(r->file);
     r->file = NULL;

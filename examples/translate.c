@@ -1,15 +1,16 @@
-/* translate: a sentence a line in, a translation a line out.
+/* translate: reads one sentence per line and writes one translation per line.
 
        translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out
 
    cc -O2 -I. examples/translate.c -o translate -lm
 
-   Lines are read a window at a time and sorted by length inside it, so that a batch holds little
-   padding. Each batch is a job: a worker tokenizes, translates and writes its lines into memory,
-   with sessions of its own. Windows are written in the order of their lines, while the workers go
-   on with later ones: line n of the output is always line n of the input, empty where the input is
-   blank or faulty. No option's result depends on --batch or --threads. With two models a job goes
-   through the one and then, its lines sorted again, through the other. */
+   The program reads lines a window at a time and sorts each window by length, because a batch of
+   lines of similar length has little padding. Each batch is a job for a worker thread, which
+   tokenizes and translates the lines with its own sessions and keeps the output in memory. Windows
+   are written in input order while the workers go on with later windows. Line n of the output is
+   always the translation of line n of the input; it is empty if the input line is blank or cannot
+   be translated. The output does not depend on --batch or --threads. With two models a job runs
+   through the first model, its lines are sorted again, and it runs through the second. */
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #endif
@@ -30,23 +31,26 @@
 #include <string.h>
 #include <time.h>
 
-enum { WINDOW_BATCHES = 16, FULL_BATCH_SOURCE = 512 }; /* tokens of a line in a whole batch */
-enum { MOST_TOKENS = 1000000 };                        /* of a target, whatever the options say */
-enum { MOST_LINE = 4096 };    /* bytes of a line, for each of --max-source */
-enum { TEXT_SCRATCH = 3136 }; /* bytes to tokenize a target, for each of --max-source */
-enum { MOST_DRAWN = 400 };    /* tokens each way in a picture */
+enum { WINDOW_BATCHES = 16 };     /* batches in a window */
+enum { FULL_BATCH_SOURCE = 512 }; /* longest line, in tokens, of a batch of --batch lines */
+enum { MOST_TOKENS = 1000000 };   /* longest target, for models without a limit of their own */
+enum { MOST_LINE = 4096 };        /* longest line, in bytes for each token of --max-source */
+enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
+enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, in a picture */
 
-/* What a thread has of its own, for each model. */
+/* The state that each worker thread has for each model. */
 typedef struct worker {
     const struct stage *of;
-    tfm_session *reader, *session;          /* one tokenizes, one translates */
-    int32_t reader_source;                  /* tokens that the reader takes */
-    int32_t rows, length[SIDES], attention; /* what the session takes; whether it keeps attention */
-    int32_t threads;                        /* inside it */
-    int keep_attention;                     /* whether the next batch needs it */
-    buffer ids;                             /* of the job's lines */
-    buffer scratch;                         /* to tokenize targets */
-    tfm_error err;                          /* of the last call that failed */
+    tfm_session *reader;         /* tokenizes */
+    tfm_session *session;        /* translates */
+    int32_t reader_source;       /* longest source, in tokens, that the reader accepts */
+    int32_t rows, length[SIDES]; /* largest batch that the session accepts */
+    int32_t attention;           /* whether the session keeps the attention weights */
+    int32_t threads;             /* threads that the session uses */
+    int keep_attention;          /* whether the next batch needs the attention weights */
+    buffer ids;                  /* tokens of the job's lines */
+    buffer scratch;              /* memory to tokenize targets */
+    tfm_error err;               /* of the last call that failed */
 } worker;
 
 /* A model that lines go through. */
@@ -55,28 +59,30 @@ typedef struct stage {
     tfm_model *model;
     const tfm_config *config;
     int is_last;
-    int32_t most_source;       /* tokens of a line */
-    tfm_decode_options decode; /* for it: what it says itself, under what the options say */
+    int32_t most_source;       /* longest line, in tokens */
+    tfm_decode_options decode; /* the model's defaults, overridden by the options that were given */
     worker states[WORKERS_MOST];
 } stage;
 
 static struct {
     stage stages[2];
     int n_stages;
-    int32_t threads; /* inside a session: all, as long as there is one batch at a time */
+    int32_t threads; /* of each session: --threads until a window has several jobs, then 1 */
     input in;
     workers pool;
     window windows[WORKERS_GROUPS];
-    FILE *out, *picture; /* picture NULL: drawn, or not wanted */
-    int64_t n_failed;    /* lines */
-    int64_t bytes;       /* of the input; 0: not known */
+    FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
+    int64_t n_failed;    /* lines that could not be translated */
+    int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
     time_t start;
 } t;
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* What is to be said of a line, by the model of that worker; fault: it cannot be translated. */
+/* Stores a message about a line; write_line writes it to standard error, so messages are in the
+   order of the lines. me names the model if there are two; NULL names none. With fault the line
+   counts as one that cannot be translated. */
 static void report(const worker *me, line *l, int fault, const char *format, ...) {
     va_list arguments;
     buffer_format(&l->said, "translate: %s %ld", t.in.next ? "sentence" : "line", (long)l->number);
@@ -90,7 +96,7 @@ static void report(const worker *me, line *l, int fault, const char *format, ...
     if (fault) l->faulty = l->failed = l->done = 1;
 }
 
-/* A fault of the program's own, in the manner of the library. */
+/* Returns TFM_E_MEMORY with text as its message, like a call of the library that failed. */
 static tfm_status no_memory(worker *me, const char *text) {
     snprintf(me->err.text, sizeof me->err.text, "%s", text);
     return TFM_E_MEMORY;
@@ -98,7 +104,8 @@ static tfm_status no_memory(worker *me, const char *text) {
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* A session for the languages that the options say; of two models, --via is between them. */
+/* Creates a session and sets its languages: --from and --to, or with two models --from and --via for
+   the first, --via and --to for the second. */
 static tfm_status make_session(worker *me, tfm_session **session, const tfm_session_options *o) {
     const char *via = me->of->config->n_languages ? opt.via : NULL;
     const char *from = me->of == t.stages ? opt.from : via, *to = me->of->is_last ? opt.to : via;
@@ -107,7 +114,8 @@ static tfm_status make_session(worker *me, tfm_session **session, const tfm_sess
     return status;
 }
 
-/* The reader begins small and follows what arrives. */
+/* Replaces the worker's reader by a larger one, up to the model's longest line. It begins at 64
+   tokens, because a reader for --max-source would take memory that most inputs never need. */
 static tfm_status grow_reader(worker *me) {
     tfm_session *smaller = me->reader;
     tfm_session_options o;
@@ -120,17 +128,20 @@ static tfm_status grow_reader(worker *me) {
     return status;
 }
 
-/* So many more tokens of a line, whose room is reserved. */
+/* Records that the n tokens behind the end of me->ids, which the caller has reserved and written,
+   belong to one side of a line. */
 static void keep_ids(worker *me, line *l, int side, int32_t n) {
     l->ids[side] = me->ids.size;
     l->n[side] = n;
     me->ids.size += (size_t)n * sizeof(int32_t);
 }
+/* Returns the tokens that begin at byte `at` of me->ids. */
 static int32_t *ids_of(const worker *me, size_t at) {
     return (int32_t *)(void *)(me->ids.data + at);
 }
 
-/* A line's source in tokens, and how many were left out. */
+/* Tokenizes a line's source; --truncate sets *left_out to the number of tokens that it drops. spans
+   gets the bytes of each token and may be NULL. */
 static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t *left_out) {
     int32_t n = 0;
     *left_out = 0;
@@ -152,14 +163,15 @@ static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t 
     return status;
 }
 
-/* The line's prefix, or the translation to score, in tokens. */
+/* Tokenizes the line's prefix, or its translation to score. */
 static tfm_status tokenize_target(worker *me, line *l) {
     const tfm_text *text = &l->text[TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
     tfm_status status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form, NULL,
                                             0, &n, &need, &me->err);
-    size_t most = 2 * text->size + need.peak / 17 + 3; /* a token is a byte of scratch or text */
+    /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
+    size_t most = 2 * text->size + need.peak / 17 + 3;
     if (status != TFM_OK) return status;
     me->scratch.size = 0;
     if (need.peak / TEXT_SCRATCH > (size_t)opt.max_source || most > INT32_MAX ||
@@ -173,8 +185,9 @@ static tfm_status tokenize_target(worker *me, line *l) {
     return status;
 }
 
-/* Reports a target that cannot be. An unknown token has a likelihood, but nobody wants a
-   translation to begin with one; what is too long the library would refuse for the whole batch. */
+/* Tokenizes a line's target and reports targets that cannot be used. An unknown token can be scored,
+   but a prefix with one is rejected, since the translation would begin with it. Prefixes that are too
+   long are found here, because the library would reject the whole batch for one of them. */
 static void check_target(worker *me, line *l) {
     const char *option_name = opt.score ? "--score" : "--prefix";
     int32_t i, n,
@@ -199,7 +212,8 @@ static void check_target(worker *me, line *l) {
 
 static void append_columns(line *l, double score, const double *each, int32_t n);
 
-/* Takes out of a line what is not to be translated; 0: that is all. */
+/* Removes from a line what --protect copies. Returns 0 if nothing is left to translate: the line is
+   then its own translation. */
 static int take_protected(const worker *me, line *l) {
     const tfm_text text = l->text[SOURCE];
     int left = protect_take(&l->safe, text.data, text.size);
@@ -217,7 +231,7 @@ static int take_protected(const worker *me, line *l) {
     return 0;
 }
 
-/* What to do about a line that is longer than a limit: models translate one sentence at a time. */
+/* Returns advice for a line that is too long: if it has several sentences, --document helps. */
 static const char *length_advice(const line *l) {
     const char *sentence;
     size_t at = 0, n;
@@ -229,7 +243,7 @@ static const char *length_advice(const line *l) {
     return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
 }
 
-/* Tokenizes a line, and reports it if it cannot be translated. */
+/* Tokenizes a line, or reports why it cannot be translated. */
 static void tokenize(worker *me, line *l) {
     int32_t left_out = 0;
     tfm_status status;
@@ -248,20 +262,21 @@ static void tokenize(worker *me, line *l) {
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
     if (left_out)
-        report(me, l, 0, "of %d tokens the last %d are left out%s",
-               (int)(l->n[SOURCE] + left_out), (int)left_out, length_advice(l));
+        report(me, l, 0, "of %d tokens the last %d are left out%s", (int)(l->n[SOURCE] + left_out),
+               (int)left_out, length_advice(l));
     if (!l->n[SOURCE]) l->done = 1;
 }
 
 /* ---- output: lines, fields, a picture ------------------------------------------------------- */
 
-/* Log-probabilities of n tokens. */
+/* Appends the log-probabilities of n tokens, separated by spaces. */
 static void append_tokens(line *l, const double *each, int32_t n) {
     int32_t i;
     for (i = 0; i < n; i++) buffer_format(&l->out, i ? " %.4f" : "%.4f", each[i]);
 }
 
-/* The columns before a translation: all lines have them, blank and faulty ones too. */
+/* Appends the columns before a translation. Blank and faulty lines have them too, because all lines
+   must have the same number of columns. */
 static void append_columns(line *l, double score, const double *each, int32_t n) {
     if (opt.score) return;
     if (opt.numbered) buffer_format(&l->out, "%ld\t", (long)l->number);
@@ -269,7 +284,7 @@ static void append_columns(line *l, double score, const double *each, int32_t n)
     if (opt.scores == 2) append_tokens(l, each, n), buffer_append(&l->out, "\t", 1);
 }
 
-/* What pairs of positions follow a translation. */
+/* Appends the pairs of positions that --align writes after a translation. */
 static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t rank, int32_t length) {
     int32_t *sources = (int32_t *)malloc(((size_t)length + 1) * sizeof *sources);
     int32_t i, start = me->of->config->src_start >= 0;
@@ -278,7 +293,7 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
     if (sources) status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
     if (status == TFM_OK && !length) buffer_append(&l->out, "\t", 1);
     for (i = 0; status == TFM_OK && i < length; i++) {
-        if (sources[i] < start) continue; /* all pads */
+        if (sources[i] < start) continue; /* a source of nothing but padding */
         buffer_format(&l->out, "%s%d-%d", before, (int)(sources[i] - start), (int)i);
         before = " ";
     }
@@ -286,8 +301,9 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
     return status;
 }
 
-/* Puts back into a hypothesis, the last size bytes of the line's output, what the source had; a
-   document does so itself, and gets tokens. */
+/* Inserts the protected spans into a hypothesis, which is the last size bytes of the line's output.
+   For a document the function stores where each token came from instead: markup.h inserts spans and
+   tags. */
 static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
     tfm_result r;
     buffer plain;
@@ -328,7 +344,7 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
     return status;
 }
 
-/* One hypothesis of a row, as a line. */
+/* Appends one hypothesis of a row to its line's output, as a line. */
 static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
     tfm_session *s = me->session;
@@ -361,7 +377,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
 
-/* Draws the attention of row 0, which is that line's; once. */
+/* Draws the attention of row 0, which is the row of line l. */
 static void draw_line(worker *me, line *l, int32_t length) {
     static tfm_span spans[MOST_DRAWN];
     const tfm_text *source = &l->text[SOURCE];
@@ -377,14 +393,14 @@ static void draw_line(worker *me, line *l, int32_t length) {
         l->failed = 0;
 }
 
-/* A picture that could not be written ends in exit status 2, like the output. */
+/* Closes the picture; ends the program with exit status 2 if it could not be written. */
 static void close_picture(void) {
     int broken = ferror(t.picture);
     if (fclose(t.picture) != 0 || broken) fail("%s: %s", opt.attention, strerror(errno));
     t.picture = NULL;
 }
 
-/* A row's hypotheses, into its line. */
+/* Appends a row's hypotheses to its line's output, and reports those that hit a limit. */
 static void append_row(worker *me, line *l, int32_t row) {
     int32_t rank, n = tfm_result_count(me->session, row);
     tfm_result result;
@@ -406,21 +422,22 @@ static void append_row(worker *me, line *l, int32_t row) {
 
 /* ---- translating: sessions and batches ------------------------------------------------------ */
 
-/* Lengths are rounded up so that a session serves many batches. */
+/* Returns least, doubled until it is at least length. A session of rounded size serves many batches;
+   with exact sizes nearly every batch would need a new session. */
 static int32_t round_length(int32_t length, int32_t least) {
     int32_t rounded = least;
     while (rounded < length) rounded = rounded ? 2 * rounded : 64;
     return rounded;
 }
 
-/* Hypotheses of a sentence at a time. */
+/* Returns the number of hypotheses of a sentence that a session must hold. */
 static int32_t beam_of(const tfm_decode_options *decode) {
     int32_t ways = decode->alternatives ? decode->alternatives : 1;
     return decode->samples ? decode->samples : decode->beam * ways;
 }
 
-/* How many sentences of such lengths go together: all of a batch, or fewer where sentences or beams
-   are so large that memory would go to them. */
+/* Returns how many sentences of up to `source` tokens are translated together: --batch, or fewer if
+   sentences are long or beams large, because the session would take too much memory. */
 static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
     int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
     int64_t rows;
@@ -429,8 +446,8 @@ static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
     return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
 }
 
-/* Makes sure that the session takes so many sentences of such lengths. The target's limit must not
-   decide where a sentence ends, or its output would depend on its batch. */
+/* Makes sure that the worker's session is large enough for a batch; creates a larger one if not. The
+   session's max_target must never be what ends a sentence: the output would depend on the batch. */
 static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
@@ -463,7 +480,8 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     return make_session(me, &me->session, &o);
 }
 
-/* One side of n lines as a batch, in memory for the caller to free. */
+/* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL if
+   there is none. */
 static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *lines, int32_t n,
                            int side) {
     int32_t row, width = 0, *lengths;
@@ -485,7 +503,7 @@ static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *line
     return lengths;
 }
 
-/* The log-probability of each row's target, and of its tokens. */
+/* Scores each row's target and writes its log-probability, with --per-token also of each token. */
 static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *sides) {
     size_t width = (size_t)sides[TARGET].width + 1;
     double *scores = (double *)malloc((size_t)sides->rows * width * sizeof *scores), *each, sum;
@@ -504,7 +522,8 @@ static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *s
     return status;
 }
 
-/* Decodes to the end and takes the results. Line n is sampled with seed + n, in any batch. */
+/* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
+   sample does not depend on the batch. */
 static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *sides) {
     tfm_decode_options decode = me->of->decode;
     uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
@@ -525,7 +544,7 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
     return status;
 }
 
-/* Translates, or scores, n lines together; in halves where memory is too little. */
+/* Translates or scores n lines together. If memory is too small, does so in two halves. */
 static void translate_batch(worker *me, line *const *lines, int32_t n) {
     tfm_batch sides[SIDES];
     int32_t row, *source, *target;
@@ -546,8 +565,8 @@ static void translate_batch(worker *me, line *const *lines, int32_t n) {
     for (row = 0; status != TFM_OK && row < n; row++) report(me, lines[row], 1, "%s", me->err.text);
 }
 
-/* n lines of like length through a model, in one batch where they are not too long. Those that need
-   none get behind the others. */
+/* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
+   need no translation (blank, faulty) are moved behind `end` and skipped. */
 static void run_stage(worker *me, line **next, size_t n_lines) {
     line **end = next, *l;
     size_t i;
@@ -557,7 +576,7 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
         tokenize(me, l);
         if (!l->done) next[i] = *end, *end++ = l;
     }
-    if (t.picture && next < end) { /* the first sentence, alone: only it needs so large a session */
+    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
         me->keep_attention = 1;
         translate_batch(me, next++, 1);
         close_picture();
@@ -574,8 +593,8 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
     }
 }
 
-/* What the first model made of lines is what the second gets, if an interrupt or a fault left it
-   something: how many those are, sorted. */
+/* Makes the first model's output of n lines the source for the second model. Lines that failed, or
+   that an interrupt left out, are dropped. Returns how many are kept; they are sorted again. */
 static size_t hand_on(line **lines, size_t n) {
     size_t i, kept = 0;
     for (i = 0; i < n; i++) {
@@ -592,7 +611,7 @@ static size_t hand_on(line **lines, size_t n) {
     return kept;
 }
 
-/* A job: lines from text to text. */
+/* Runs a job: takes its lines through all models, from text to text. */
 static void run_job(int number, int group, int job) {
     window *w = &t.windows[group];
     size_t first = (size_t)job * w->job_lines, n = w->n - first;
@@ -606,8 +625,8 @@ static void run_job(int number, int group, int job) {
 
 /* ---- writing windows ------------------------------------------------------------------------ */
 
-/* Writes a line, of n sentences with a space between them where their language has spaces, and what
-   is to be said of it. */
+/* Writes an output line and its messages. The line is made of n sentences, with a space between them
+   where the language has spaces. */
 static void write_line(line *l, size_t n) {
     static buffer out;
     const line *row = l;
@@ -636,7 +655,7 @@ static void write_line(line *l, size_t n) {
     fwrite(out.data, 1, out.size, t.out);
 }
 
-/* Writes lines; 0 at the first that an interrupt left out. */
+/* Writes a window's lines. Returns 0 at the first line that an interrupt left out. */
 static int write_lines(window *w) {
     size_t i, next;
     for (i = 0; i < w->n; i = next) {
@@ -647,8 +666,8 @@ static int write_lines(window *w) {
     return 1;
 }
 
-/* A line on the terminal once the work takes longer than people like to wait unsure; with a total
-   where the input is files. */
+/* Shows progress on a terminal after three seconds, with the time left if the input's size is known.
+   The last call, with done, replaces the progress by a summary. */
 static void show_progress(int64_t n_lines, int64_t bytes, int done) {
     static int shown;
     double seconds = difftime(time(NULL), t.start);
@@ -665,7 +684,7 @@ static void show_progress(int64_t n_lines, int64_t bytes, int done) {
         fprintf(stderr, "\r%ld lines in %.0f seconds%30s\n", (long)n_lines, seconds, "");
 }
 
-/* Windows come in order, one at a time. */
+/* Writes a window. workers.h calls this function for one window at a time, in input order. */
 static void finish_window(int group) {
     window *w = &t.windows[group];
     int whole = write_lines(w);
@@ -674,7 +693,7 @@ static void finish_window(int group) {
     show_progress(w->lines[w->n - 1].number - opt.first_line + 1, w->taken, 0);
 }
 
-/* Interrupts wait as long as there is something to write. */
+/* Delays interrupts while there is output to write, which an interrupt would lose. */
 static void hold_while_busy(int busy) {
     hold_interrupts(busy);
     if (!busy && stopped()) end_by_signal();
@@ -682,7 +701,7 @@ static void hold_while_busy(int busy) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* Loads a model, checks what only it can tell about the options, and makes the first reader. */
+/* Loads a model, checks the options that depend on the model, and creates the first reader. */
 static void open_model(const char *path, int is_last) {
     stage *s = &t.stages[t.n_stages++];
     worker *me = &s->states[0];
@@ -709,7 +728,7 @@ static void open_model(const char *path, int is_last) {
              (int)most);
     if (s->decode.lexical_shortlist && !s->config->has_shortlist) {
         if (is_last && !t.stages[0].decode.lexical_shortlist)
-            fail("--shortlist: %s has none", path);
+            fail("--shortlist: %s has no shortlist", path);
         s->decode.lexical_shortlist = 0;
     }
     if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)
@@ -719,8 +738,9 @@ static void open_model(const char *path, int is_last) {
         fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);
 }
 
-/* Cuts a window into jobs, a batch each or fewer lines, so that all workers have some. They start
-   with the first window of several jobs: until then threads share one session's work. */
+/* Divides a window into jobs and hands it to the workers. A job is a batch, or fewer lines if a worker
+   would get no job otherwise. The workers start with the first window of several jobs; before that,
+   the threads share the work of one session. */
 static void give_window(window *w) {
     size_t share = (w->n + (size_t)opt.threads - 1) / (size_t)opt.threads, jobs;
     w->job_lines = t.picture ? w->n : share < (size_t)opt.batch ? share : (size_t)opt.batch;
@@ -749,7 +769,7 @@ static void free_all(void) {
     reader_close(&t.in.from), reader_close(&t.in.beside);
 }
 
-/* What is wrong with the run as a whole, and the exit status. */
+/* Reports faults of the whole run and returns the exit status. */
 static int end_status(void) {
     if (t.in.uneven)
         fprintf(stderr, "translate: %s has %s lines than the input\n", opt.beside, t.in.uneven);
@@ -767,7 +787,7 @@ static int end_status(void) {
     return t.any_failed || (t.n_failed && !opt.keep_going) ? EXIT_LINES : 0;
 }
 
-/* Where lines come from and go to. */
+/* Opens the input and the output, and sets how lines are read. */
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
     if (!opt.files.n) t.in.from.file = stdin;
@@ -794,7 +814,7 @@ int main(int argc, char **argv) {
     open_files();
     if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in);
     t.threads = opt.threads;
-    if (!workers_open(&t.pool, &task)) fail("the system has no more locks");
+    if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {
         window *w = &t.windows[workers_take(&t.pool)];
         int one = t.picture != NULL || opt.batch == 1;

@@ -1,16 +1,17 @@
-/* workers.h: threads that do the jobs of groups, while the next group is made; groups end in order.
+/* workers.h: a pool of threads for groups of jobs. Groups run in parallel and finish in order.
 
        workers_open(&w, &task);
-       workers_start(&w, 4);                     or not at all: then workers_give does the jobs
+       workers_start(&w, 4);                     without threads, workers_give does the jobs itself
        while (fill(workers_take(&w))) workers_give(&w, jobs);
        workers_close(&w);
 
-   A group is a place of the caller's for work, with a number below WORKERS_GROUPS: who fills them
-   waits until one is free, so input without end takes no memory without end. The jobs of a group
-   are done in any order, by any worker; jobs of earlier groups come first. Groups are finished one
-   at a time and in the order in which they were given, each while later ones are at work.
+   A group is a number below WORKERS_GROUPS; the caller keeps the group's data under this number.
+   workers_take waits until a group is free. Memory is therefore bounded, however long the input is.
+   Any worker may do any job of a group, and jobs of older groups are done first. Groups are finished
+   one at a time, in the order in which they were given, while the workers go on with later groups.
 
-   POSIX or Windows threads; none with TRANSFORMER_NO_THREADS, and none on other systems. */
+   The threads are POSIX or Windows threads. There are none with TRANSFORMER_NO_THREADS or on other
+   systems. */
 #ifndef WORKERS_H
 #define WORKERS_H
 
@@ -20,12 +21,12 @@
 enum { WORKERS_MOST = 64, WORKERS_GROUPS = 4 };
 
 typedef struct workers_task {
-    void (*run)(int worker, int group, int job); /* worker: 0 to threads - 1 */
-    void (*finish)(int group);                   /* in order */
-    void (*busy)(int on); /* before the first group, and when all are finished; NULL: nothing */
+    void (*run)(int worker, int group, int job); /* does a job; worker: 0 to threads - 1 */
+    void (*finish)(int group);                   /* called when all jobs of a group are done */
+    void (*busy)(int on); /* 1: there are groups; 0: all are finished; may be NULL */
 } workers_task;
 
-/* ---- what is wanted of a system ---- */
+/* ---- threads and locks of the system ---- */
 
 #if defined(TRANSFORMER_NO_THREADS) || defined(__wasm__)
 #define WORKERS_NONE
@@ -57,12 +58,15 @@ typedef struct workers {
     workers_thread threads[WORKERS_MOST];
     workers_mutex mutex;
     workers_condition changed;
-    /* under the mutex */
+    /* all below is guarded by the mutex */
     struct {
         int jobs, next, left;
     } groups[WORKERS_GROUPS];
-    size_t given, finished;          /* groups so far */
-    int n, numbered, closed, ending; /* ending: a thread is in task.finish */
+    size_t given, finished; /* number of groups so far */
+    int n;                  /* threads */
+    int numbered;           /* threads that have taken a worker number */
+    int closed;             /* there will be no more groups */
+    int ending;             /* a thread is in task.finish */
 } workers;
 
 #if defined(WORKERS_NONE)
@@ -127,9 +131,11 @@ static void workers_thread_join(workers_thread thread) { pthread_join(thread, NU
 #endif
 #endif
 
-/* ---- groups and jobs; all but the last five functions are called with the mutex held ---- */
+/* ---- groups and jobs ---- */
 
-/* The next job of the oldest group that has one, or 0. */
+/* The functions down to workers_work are called with the mutex held. */
+
+/* Finds the next job of the oldest group that has one. Returns 0 if there is none. */
 static int workers_next(workers *w, int *group, int *job) {
     size_t i;
     for (i = w->finished; i != w->given; i++) {
@@ -141,7 +147,8 @@ static int workers_next(workers *w, int *group, int *job) {
     return 0;
 }
 
-/* Finishes the oldest groups as long as their jobs are done, unless another thread is at it. */
+/* Finishes the oldest groups whose jobs are all done. Does nothing if another thread is finishing
+   groups, because they must be finished one at a time. */
 static void workers_finish(workers *w) {
     while (!w->ending && w->finished != w->given) {
         int group = (int)(w->finished % WORKERS_GROUPS);
@@ -157,7 +164,7 @@ static void workers_finish(workers *w) {
     }
 }
 
-/* Does jobs until there are none. */
+/* Does jobs until none is left. */
 static void workers_work(workers *w, int worker) {
     int group, job;
     while (workers_next(w, &group, &job)) {
@@ -183,19 +190,19 @@ static void workers_main(workers *w) {
 }
 #endif
 
-/* 0: the system has no more locks. */
+/* Initializes w. Returns 0 if the system cannot create a lock. */
 static int workers_open(workers *w, const workers_task *task) {
     memset(w, 0, sizeof *w);
     w->task = *task;
     return workers_locks_init(w);
 }
 
-/* From now on so many threads do the jobs, or as many as can be started. */
+/* Starts threads until there are n, or as many as the system allows. */
 static void workers_start(workers *w, int n) {
     while (w->n < n && w->n < WORKERS_MOST && workers_thread_start(w)) w->n++;
 }
 
-/* A group to be filled. */
+/* Waits until a group is free and returns its number; the caller fills the group. */
 static int workers_take(workers *w) {
     int group;
     workers_lock(w);
@@ -205,7 +212,7 @@ static int workers_take(workers *w) {
     return group;
 }
 
-/* The group that was taken is to be worked on: it has so many jobs, one at least. */
+/* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of jobs. */
 static void workers_give(workers *w, int jobs) {
     int group;
     workers_lock(w);
@@ -219,7 +226,7 @@ static void workers_give(workers *w, int jobs) {
     workers_unlock(w);
 }
 
-/* Waits until all groups are finished. */
+/* Waits until all groups are finished, and ends the threads. */
 static void workers_close(workers *w) {
     workers_lock(w);
     w->closed = 1;
