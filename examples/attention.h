@@ -43,8 +43,8 @@ static size_t label_target(char *out, size_t room, const tfm_model *model, int32
 }
 
 /* Finds ends[i], the byte of a target's text where token i ends: the text of the tokens up to i has
-   so many bytes in common with the whole text. (A later token may complete a character, or take away
-   a space that the text had before it.) */
+   so many bytes in common with the whole text. (A later token may complete a character, or take
+   away a space that the text had before it.) */
 static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, int32_t n,
                                    tfm_text_form form, size_t *ends, tfm_error *err) {
     enum { MORE = 16 }; /* bytes that a part may have more than the whole */

@@ -50,8 +50,8 @@ static inline void buffer_format(buffer *b, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Replaces each line break in text, and with `fields` each TAB, by a space. Output that is one line,
-   or one field, must not contain them. Returns the new size, which may be smaller. */
+/* Replaces each line break in text, and with `fields` each TAB, by a space. Output that is one
+   line, or one field, must not contain them. Returns the new size, which may be smaller. */
 static inline size_t buffer_flatten(char *text, size_t size, int fields) {
     static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
                                          "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};

@@ -1,17 +1,18 @@
-/* markdown.h: what is text in a document in Markdown, and how text is written there; a part of
-   markup.h, which includes it.
+/* markdown.h: finds the text in a Markdown document, and writes translations as Markdown. It is a
+   part of markup.h, which includes it.
 
-   CommonMark's blocks, found line by line, with tables, front matter, footnotes and alerts; then
-   its inlines in each: code, addresses, images and HTML's points are copied, emphasis and links are
-   elements. Text in blocks of HTML is HTML's. What a translation has of Markdown's own characters
-   is escaped where it could mean something. A sentence whose markers would be read otherwise
-   among its new words stays as it was: each is read again. Time is linear. */
+   The blocks of CommonMark, tables, front matter, footnotes and alerts are found line by line; then
+   the inlines of each block. Code, addresses, images and HTML tags without content are copied.
+   Emphasis and links are elements. Text in HTML blocks is read as HTML. Characters of a translation
+   that Markdown could read as syntax are escaped. Each translated sentence is read again; if its
+   markers would have another meaning among the new words, the source is copied instead. Time is
+   linear. */
 #ifndef MARKDOWN_H
 #define MARKDOWN_H
 
 enum { MARKDOWN_TICKS = 80, MARKDOWN_ADDRESS_DEEP = 32, MARKDOWN_LABEL = 999 };
 
-/* Delimiters in a row: * _ ~. What is left of it after pairs were made. */
+/* A row of equal delimiters (* _ ~), without those that are already in pairs. */
 typedef struct markdown_run {
     size_t begin, n, length, prev, next;
     char c;
@@ -19,31 +20,31 @@ typedef struct markdown_run {
 } markdown_run;
 
 typedef struct markdown_bracket {
-    size_t at, run, mark; /* and how many runs and marks were before it */
+    size_t at, run, mark; /* its position, and the numbers of runs and marks before it */
     int is_image, is_off;
 } markdown_bracket;
 
 typedef struct markdown_mark {
     markup_kind kind;
-    char c;            /* what it is: ` * _ ~ [ <, or a newline */
-    size_t begin, end; /* in the flat text */
-    size_t pair;       /* the same of two */
+    char c;            /* its kind: ` * _ ~ [ <, or a newline */
+    size_t begin, end; /* its bytes in the flat text */
+    size_t pair;       /* number that an opening and its closing mark share */
     size_t label, n_label;
     size_t item;
 } markdown_mark;
 
 typedef struct markdown {
     markup *m;
-    buffer flat, map; /* a block's text without what its lines begin with; its places in the
-                         document, size_t each */
-    buffer labels;    /* uint64_t each, sorted: what references lead to */
+    buffer flat;   /* a block's text without the prefixes of its lines (quotes, indentation) */
+    buffer map;    /* a size_t for each byte of flat: its position in the document */
+    buffer labels; /* hashes (uint64_t), sorted, of the labels that are defined */
     markdown_run *runs;
     markdown_bracket *brackets;
     markdown_mark *marks;
     size_t *open;
     size_t n_runs, room_runs, n_brackets, room_brackets, n_marks, room_marks, room_open, n_pairs;
-    size_t last_run;                  /* of those in the list */
-    size_t ticks[MARKDOWN_TICKS + 1]; /* where the last run of so many begins */
+    size_t last_run;                  /* the last run in the list */
+    size_t ticks[MARKDOWN_TICKS + 1]; /* ticks[n]: where the last row of n backticks begins */
     int ticks_known;
 } markdown;
 
@@ -58,7 +59,7 @@ static int markdown_is_mark(char c) {
            (c >= '{' && c <= '~');
 }
 
-/* Whether a character counts as punctuation beside delimiters. */
+/* Returns whether CommonMark counts a character beside delimiters as punctuation. */
 static int markdown_is_punctuation(uint32_t c) {
     if (c < 0x80) return markdown_is_mark((char)c);
     return (c > 0xA0 && c < 0xC0 && c != 0xAA && c != 0xB2 && c != 0xB3 && c != 0xB5 && c != 0xB9 &&
@@ -76,8 +77,9 @@ static const size_t *markdown_map(const markdown *d) {
     return (const size_t *)(const void *)d->map.data;
 }
 
-/* Makes a text flat; a break is a newline, or "\r" where it is hard, but for a backslash's: that
-   is punctuation to delimiters beside it. */
+/* Sets d->flat and d->map to a block's text from begin to end. A break becomes "\n", a hard break
+   "\r". A hard break by a backslash becomes "\\\n", because to delimiters beside it the backslash
+   is punctuation. */
 static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t end,
                              int has_breaks) {
     size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, stop;
@@ -110,7 +112,7 @@ static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t
     d->m->broken |= d->flat.broken || d->map.broken;
 }
 
-/* Where in the document a flat text's part ends. */
+/* Returns the position in the document where the flat text up to `end` ends. */
 static size_t markdown_end(const markdown *d, size_t end) {
     size_t last = markdown_map(d)[end - 1];
     char c = d->flat.data[end - 1];
@@ -119,7 +121,8 @@ static size_t markdown_end(const markdown *d, size_t end) {
 
 /* ---- labels, addresses, tags ----------------------------------------------------------------- */
 
-/* Letters in either case, whitespace of any kind. */
+/* Returns a label's hash. Case and the kind and amount of whitespace do not matter, as in
+   CommonMark. */
 static uint64_t markdown_hash(const char *text, size_t size) {
     uint64_t hash = 0xCBF29CE484222325u;
     size_t i, n;
@@ -149,7 +152,7 @@ static int markdown_is_label(const markdown *d, const char *text, size_t size) {
                    markdown_by_hash) != NULL;
 }
 
-/* The end of a label that begins with "[" there; 0: there is none. */
+/* Returns the end of the label that begins with "[" at `at`, or 0. */
 static size_t markdown_label(const char *text, size_t size, size_t at) {
     size_t begin = ++at;
     for (; at < size && at - begin <= MARKDOWN_LABEL; at++) {
@@ -165,7 +168,7 @@ static size_t markdown_skip_space(const char *text, size_t size, size_t at) {
     return at;
 }
 
-/* The end of an address; 0: there is none. */
+/* Returns the end of the link address that begins at `at`, or 0. */
 static size_t markdown_address(const char *text, size_t size, size_t at) {
     size_t begin = at, deep = 0;
     int angle = at < size && text[at] == '<';
@@ -182,7 +185,7 @@ static size_t markdown_address(const char *text, size_t size, size_t at) {
     return angle || at == begin || (deep && !(at < size && text[at] == ')')) ? 0 : at;
 }
 
-/* The end of a title with its quotes; 0: there is none. */
+/* Returns the end of the link title that begins at `at`, with its quotes, or 0. */
 static size_t markdown_title(const char *text, size_t size, size_t at) {
     char close;
     if (at >= size || !protect_in("\"'(", (unsigned char)text[at])) return 0;
@@ -195,7 +198,7 @@ static size_t markdown_title(const char *text, size_t size, size_t at) {
     return 0;
 }
 
-/* The end of "(address "title")"; 0: there is none. */
+/* Returns the end of the link target (address "title") that begins at `at`, or 0. */
 static size_t markdown_target(const char *text, size_t size, size_t at) {
     size_t end, space;
     at = markdown_skip_space(text, size, at + 1);
@@ -210,7 +213,8 @@ static size_t markdown_target(const char *text, size_t size, size_t at) {
     return space < size && text[space] == ')' ? space + 1 : 0;
 }
 
-/* The end of a definition "[label]: address "title"" and its line; 0: there is none. */
+/* Returns the end of the definition [label]: address "title" that begins at `at`, with its line, or
+   0. */
 static size_t markdown_definition(const char *text, size_t size, size_t at, size_t *n_label) {
     size_t end = markdown_label(text, size, at), title, row;
     if (!end || end >= size || text[end] != ':') return 0;
@@ -227,7 +231,7 @@ static size_t markdown_definition(const char *text, size_t size, size_t at, size
     return row < size ? row + 1 : row;
 }
 
-/* The end of a tag as CommonMark has it; 0: there is none. */
+/* Returns the end of the HTML tag that begins at `at`, by CommonMark's rules, or 0. */
 static size_t markdown_tag(const char *text, size_t size, size_t at) {
     int is_close = ++at < size && text[at] == '/';
     at += (size_t)is_close;
@@ -263,7 +267,7 @@ static size_t markdown_tag(const char *text, size_t size, size_t at) {
     }
 }
 
-/* The end of <https://...> or <a@b.c>; 0: there is none. */
+/* Returns the end of the autolink <https://...> or <a@b.c> that begins at `at`, or 0. */
 static size_t markdown_autolink(const char *text, size_t size, size_t at) {
     size_t i = at + 1, name, kind = 0;
     for (name = i;
@@ -298,7 +302,7 @@ static markdown_mark *markdown_add(markdown *d, markup_kind kind, char c, size_t
     return NULL;
 }
 
-/* Both marks of an element. */
+/* Adds the two marks of an element. */
 static void markdown_add_pair(markdown *d, char c, size_t begin, size_t end, size_t close,
                               size_t close_end) {
     markdown_mark *mark = markdown_add(d, MARKUP_OPEN, c, begin, end);
@@ -314,7 +318,8 @@ static void markdown_unlink(markdown *d, size_t i) {
     else d->last_run = r->prev;
 }
 
-/* A row of delimiters: what it may be, by what is beside it. */
+/* Adds the row of delimiters at `at`. The characters beside it decide whether it may open or close
+   an element. Returns its end. */
 static size_t markdown_add_run(markdown *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = at;
@@ -342,12 +347,12 @@ static size_t markdown_add_run(markdown *d, size_t at) {
     return end;
 }
 
-/* Makes pairs of the runs from first on, as CommonMark says, and takes them out of the list. */
+/* Pairs the runs from `first` on by CommonMark's rules, and removes them from the list. */
 static void markdown_pair(markdown *d, size_t first) {
     size_t bottom[3][2][3], i, k, n, next;
     for (i = 0; i < 18; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
     i = d->last_run >= first ? d->last_run : 0;
-    while (i && d->runs[i].prev >= first) i = d->runs[i].prev; /* first is 1 at least */
+    while (i && d->runs[i].prev >= first) i = d->runs[i].prev; /* run 0 is the list's head */
     while (i) {
         markdown_run *r = &d->runs[i], *o = NULL;
         size_t *least = &bottom[r->c == '*' ? 0 : r->c == '_' ? 1 : 2][r->opens][r->length % 3];
@@ -383,11 +388,12 @@ static void markdown_pair(markdown *d, size_t first) {
     while (d->last_run >= first && d->last_run) markdown_unlink(d, d->last_run);
 }
 
-/* A "]": a link or an image, if that is what ends here. Returns where it ends. */
+/* Reads a "]": adds the marks of the link or image that it ends, if there is one. Returns the end.
+   */
 static size_t markdown_close(markdown *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
-    int is_full = 0; /* a label of its own follows, and says all */
+    int is_full = 0; /* a label follows: [text][label] */
     markdown_bracket *b = d->n_brackets ? &d->brackets[--d->n_brackets] : NULL;
     markdown_mark *mark;
     if (!b || b->is_off) return at + 1;
@@ -414,7 +420,7 @@ static size_t markdown_close(markdown *d, size_t at) {
     markdown_add_pair(d, '[', b->at, i, at, end);
     mark = d->n_marks ? &d->marks[d->n_marks - 1] : NULL;
     if (mark && label) mark->label = label, mark->n_label = n_label;
-    for (i = d->n_brackets; i > 0; i--) { /* no link is in a link */
+    for (i = d->n_brackets; i > 0; i--) { /* a link cannot contain a link */
         if (d->brackets[i - 1].is_image) continue;
         if (d->brackets[i - 1].is_off) break;
         d->brackets[i - 1].is_off = 1;
@@ -422,12 +428,12 @@ static size_t markdown_close(markdown *d, size_t at) {
     return end;
 }
 
-/* The end of code; 0: it is text. */
+/* Returns the end of the code that begins with n backticks at `at`, or 0 if they are text. */
 static size_t markdown_code(markdown *d, size_t at, size_t n) {
     const char *text = d->flat.data;
     size_t i, k;
     if (n > MARKDOWN_TICKS) return 0;
-    if (!d->ticks_known) { /* where the last of each length is, so that none is looked for behind */
+    if (!d->ticks_known) { /* without ticks the search would take quadratic time */
         memset(d->ticks, 0, sizeof d->ticks);
         for (i = 0; i < d->flat.size; i += k + (k == 0)) {
             for (k = 0; i + k < d->flat.size && text[i + k] == '`';) k++;
@@ -443,7 +449,7 @@ static size_t markdown_code(markdown *d, size_t at, size_t n) {
     return 0;
 }
 
-/* An address as it stands in a text, or what else is to be copied; 0: it is text. */
+/* Returns the bytes of the bare address or placeholder that begins at `at` and is copied, or 0. */
 static size_t markdown_bare(const markdown *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n, i, deep = 0;
@@ -471,7 +477,7 @@ static int markdown_by_place(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Finds all marks of the flat text, in their order. */
+/* Finds all marks of the flat text and sorts them by position. */
 static void markdown_inlines(markdown *d) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
@@ -555,17 +561,18 @@ static void markdown_inlines(markdown *d) {
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-/* Of a tag: its name in small letters, and what else markup.h knows. */
+/* Reads the tag at a mark, as markup.h does for HTML. */
 static void markdown_read_tag(const markdown *d, const markdown_mark *mark, markup_tag *tag) {
     markup *m = d->m;
     size_t size = m->size;
     memset(tag, 0, sizeof *tag);
-    m->size = markdown_end(d, mark->end); /* of a document's text, flat or not */
+    m->size = markdown_end(d, mark->end); /* the tag must end in the mark */
     if (!markup_read_tag(m, markdown_map(d)[mark->begin], tag)) tag->is_open = tag->is_close = 0;
     m->size = size;
 }
 
-/* Which tags are elements: OPEN, CLOSE; of copied ones, all is one mark. */
+/* Pairs the HTML tags among the marks: sets their kind to OPEN or CLOSE. An element that is copied
+   becomes one mark. */
 static void markdown_match(markdown *d) {
     size_t i, k, n = 0, to = 0;
     void *grown = d->open;
@@ -578,7 +585,7 @@ static void markdown_match(markdown *d) {
         to++;
         if (mark->c != '<') {
             if (mark->kind == MARKUP_OPEN) d->open[n++] = to - 1;
-            if (mark->kind == MARKUP_CLOSE) { /* tags that it crosses have no partner */
+            if (mark->kind == MARKUP_CLOSE) { /* tags that the element crosses get no partner */
                 while (n && d->marks[d->open[n - 1]].pair != mark->pair) n--;
                 n -= n > 0;
             }
@@ -588,7 +595,7 @@ static void markdown_match(markdown *d) {
         markdown_read_tag(d, mark, &tag);
         if (!tag.is_open && !tag.is_close && sentence_in_table(markup_inline, tag.name, tag.n))
             continue;
-        mark->kind = MARKUP_BLOCK; /* if it finds no partner */
+        mark->kind = MARKUP_BLOCK; /* unless a partner is found below */
         if (tag.is_open) d->open[n++] = to - 1;
         if (!tag.is_close) continue;
         for (k = n; k > 0 && n - k < MARKUP_DEEP && d->marks[d->open[k - 1]].c == '<'; k--) {
@@ -597,7 +604,7 @@ static void markdown_match(markdown *d) {
             if (strcmp(open.name, tag.name) != 0) continue;
             n = k - 1;
             for (k = (size_t)(other - d->marks); open.copied && k < to; k++)
-                open.copied = d->marks[k].c != '\n'; /* no copy goes over a hard break */
+                open.copied = d->marks[k].c != '\n'; /* a copy cannot contain a hard break */
             if (open.copied) {
                 other->kind = sentence_in_table(markup_inline, tag.name, tag.n) ||
                                       sentence_in_table(markup_copied, tag.name, tag.n)
@@ -614,7 +621,8 @@ static void markdown_match(markdown *d) {
     d->n_marks = to;
 }
 
-/* Text of the flat text: escapes are letters, breaks are spaces. */
+/* Appends a part of the flat text to the plain text. Escapes become letters, breaks become spaces.
+   */
 static void markdown_add_text(markdown *d, size_t at, size_t end) {
     markup *m = d->m;
     const char *text = d->flat.data;
@@ -631,7 +639,7 @@ static void markdown_add_text(markdown *d, size_t at, size_t end) {
     }
 }
 
-/* A block's items and plain text. */
+/* Reads a block: adds its items and its plain text. */
 static void markdown_scan_text(markdown *d, const markup_block *block) {
     markup *m = d->m;
     size_t i, at = 0, n = 0;
@@ -666,7 +674,8 @@ static void markdown_scan_text(markdown *d, const markup_block *block) {
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
 
-/* Appends a part of a translation; "\n" is a space where a line may end. */
+/* Appends a part of a translation and escapes what Markdown could read as syntax. Writes "\n" for a
+   space where a line may end. */
 static void markdown_encode(const markup *m, const char *text, size_t from, size_t to,
                             buffer *out) {
     const markup_block *b = &m->blocks[m->block];
@@ -691,7 +700,7 @@ static void markdown_encode(const markup *m, const char *text, size_t from, size
         case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
         case '&': escaped = markup_entity_at(text + i, to - i, &c) != 0; break;
         case '|': escaped = b->is_cell; break;
-        case '#': /* a heading's last would be none of its text */
+        case '#': /* Markdown drops #s at the end of a heading */
             for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
             escaped = !b->is_folded && k == to && (!before || before == ' ');
             break;
@@ -702,7 +711,8 @@ static void markdown_encode(const markup *m, const char *text, size_t from, size
     }
 }
 
-/* Where a line that begins so would begin a block, or be one: the place of a backslash, from 1. */
+/* Returns 0 if a line that begins with this text is plain text. If it would begin a block, returns
+   1 plus the position where a backslash prevents that. */
 static size_t markdown_hazard(const char *text, size_t size) {
     size_t n = 0, i = 1;
     char c = size ? text[0] : 0, next = size > 1 ? text[1] : ' ';
@@ -720,8 +730,8 @@ static size_t markdown_hazard(const char *text, size_t size) {
     return c == '>' || c == '|' || (protect_in("+*_", (unsigned char)c) && ends);
 }
 
-/* How the flat text would be read: the same for the same marks in any order, each in the same
-   other ones. */
+/* Returns a hash of how the flat text is read. Texts have the same hash if they have the same marks
+   inside the same elements; the order does not matter. */
 static uint64_t markdown_shape(markdown *d) {
     uint64_t hash, sum = 0;
     size_t i, n = 0;
@@ -745,7 +755,8 @@ static uint64_t markdown_shape(markdown *d) {
     return sum;
 }
 
-/* Whether the woven text from a byte on is read as that part of the document. */
+/* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
+   document. */
 static int markdown_is_same(markup *m, size_t begin, size_t end, size_t from) {
     uint64_t shape;
     markdown_flatten(m->md, m->text, begin, end, 1);
@@ -754,8 +765,9 @@ static int markdown_is_same(markup *m, size_t begin, size_t end, size_t from) {
     return shape == markdown_shape(m->md);
 }
 
-/* Chooses the delimiter of an element that is about to begin: another one than beside it, and one
-   that may stand where it will; its end may owe a space (is_line). */
+/* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter
+   beside it, and CommonMark must accept it beside the new words. Sets is_line of the closing item
+   if a space is needed after it. */
 static void markdown_choose(markup *m, const markup_translation *t, const markup_node *node,
                             buffer *out) {
     markup_item *item = &m->items[node->item], *close = &m->items[node->close];
@@ -797,20 +809,20 @@ typedef enum {
     MARKDOWN_TABLE
 } markdown_leaf;
 
-/* A line, and how far it is read. */
+/* A line, and the position and column up to which it is read. */
 typedef struct markdown_line {
     size_t begin, at, end, column;
 } markdown_line;
 
 typedef struct markdown_blocks {
     markdown *d;
-    size_t widths[MARKUP_DEEP]; /* of what is open: a quote's is 0, else columns of a list's item */
-    size_t n;
+    size_t widths[MARKUP_DEEP]; /* open containers: 0 for a quote, else columns of a list's item */
+    size_t n;                   /* number of open containers */
     markdown_leaf leaf;
-    char fence;              /* its character */
-    size_t n_fence;          /* how many */
-    int html;                /* which of CommonMark's kinds; 8: one that is copied */
-    size_t begin, end;       /* of text or HTML */
+    char fence;        /* the code fence's character */
+    size_t n_fence;    /* the code fence's length */
+    int html;          /* CommonMark's kind of HTML block, 1 to 7; 8: one that is copied */
+    size_t begin, end; /* the text or HTML so far */
 } markdown_blocks;
 
 static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t begin, size_t end,
@@ -819,7 +831,8 @@ static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t
     if (b) b->is_folded = is_folded, b->is_cell = is_cell;
 }
 
-/* Ends a paragraph; heading: it is one. */
+/* Ends the open paragraph or HTML block and adds its blocks. With is_heading the paragraph is the
+   text of a heading. */
 static void markdown_flush(markdown_blocks *b, int is_heading) {
     markdown *d = b->d;
     markdown_leaf leaf = b->leaf;
@@ -852,7 +865,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
                 at = markdown_skip_space(d->flat.data, d->flat.size, stop + 1); /* a footnote */
             else if (protect_in(" xX", (unsigned char)d->flat.data[at + 1]) && stop == at + 3 &&
                      stop < d->flat.size && d->flat.data[stop] == ' ')
-                at = stop + 1; /* a box */
+                at = stop + 1; /* a check box */
             else if (d->flat.data[at + 1] == '!' && stop && stop < d->flat.size &&
                      markup_is_space(d->flat.data[stop]))
                 at = stop + 1; /* an alert */
@@ -865,7 +878,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
     if (d->m->n_blocks > n_label) d->m->blocks[n_label].is_line = 1;
 }
 
-/* Columns of whitespace there; *at: what is behind it. */
+/* Returns the columns of whitespace at the line's position; *at is the position after it. */
 static size_t markdown_indent(const markup *m, const markdown_line *l, size_t *at) {
     size_t column = l->column;
     for (*at = l->at; *at < l->end && (m->text[*at] == ' ' || m->text[*at] == '\t'); ++*at)
@@ -873,7 +886,7 @@ static size_t markdown_indent(const markup *m, const markdown_line *l, size_t *a
     return column - l->column;
 }
 
-/* Goes on by columns of whitespace; a tab may stand for some that are left. */
+/* Skips columns of whitespace. A tab that is wider is skipped only in part. */
 static void markdown_advance(const markup *m, markdown_line *l, size_t columns) {
     size_t to = l->column + columns;
     while (l->column < to && l->at < l->end) {
@@ -883,7 +896,7 @@ static void markdown_advance(const markup *m, markdown_line *l, size_t columns) 
     }
 }
 
-/* Which of CommonMark's blocks of HTML a line begins, or 0. */
+/* Returns the kind of HTML block, 1 to 7 in CommonMark, that a line begins, or 0. */
 static int markdown_html_kind(const char *text, size_t size, int in_text) {
     static const char blocks[] =
         " address article aside base basefont blockquote body caption center col colgroup dd"
@@ -915,7 +928,7 @@ static int markdown_html_kind(const char *text, size_t size, int in_text) {
     return end && markdown_skip_space(text, size, end) == size ? 7 : 0;
 }
 
-/* Whether a block of HTML ends in a line. */
+/* Returns whether an HTML block ends in a line. */
 static int markdown_html_ends(const markup *m, int kind, size_t at, size_t end) {
     static const char *const ends[] = {"", "", "-->", "?>", ">", "]]>"};
     static const char *const raw[] = {"</script>", "</pre>", "</style>", "</textarea>"};
@@ -928,7 +941,7 @@ static int markdown_html_ends(const markup *m, int kind, size_t at, size_t end) 
     return 0;
 }
 
-/* Three or more of one character, with spaces between. */
+/* Returns whether a line is a thematic break: three or more of one character, with any spaces. */
 static int markdown_is_rule(const char *text, size_t size) {
     size_t i, n = 0;
     for (i = 0; i < size; i++) {
@@ -938,7 +951,7 @@ static int markdown_is_rule(const char *text, size_t size) {
     return n >= 3 && protect_in("*-_", (unsigned char)text[0]);
 }
 
-/* Bytes of a list's marker; 0: there is none. */
+/* Returns the bytes of the list marker that begins a text, or 0. */
 static size_t markdown_marker(const char *text, size_t size) {
     size_t n = 0;
     while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
@@ -947,7 +960,7 @@ static size_t markdown_marker(const char *text, size_t size) {
     return n + 1 == size || markup_is_space(text[n + 1]) ? n + 1 : 0;
 }
 
-/* The cells of a row, as blocks if d is not NULL; how many. */
+/* Returns the number of cells in a table's row, and adds them as blocks if d is not NULL. */
 static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at, size_t end) {
     size_t n = 0, from, to, next, first = at;
     while (end > at && markup_is_space(text[end - 1])) end--;
@@ -964,7 +977,7 @@ static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at,
     return n;
 }
 
-/* Whether a line is | :--- | ---: |. */
+/* Returns whether a line is a table's delimiter row: | :--- | ---: |. */
 static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
     size_t i, dashes = 0, bars = 0;
     for (i = at; i < end; i++) {
@@ -974,8 +987,8 @@ static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
     return dashes && bars;
 }
 
-/* What a line begins: containers are opened, and 1 is returned where the rest is another line's or
-   text; 0: it is done. */
+/* Opens the containers and the block that a line begins. Returns 1 if the rest of the line is still
+   to be read, as text or as a line inside a container; 0 if the line is done. */
 static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     markup *m = b->d->m;
     const char *text = m->text;
@@ -986,7 +999,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
         indent = markdown_indent(m, l, &at), size = l->end - at;
         if (!size) return 1;
         if (indent >= 4) {
-            if (b->leaf == MARKDOWN_TEXT) return 1; /* lazy, too */
+            if (b->leaf == MARKDOWN_TEXT) return 1; /* also a lazy line */
             b->n = matched, b->leaf = MARKDOWN_INDENTED;
             return 0;
         }
@@ -1023,7 +1036,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             size_t before = m->n_blocks;
             markdown_flush(b, 1);
             if (m->n_blocks > before || text[at] == '-') return 0;
-            b->leaf = MARKDOWN_NOTHING; /* definitions only */
+            b->leaf = MARKDOWN_NOTHING; /* the paragraph was only definitions */
             return 1;
         }
         if (text[at] == '<' &&
@@ -1031,7 +1044,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             markdown_flush(b, 0);
             b->n = matched, b->leaf = MARKDOWN_HTML, b->html = (int)i;
             b->begin = b->end = l->end;
-            if (i < 7) b->begin = at; /* else its first line is a tag, and nothing must join it */
+            if (i < 7) b->begin = at; /* kind 7: the first line is a tag, and stays alone */
             else if (markup_read_tag(m, at, &tag) && tag.copied) b->html = 8;
             if (markdown_html_ends(m, b->html, at, l->end)) markdown_flush(b, 0);
             return 0;
@@ -1055,7 +1068,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     }
 }
 
-/* A line of the document; next: where the one after it begins. */
+/* Reads a line of the document. */
 static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
     markup *m = b->d->m;
     const char *text = m->text;
@@ -1094,7 +1107,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
     }
     if (b->leaf == MARKDOWN_INDENTED) b->leaf = MARKDOWN_NOTHING;
     if (b->leaf == MARKDOWN_TEXT && matched == b->n && indent < 4 &&
-        markdown_is_delimiter(text, at, end)) { /* the line before it heads a table */
+        markdown_is_delimiter(text, at, end)) { /* the previous line is a table's head */
         size_t last = b->begin;
         for (n = m->n_breaks; n > 0 && m->breaks[n - 1].begin >= b->begin; n--) {
             last = m->breaks[n - 1].end;
@@ -1118,7 +1131,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
         (void)markdown_row(b->d, text, begin, at, end);
         return;
     }
-    if (b->leaf == MARKDOWN_TEXT) { /* lazy or not */
+    if (b->leaf == MARKDOWN_TEXT) { /* the paragraph goes on, also by a lazy line */
         markup_add_break(m, b->end, at);
         b->end = end;
         return;
@@ -1126,7 +1139,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
     b->n = matched, b->leaf = MARKDOWN_TEXT, b->begin = at, b->end = end;
 }
 
-/* Bytes of front matter. */
+/* Returns the bytes of the front matter. */
 static size_t markdown_front(const markup *m) {
     size_t at, end;
     const char *text = m->text, *newline;
@@ -1144,6 +1157,7 @@ static size_t markdown_front(const markup *m) {
     return 0;
 }
 
+/* Reads a Markdown document: adds its blocks, items and plain text. */
 static void markup_scan_markdown(markup *m) {
     markdown *d = m->md ? m->md : (markdown *)calloc(1, sizeof *d);
     markdown_blocks b;

@@ -1,4 +1,4 @@
-/* markup.h: a text with tags is translated by sentences, and has its tags back by alignment.
+/* markup.h: translates documents with tags, sentence by sentence, and places the tags by alignment.
 
        markup m = {0};
        if (markup_read(&m, MARKUP_HTML, text, size))
@@ -8,116 +8,126 @@
        markup_end(&m, &out);
        markup_free(&m);
 
-   or markup_translate with a function that does the middle. What holds for any bytes and any
-   translation: every tag comes out once, with its bytes; where input is well-formed, output is;
-   what is not between the sentences' first and last letters comes out as it was, at its place. A
-   sentence that could not be translated stays as it was. Time is linear in the document.
+   or call markup_translate with a function that translates all sentences. For any document and any
+   translation:
+    - every tag is written once, with the same bytes, and a well-formed document stays well-formed;
+    - all text outside the sentences is copied;
+    - a sentence that could not be translated is copied;
+    - time is linear in the size of the document.
 
-   A tag that stands inside a sentence goes where its words went: an element covers the run of words
-   that has most of those aligned to its own and fewest others; what is empty stands where it
-   crosses fewest alignments. Elements beside each other may change places; they never cross.
-   Block tags end sentences and never move; so does what has no partner, as it is malformed. Code,
-   and what says translate="no", is taken out and put back as it is; so are entities that are not
-   in the table below. Other entities are letters, and come out as UTF-8, but & < >.
+   A tag inside a sentence follows its words. An element covers the run of translated words with the
+   most words aligned to its own and the fewest others. An empty element is placed where it crosses
+   the fewest alignments. Neighbouring elements may change places, but elements never cross. Block
+   tags end sentences and never move. A tag without a partner is malformed and does the same. Code
+   and elements with translate="no" are copied, and so are entities that are not in the table below.
+   Other entities are read as letters; they are written as UTF-8, except & < >.
 
-   Markdown: markdown.h. A paragraph in several lines is folded again, at the width that its document
-   has; what begins a line there never begins a block by that.
+   Markdown is read and written by markdown.h. A paragraph of several lines is wrapped again, at the
+   document's width, and a word that would begin a block is never put at the begin of a line.
 
-   Wrapped text: wrapped.h.
+   Wrapped text is read by wrapped.h.
 
-   Subtitles: a sentence that runs over lines or cues is translated whole, and cut between words
-   where each line has the share of it that it had; numbers and times stay. A line that begins
-   with a dash, a bracket or a note begins a sentence, and so does a seventh line without an end. */
+   Subtitles: a sentence over several lines or cues is translated whole and divided between words,
+   in the proportion that its lines have in the source. Numbers and times are copied. A sentence
+   begins at a line that begins with a dash, a bracket or a note, and after six lines without an
+   end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
 #include "protect.h"
 
 typedef enum markup_form {
-    MARKUP_HTML,     /* and XML */
-    MARKUP_SRT,      /* subtitles, and WebVTT */
-    MARKUP_MARKDOWN, /* CommonMark, and tables */
-    MARKUP_WRAPPED   /* plain text in lines */
+    MARKUP_HTML,     /* HTML or XML */
+    MARKUP_SRT,      /* subtitles: SubRip or WebVTT */
+    MARKUP_MARKDOWN, /* CommonMark, with tables */
+    MARKUP_WRAPPED   /* plain text in wrapped lines */
 } markup_form;
 
-/* A token of a translation: where it ends, and the source's bytes that it is aligned to; of none,
-   where both are 0. */
+/* A token of a translation: its end in the translation, and the bytes of the source sentence that
+   it is aligned to. Both are 0 if it is not aligned. */
 typedef struct markup_token {
     size_t end, source_begin, source_end;
 } markup_token;
 
 typedef struct markup_translation {
-    const char *text; /* NULL: the sentence stays as it was */
+    const char *text; /* NULL: the sentence is copied */
     size_t size, n;
     const markup_token *tokens; /* [n], ends ascending */
 } markup_translation;
 
 typedef enum markup_kind {
-    MARKUP_OPEN,  /* has a partner */
-    MARKUP_CLOSE, /* has one, too */
-    MARKUP_POINT, /* a tag without content, a comment */
-    MARKUP_COPY,  /* takes part in a sentence as it is */
-    MARKUP_CUT,   /* stands in a sentence, and keeps its order with others and all between */
-    MARKUP_BLOCK  /* ends a sentence, and stays */
+    MARKUP_OPEN,  /* an opening tag with a partner */
+    MARKUP_CLOSE, /* a closing tag with a partner */
+    MARKUP_POINT, /* a tag without content, or a comment */
+    MARKUP_COPY,  /* a piece of a sentence that is copied */
+    MARKUP_CUT,   /* divides a sentence into parts that keep their order */
+    MARKUP_BLOCK  /* ends a sentence and never moves */
 } markup_kind;
 
 typedef struct markup_item {
     markup_kind kind;
-    size_t begin, end;              /* in the document */
-    size_t at;                      /* in the plain text */
-    size_t match;                   /* of OPEN and CLOSE: the other */
-    int space_before, space_behind; /* in the document */
-    int is_line;                    /* CUT: between two lines or cues */
-    char c;                         /* of Markdown: its delimiter */
-    size_t label, n_label;          /* of a link by its text alone: that, in the document */
+    size_t begin, end;              /* its bytes in the document */
+    size_t at;                      /* its position in the plain text */
+    size_t match;                   /* for OPEN and CLOSE: the partner's index */
+    int space_before, space_behind; /* whether the document has a space there */
+    int is_line;                    /* for CUT: it is between two lines or cues */
+    char c;                         /* for Markdown: its delimiter */
+    size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
 typedef struct markup_sentence {
-    const char *text; /* plain */
+    const char *text; /* the sentence in the plain text */
     size_t size;
-    size_t begin, first, last; /* in the plain text; its items: first to last - 1 */
-    size_t from, to;           /* in the document, with those */
+    size_t begin;       /* its position in the plain text */
+    size_t first, last; /* its items are first to last - 1 */
+    size_t from, to;    /* its bytes in the document, with its items */
 } markup_sentence;
 
 typedef struct markup_place {
-    size_t begin, end; /* in the document, of a byte of the plain text */
+    size_t begin, end; /* the bytes of the document that a byte of the plain text comes from */
 } markup_place;
 
-/* Of a document in lines: a paragraph, a heading, a cell. */
+/* A block of a document in lines (Markdown, wrapped text): a paragraph, a heading, a table's cell.
+   */
 typedef struct markup_block {
-    size_t line, begin, end; /* in the document: its first line, and its text */
+    size_t line;       /* begin of its first line in the document */
+    size_t begin, end; /* its text in the document */
     markup_form form;
-    int is_folded;               /* may have other lines than it had */
-    int is_line, is_cell;        /* begins where a line's text does; stands in a table */
-    size_t next_line, next_text; /* what other lines begin with, if it is known */
+    int is_folded; /* it may be wrapped again */
+    int is_line;   /* it begins a line's text, so its first characters could be syntax */
+    int is_cell;   /* it is a cell of a table */
+    /* The bytes before the text of its second line, if they are known; else 0. */
+    size_t next_line, next_text;
 } markup_block;
 
-/* Between two lines of a block: from the end of the one to the text of the other. */
+/* The bytes between two lines of a block: from the end of one line to the text of the next. */
 typedef struct markup_break {
     size_t begin, end;
 } markup_break;
 
-/* What a word of a translation is, and who has it: words are what no tag may cut. */
+/* A word of a translation: a piece that no tag may divide. */
 typedef struct markup_word {
-    size_t begin, end;   /* bytes, without spaces around */
-    size_t token, n;     /* its tokens */
-    size_t owner, inner; /* nodes: the last that covers it, and the gap before it */
+    size_t begin, end; /* its bytes, without spaces around it */
+    size_t token, n;   /* its first token, and how many it has */
+    size_t owner;      /* the innermost node that covers the word */
+    size_t inner;      /* the innermost node that covers the gap before the word */
     int is_punctuation;
 } markup_word;
 
-/* An item on its way into a translation; or a part of it, between two tags whose partners are in
-   other sentences: that has no item. */
+/* An item and its place in a translation. A part of the sentence between two cuts is also a node;
+   it has no item. */
 typedef struct markup_node {
-    size_t item, close; /* close: of an element */
+    size_t item, close; /* indices of items; close: an element's closing tag */
     size_t parent, index;
-    size_t low, high; /* words that it covers */
+    size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
 typedef struct markup {
     markup_form form;
-    const char *text; /* the caller's */
+    const char *text; /* the document; the caller owns it */
     size_t size;
-    buffer plain, places; /* a markup_place each byte */
+    buffer plain;  /* its text without tags */
+    buffer places; /* a markup_place for each byte of plain */
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;
@@ -127,17 +137,23 @@ typedef struct markup {
     struct markdown *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
     size_t n_blocks, room_blocks, n_breaks, room_breaks;
-    size_t next, at; /* sentence to be put, and the document's byte */
-    int protects; /* set before markup_read: copies what protect.h would, not placeholders alone */
-    size_t wrap;  /* the same: the width of folded lines; 0: the document's */
-    size_t width; /* of lines that are folded; 0: they are not */
-    const char *newline;            /* what ends them, as it ends the document's first line */
-    size_t block, hard, first_hard; /* its block; its next hard break's item, and the block's */
-    int in_block, is_made;          /* that is begun; something in it was translated */
-    buffer woven;                   /* the block, flat */
-    int owes;                       /* a space, if a letter follows */
-    int has_brackets;               /* that mean something in this sentence */
-    int broken;                     /* there was no memory */
+    /* options, set before markup_read */
+    int protects; /* copy all that protect.h protects; 0: only placeholders */
+    size_t wrap;  /* width of wrapped lines; 0: the document's */
+    /* writing */
+    size_t next;         /* the next sentence */
+    size_t at;           /* the document is written up to this byte */
+    size_t width;        /* width of wrapped lines; 0: lines are not wrapped */
+    const char *newline; /* what ends the document's first line */
+    size_t block;        /* the current block */
+    size_t hard;         /* item of its next hard break */
+    size_t first_hard;   /* item of its first hard break */
+    int in_block;        /* the current block is begun */
+    int is_made;         /* a sentence of the current block was translated */
+    buffer woven;        /* the current block's new text, not wrapped yet */
+    int owes;            /* a space must be written before the next letter */
+    int has_brackets;    /* brackets mean something in the current sentence */
+    int broken;          /* memory was too small */
 } markup;
 
 enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
@@ -151,7 +167,8 @@ static void markup_free(markup *m) {
     memset(m, 0, sizeof *m);
 }
 
-/* Room for n things of that size; 0: no memory. */
+/* Makes room at *at for n elements of `size` bytes. Returns 0, and sets m->broken, if there is no
+   memory. */
 static int markup_reserve(markup *m, void **at, size_t *room, size_t n, size_t size) {
     void *grown;
     if (n <= *room) return 1;
@@ -167,7 +184,7 @@ static const markup_place *markup_places(const markup *m) {
 
 /* ---- plain text ------------------------------------------------------------------------------ */
 
-/* From U+00A0 on, in order. */
+/* The entities of U+00A0 to U+00FF, in order. */
 static const char markup_latin[] =
     "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn "
     "sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave "
@@ -190,7 +207,8 @@ static const struct markup_entity {
     {"dagger", 0x2020}, {"minus", 0x2212},  {"rarr", 0x2192},   {"larr", 0x2190},
     {"le", 0x2264},     {"ge", 0x2265},     {"ne", 0x2260}};
 
-/* Bytes of the entity at text, which is "&"; 0: there is none. *c: 0 if it is not in the tables. */
+/* Returns the bytes of the entity that begins at text, which is "&", or 0. *c is its character, or
+   0 if it is not in the tables. */
 static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
     const char *name = text + 1, *at, *end;
     size_t n = 0, i;
@@ -228,7 +246,7 @@ static int markup_after_space(const markup *m) {
     return !m->plain.size || markup_is_space(m->plain.data[m->plain.size - 1]);
 }
 
-/* Bytes of the plain text, of those of the document. */
+/* Appends bytes to the plain text, which come from bytes begin to end of the document. */
 static void markup_plain(markup *m, const char *bytes, size_t n, size_t begin, size_t end) {
     markup_place place;
     place.begin = begin, place.end = end;
@@ -252,7 +270,8 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
     return item;
 }
 
-/* Bytes at a place of a text that are copied, or 0. */
+/* Returns the bytes of the protected span at byte `at` of the document's text begin to end, or 0.
+   */
 static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t end) {
     if (m->protects) return protect_span_at(m->text + begin, end - begin, at - begin);
     if (!protect_in("{%$", (unsigned char)m->text[at]) ||
@@ -261,7 +280,8 @@ static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t 
     return protect_placeholder(m->text + at, end - at);
 }
 
-/* Text of the document: entities are letters, whitespace is a space. */
+/* Appends text of the document to the plain text. Entities become letters, runs of whitespace
+   become one space. */
 static void markup_add_text(markup *m, size_t at, size_t end) {
     buffer letter;
     size_t n, k, begin = at;
@@ -273,7 +293,7 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
             if (!markup_after_space(m)) markup_plain(m, " ", 1, at, at + 1);
             continue;
         }
-        k = m->n_items; /* the <code>x</code>, so */
+        k = m->n_items; /* no space between copied code and a comma */
         if (k && m->items[k - 1].kind == MARKUP_COPY && m->items[k - 1].at == m->plain.size &&
             m->plain.size > 1 && m->plain.data[m->plain.size - 1] == ' ' &&
             protect_in(",.;:!?)]}", (unsigned char)m->text[at])) {
@@ -308,27 +328,29 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
 
-/* All others end sentences. XLIFF's are among them. */
+/* Tags inside sentences, with those of XLIFF. All other tags end sentences. */
 static const char markup_inline[] =
     " a abbr acronym b bdi bdo big cite data del dfn em embed font g i img input ins label mark mrk"
     " output pc q ruby s small span strike strong sub time u wbr x bx ex ec sc xliff:g ";
 static const char markup_void[] =
     " area base basefont bgsound br col command embed frame hr img input keygen link meta param"
     " source track wbr ";
-/* Copied; the first ones end only where their name is closed, whatever is in between. */
+/* Elements that are copied. Those of markup_raw end only at their closing tag, whatever they
+   contain. */
 static const char markup_raw[] = " script style textarea xmp ";
 static const char markup_copied[] = " bpt code ept it kbd math ph samp sup svg tt ut var ";
 static const char markup_copied_blocks[] = " pre template ";
 
 typedef struct markup_tag {
-    char name[MARKUP_NAME]; /* in small letters; cut */
+    char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
     size_t n, begin, end, match;
-    int is_open, is_close, copied; /* neither: <a/>, <br>, <!-- --> */
-    int is_opaque;                 /* no element */
+    int is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
+    int copied;            /* the element is copied */
+    int is_opaque;         /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
-/* The end of the tag that begins at begin with "<" and a name, or 0 where the document has none:
-   quotes are quotes behind "=". */
+/* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
+   ends before. A quote counts as one only after "=". */
 static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
     const char *text = m->text;
     size_t at = begin + 1, name, n, value, end;
@@ -376,7 +398,8 @@ static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
     return tag->end;
 }
 
-/* Where a text stands at or behind at, letters in either case; the end: nowhere. */
+/* Finds a text at or after `at`; `what` is in small letters and matches either case. Returns the
+   document's end if there is none. */
 static size_t markup_find(const markup *m, size_t at, const char *what) {
     size_t n = strlen(what), i;
     for (; at + n <= m->size; at++) {
@@ -389,8 +412,8 @@ static size_t markup_find(const markup *m, size_t at, const char *what) {
     return m->size;
 }
 
-/* The tag at "<", or what else begins so: comment, CDATA, declaration; 0: it is a "<". What does
-   not end is all that is left. */
+/* Reads the tag, comment, CDATA section or declaration at a "<" and returns its end; 0 if the "<"
+   is only a character. One without an end reaches to the end of the document. */
 static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"}, {"<?", ">"}};
@@ -411,8 +434,8 @@ static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
     return tag->end = m->size;
 }
 
-/* All tags from a byte on, each with its partner or itself. Partners are looked for MARKUP_DEEP
-   levels up, so that time is linear. */
+/* Returns all tags from a byte on; match is the partner's index, or the tag's own. A partner is
+   searched only MARKUP_DEEP levels up: without this limit time would be quadratic. */
 static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
     markup_tag *tags = NULL, *tag;
     size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k;
@@ -431,7 +454,7 @@ static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
             continue;
         }
         tag->match = n, at = tag->end;
-        if (tag->is_open && sentence_in_table(markup_raw, tag->name, tag->n)) { /* whole */
+        if (tag->is_open && sentence_in_table(markup_raw, tag->name, tag->n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
             memcpy(close + 2, tag->name, tag->n + 1);
@@ -457,7 +480,8 @@ static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
     return tags;
 }
 
-/* Makes one item of an element that has no text, from its first item on; 0: it has some. */
+/* Joins the items of an element without text, from item `first` on, to one. Returns 0 if the
+   element has text. */
 static int markup_join(markup *m, size_t first, size_t end) {
     markup_item *item = &m->items[first];
     size_t i;
@@ -471,6 +495,7 @@ static int markup_join(markup *m, size_t first, size_t end) {
     return 1;
 }
 
+/* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_tag *tags;
@@ -495,7 +520,7 @@ static void markup_scan_html(markup *m, size_t at, size_t end) {
         if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
         item = markup_add(m, kind, tag->begin, at);
         if (!item) break;
-        tags[i].n = m->n_items - 1; /* its item, for its partner */
+        tags[i].n = m->n_items - 1; /* from here on n is the tag's item, which its partner needs */
         if (kind == MARKUP_CLOSE)
             item->match = tags[tag->match].n, m->items[item->match].match = m->n_items - 1;
     }
@@ -506,8 +531,9 @@ static void markup_scan_html(markup *m, size_t at, size_t end) {
 
 /* ---- subtitles ------------------------------------------------------------------------------- */
 
-/* A line of text with tags of its own: <i>, {\an8}. open [n_open]: those that wait for a partner.
-   Elements are in a line and have text and no cut inside; other tags are cuts. */
+/* Reads a line of subtitles with its tags: <i>, {\an8}. open [n_open] has the opening tags without
+   a partner so far. A pair of tags is an element if it is in one line, has text and has no cut
+   inside. All other tags are cuts. */
 static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, size_t *n_open) {
     markup_tag tag, other;
     markup_item *item;
@@ -517,12 +543,12 @@ static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, siz
         tag.is_open = tag.is_close = tag.is_opaque = 0;
         if (m->text[at] == '{' && n < end && m->text[n] == '\\') {
             const char *close = (const char *)memchr(m->text + at, '}', end - at);
-            if (!close) break; /* no end: the rest is text */
+            if (!close) break; /* the tag has no end: the rest of the line is text */
             n = (size_t)(close - m->text) + 1;
         } else {
             size_t size = m->size;
             if (m->text[at] != '<') continue;
-            m->size = end; /* none goes on behind the line */
+            m->size = end; /* a tag must end in its line */
             n = markup_tag_at(m, at, &tag);
             m->size = size;
             if (tag.is_opaque) break;
@@ -539,7 +565,7 @@ static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, siz
         i = *n_open ? open[--*n_open] : 0;
         if (i >= first) (void)markup_read_tag(m, m->items[i].begin, &other);
         if (i < first || m->items[i].at == m->plain.size || strcmp(tag.name, other.name) != 0) {
-            first = m->n_items; /* it stays, and nothing around it is an element */
+            first = m->n_items; /* this cut does not move, so no element may contain it */
             continue;
         }
         item->kind = MARKUP_CLOSE, item->match = i;
@@ -548,7 +574,8 @@ static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, siz
     markup_add_text(m, from, end);
 }
 
-/* A line of digits with "-->" says when; text is what follows up to a blank line. */
+/* Reads a document of subtitles. The text of a cue is what follows a line with digits and "-->" up
+   to a blank line. */
 static void markup_scan_srt(markup *m) {
     enum { MOST_LINES = 6 };
     size_t at, end, next, from, text_end = 0, open[MARKUP_DEEP], n_open = 0;
@@ -565,7 +592,7 @@ static void markup_scan_srt(markup *m) {
             in_cue = is_time || (in_cue && from < end);
             continue;
         }
-        if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* somebody speaks */
+        if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;
         }
@@ -589,6 +616,7 @@ static void markup_scan_srt(markup *m) {
 
 /* ---- blocks of lines ------------------------------------------------------------------------- */
 
+/* Adds a block whose first line begins at `row`. Returns NULL if there is no memory. */
 static markup_block *markup_add_block(markup *m, markup_form form, size_t row, size_t begin,
                                       size_t end) {
     void *grown = m->blocks;
@@ -609,7 +637,7 @@ static void markup_add_break(markup *m, size_t begin, size_t end) {
     m->breaks[m->n_breaks].begin = begin, m->breaks[m->n_breaks++].end = end;
 }
 
-/* The first break at or behind a byte; n_breaks: there is none. */
+/* Returns the first break at or after a byte; n_breaks if there is none. */
 static size_t markup_break_at(const markup *m, size_t at) {
     size_t low = 0, high = m->n_breaks, middle;
     while (low < high) {
@@ -620,7 +648,7 @@ static size_t markup_break_at(const markup *m, size_t at) {
     return low;
 }
 
-/* Columns of a character on a terminal: marks have none, East Asian ones two. */
+/* Returns the columns of a character on a terminal: 0 for combining marks, 2 for East Asian. */
 static size_t markup_columns(uint32_t c) {
     static const uint32_t none[][2] = {
         {0x300, 0x36F},   {0x483, 0x489},    {0x591, 0x5BD},   {0x610, 0x61A},   {0x64B, 0x65F},
@@ -642,7 +670,7 @@ static size_t markup_columns(uint32_t c) {
     return 1;
 }
 
-/* The column behind a text that begins at one. */
+/* Returns the column after a text that begins at `column`. */
 static size_t markup_column(const char *text, size_t size, size_t column) {
     size_t i, n;
     uint32_t c;
@@ -653,7 +681,7 @@ static size_t markup_column(const char *text, size_t size, size_t column) {
     return column;
 }
 
-/* Where the line begins that a byte is in. */
+/* Returns the begin of the line that contains a byte. */
 static size_t markup_line(const markup *m, size_t at) {
     while (at > 0 && m->text[at - 1] != '\n') at--;
     return at;
@@ -664,8 +692,8 @@ static int markup_by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The width that all lines but one in fifty have, of paragraphs in several. A paragraph in one line that
-   is wider keeps it. */
+/* Sets m->width to the width that 49 of 50 lines in paragraphs of several lines do not exceed. A
+   paragraph of one line that is wider is not wrapped. */
 static void markup_measure(markup *m) {
     size_t i, k = 0, n = 0, *widths;
     widths = (size_t *)malloc((2 * m->n_breaks + 1) * sizeof *widths);
@@ -677,7 +705,7 @@ static void markup_measure(markup *m) {
             if (m->breaks[k].begin < b->begin || !b->is_folded) continue;
             widths[n++] = markup_column(m->text + row, m->breaks[k].begin - row, 0);
             if (k + 1 < m->n_breaks && m->breaks[k + 1].begin < b->end) continue;
-            row = markup_line(m, b->end); /* the last one */
+            row = markup_line(m, b->end); /* the block's last line */
             widths[n++] = markup_column(m->text + row, b->end - row, 0);
         }
     }
@@ -697,15 +725,16 @@ static void markup_measure(markup *m) {
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-/* Whether nothing but spaces and tags are between two items and a text: partners may join. */
+/* Returns whether items from .. to - 1 are all tags inside text (OPEN, CLOSE, POINT), so a sentence
+   may be extended over them. */
 static int markup_near(const markup *m, size_t from, size_t to) {
     for (; from < to; from++)
         if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
 }
 
-/* A sentence's items: those inside, and those at its ends whose partners are, with nothing but a
-   space between. first: behind those of the sentence before it. */
+/* Sets a sentence's items: those inside the sentence, and those at its ends that have a partner
+   inside with at most a space between. first is the first item after the previous sentence. */
 static void markup_take(markup *m, markup_sentence *s, size_t first) {
     size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
     const markup_place *places = markup_places(m);
@@ -727,7 +756,8 @@ static void markup_take(markup *m, markup_sentence *s, size_t first) {
     m->at = s->to;
 }
 
-/* Reads a document, which stays where it is; 0: no memory. */
+/* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
+   memory. */
 static int markup_read(markup *m, markup_form form, const char *text, size_t size) {
     size_t at = 0, n, first = 0, i, k;
     const char *sentence;
@@ -751,7 +781,7 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
             left = sentence_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
                                         !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
         }
-        if (!left) continue; /* nothing to translate */
+        if (!left) continue; /* there are no letters to translate */
         grown = m->sentences;
         (void)markup_reserve(m, &grown, &m->room_sentences, m->n_sentences + 1, sizeof *s);
         m->sentences = (markup_sentence *)grown;
@@ -775,9 +805,10 @@ static int markup_is_mark(uint32_t c) {
     return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
 }
 
-/* Whether a tag may stand there: as a span, behind an opening bracket, before a dot that no word
-   follows, between marks that are no dots or dashes in a row. What reads marks itself, as Markdown,
-   has spans' gaps only. */
+/* Returns whether a tag may be placed at a position of a translation: where a protected span may
+   be, after an opening bracket, before a dot without a word after it, and between marks, except
+   inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
+   count. */
 static int markup_is_gap(const markup *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
     if (protect_is_gap(text, size, at)) return 1;
@@ -790,7 +821,7 @@ static int markup_is_gap(const markup *m, const char *text, size_t size, size_t 
             (before != after || !protect_in(".-", after)));
 }
 
-/* Cuts a translation into words, a gap that may have a tag before each; returns how many. */
+/* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
 static size_t markup_words(markup *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
     void *grown = m->words;
@@ -811,7 +842,7 @@ static size_t markup_words(markup *m, const markup_translation *t) {
         from = w->end, token = i + 1;
         n += w->begin < w->end;
     }
-    if (!n && t->size) { /* no alignment: one word */
+    if (!n && t->size) { /* without alignment the translation is one word */
         memset(m->words, 0, sizeof *m->words);
         m->words[n++].end = t->size;
     }
@@ -819,8 +850,9 @@ static size_t markup_words(markup *m, const markup_translation *t) {
     return n;
 }
 
-/* The gap between low and high where plain byte at belongs, of those that no other node of the
-   parent covers: it crosses fewest alignments, and is nearest to its share. */
+/* Returns the gap between words low and high for an item at plain byte `at`, among the gaps that no
+   child of the parent covers. The best gap crosses the fewest alignments; among equals the one wins
+   that divides the translation most nearly in the proportion in which `at` divides the sentence. */
 static size_t markup_gap(const markup *m, const markup_translation *t, const markup_sentence *s,
                          size_t at, size_t parent, size_t low, size_t high) {
     size_t i, k, best = low, crossed = 0, least = (size_t)-1;
@@ -830,10 +862,10 @@ static size_t markup_gap(const markup *m, const markup_translation *t, const mar
     for (i = low; i <= high; i++) {
         for (k = i > low ? m->words[i - 1].token : 0;
              i > low && k < m->words[i - 1].token + m->words[i - 1].n; k++)
-            if (t->tokens[k].source_end) /* by its middle */
+            if (t->tokens[k].source_end) /* a token's middle decides */
                 crossed +=
                     t->tokens[k].source_begin + t->tokens[k].source_end > 2 * at ? 1 : (size_t)-1;
-        if (i == low) crossed = t->n; /* from the middle of the range, as it goes down */
+        if (i == low) crossed = t->n; /* counts down from here; only differences matter */
         off = (t->size ? (double)m->words[i].begin / (double)t->size : 0) - share;
         if (off < 0) off = -off;
         if (i > low && i < high && m->words[i].inner != parent) continue;
@@ -843,8 +875,8 @@ static size_t markup_gap(const markup *m, const markup_translation *t, const mar
     return best;
 }
 
-/* The gap for a line's end, by its share of bytes; a word is left for each of so many lines that
-   follow, and one before it, if there are enough. */
+/* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
+   words, leaves one for this line and one for each of the `lines` that follow. */
 static size_t markup_share(const markup *m, const markup_translation *t, const markup_sentence *s,
                            size_t at, size_t lines, size_t low, size_t high) {
     double share = (double)(at - s->begin) / (double)s->size, off, nearest = 2;
@@ -859,8 +891,10 @@ static size_t markup_share(const markup *m, const markup_translation *t, const m
     return best;
 }
 
-/* The words that the parent has free and that an element covers best, by the plain bytes that it
-   has: 2 for each word of its own, -1 for others. Returns whether there are any. */
+/* Sets node->low and node->high to the run of words that an element of plain bytes begin to end
+   covers best: the run with the highest sum of 2 for each word aligned to the element and -1 for
+   each other word. Only words that no other child of the parent covers are considered. Returns 0 if
+   no run has a positive sum. */
 static int markup_cover(markup *m, const markup_translation *t, const markup_sentence *s,
                         markup_node *node, size_t begin, size_t end) {
     size_t i, k, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
@@ -906,8 +940,8 @@ static markup_node *markup_add_node(markup *m, size_t *n, size_t item, size_t pa
     return node;
 }
 
-/* Finds words for all items of a sentence: nodes, each behind its parent. Node 0 is the whole, its
-   children are parts and what cuts them. */
+/* Places all items of a sentence in its translation and returns the number of nodes. A node comes
+   after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
 static size_t markup_place_items(markup *m, const markup_translation *t, const markup_sentence *s,
                                  size_t n_words) {
     size_t i, k, n = 0, parent, lines = 0, room = 2 * (s->last - s->first) + 4;
@@ -919,14 +953,14 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
     for (i = s->first; i < s->last; i++) lines += m->items[i].is_line != 0;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
-    for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, whose order stays */
+    for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, which keep their order */
         const markup_item *item = &m->items[i], *beside;
         if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY ||
             (item->kind != MARKUP_CUT && item->match >= s->first && item->match < s->last &&
-             (item->match != i || item->kind > MARKUP_CLOSE))) /* alone it is a part, as below */
+             (item->match != i || item->kind > MARKUP_CLOSE))) /* a tag without its partner cuts */
             continue;
         lines -= item->is_line != 0;
-        beside = item; /* a tag beside a line's end stands there */
+        beside = item; /* a tag beside the end of a line stays beside it */
         if (!item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1)
             beside = item + 1;
         if (beside->is_line)
@@ -964,7 +998,7 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
             !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
                 markup_gap(m, t, s, item->at, parent, m->nodes[parent].low, m->nodes[parent].high);
-        if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* none is empty */
+        if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* "****" is text */
             if (node->low < m->nodes[parent].high && m->words[node->low].owner == parent)
                 node->high++;
             else if (node->low > m->nodes[parent].low && m->words[node->low - 1].owner == parent)
@@ -979,8 +1013,8 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
     return n;
 }
 
-/* Appends a part of a translation as the document would have it. In blocks "\n" is a space, where a
-   line may end. */
+/* Appends a part of a translation, escaped as the document's format needs. In blocks it writes "\n"
+   for a space where a line may end. */
 static void markup_encode(const markup *m, const char *text, size_t from, size_t to, buffer *out) {
     markup_form form = m->n_blocks ? m->blocks[m->block].form : m->form;
     size_t i;
@@ -1000,19 +1034,20 @@ static void markup_encode(const markup *m, const char *text, size_t from, size_t
     buffer_append(out, text + from, to - from);
 }
 
-/* Appends a part of the document, ends of lines as spaces. */
+/* Appends a part of the document, with spaces for the ends of lines. */
 static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *out) {
     size_t i = markup_break_at(m, begin);
     for (; i < m->n_breaks && m->breaks[i].begin < end; i++) {
         size_t stop = m->breaks[i].begin;
-        while (m->text[stop] == ' ' || m->text[stop] == '\t') stop++; /* code has them */
+        while (m->text[stop] == ' ' || m->text[stop] == '\t') stop++; /* spaces of code */
         buffer_append(out, m->text + begin, stop - begin), buffer_append(out, " ", 1);
         begin = m->breaks[i].end;
     }
     if (begin < end) buffer_append(out, m->text + begin, end - begin);
 }
 
-/* In a block of lines \r is a hard break: one of the document's own is a space there. */
+/* Replaces \r by a space in what was appended since `from`. In a block of lines \r means a hard
+   break, so a \r of the document's text would be read as one. */
 static void markup_no_breaks(const markup *m, size_t from, buffer *out) {
     if (!m->n_blocks || m->blocks[m->block].form == MARKUP_HTML) return;
     for (; from < out->size; from++)
@@ -1025,7 +1060,7 @@ static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
         for (i = item->begin; i < item->end; i++) buffer_append(out, &item->c, 1);
         return;
     }
-    for (i = 0; i < n && n < out->size; i++) { /* is a link's text its label still? */
+    for (i = 0; i < n && n < out->size; i++) { /* has the link's text changed? */
         char c = out->data[out->size - n + i];
         if ((c == '\n' ? ' ' : c) != m->text[item->label + i]) break;
     }
@@ -1037,7 +1072,7 @@ static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
     markup_no_breaks(m, from, out);
 }
 
-/* Appends a translation up to there, if it is not there yet. */
+/* Appends the translation from *from up to `to`, and moves *from there. */
 static void markup_text_to(markup *m, const markup_translation *t, size_t *from, size_t to,
                            buffer *out) {
     if (to <= *from) return;
@@ -1047,7 +1082,7 @@ static void markup_text_to(markup *m, const markup_translation *t, size_t *from,
     *from = to;
 }
 
-/* Before a node's words, and behind them. */
+/* Writes a node's tag before its words. */
 static void markup_enter(markup *m, const markup_translation *t, const markup_node *node,
                          size_t *from, buffer *out) {
     markup_item *item = m->items;
@@ -1058,7 +1093,7 @@ static void markup_enter(markup *m, const markup_translation *t, const markup_no
     is_begin = item->kind == MARKUP_OPEN ||
                (item->kind != MARKUP_CLOSE && !item->is_line && item->space_before);
     markup_text_to(m, t, from, is_begin ? begin : end, out);
-    if (item->is_line && *from < begin) *from = begin; /* the space that a line's end is */
+    if (item->is_line && *from < begin) *from = begin; /* the end of the line replaces the space */
     if (item->kind == MARKUP_COPY && item->space_before && *from &&
         !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
         buffer_append(out, " ", 1);
@@ -1080,7 +1115,8 @@ static void markup_leave(markup *m, const markup_translation *t, const markup_no
     m->owes |= m->items[node->close].is_line;
 }
 
-/* A translation with its tags. Nodes are sorted by parent: the children of one stand together. */
+/* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are neighbours.
+   */
 static void markup_weave(markup *m, const markup_translation *t, size_t n, buffer *out) {
     size_t i, from = 0, depth = 0;
     size_t *first = (size_t *)malloc(3 * n * sizeof *first), *stack = first + n, *next = stack + n;
@@ -1088,7 +1124,7 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
         m->broken = 1;
         return;
     }
-    m->nodes[0].parent = n; /* the last of all parents */
+    m->nodes[0].parent = n; /* the root is sorted to the end */
     qsort(m->nodes, n, sizeof *m->nodes, markup_by_place);
     for (i = n; i-- > 0;) first[i] = n;
     for (i = n - 1; i-- > 0;) first[m->nodes[i].parent] = i;
@@ -1111,13 +1147,15 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
+/* Prepares to write the document from its beginning. */
 static void markup_begin(markup *m) {
     const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
     m->next = m->at = m->block = m->hard = 0, m->in_block = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
 }
 
-/* Goes on in a block as it was, flat: "\n" is a space where a line may end, "\r" where it must. */
+/* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
+   end, "\r" is a hard break. */
 static void markup_keep(markup *m, size_t to) {
     size_t i = markup_break_at(m, m->at), from;
     while (m->at < to) {
@@ -1131,7 +1169,7 @@ static void markup_keep(markup *m, size_t to) {
         else item = m->n_items;
         while (is_break && item == m->n_items && m->blocks[m->block].form == MARKUP_MARKDOWN &&
                (m->text[end] == ' ' || m->text[end] == '\t'))
-            end++; /* code has it */
+            end++; /* the break would drop code's space */
         from = m->woven.size;
         if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
         markup_no_breaks(m, from, &m->woven);
@@ -1140,8 +1178,9 @@ static void markup_keep(markup *m, size_t to) {
     }
 }
 
-/* What stands in a further line below a byte of what is before the first. In Markdown a tab is
-   spaces, and a space behind > is a part of it. */
+/* Appends what a further line of a block has below byte `at` of the first line's prefix: ">" or a
+   tab is kept, a list's marker becomes spaces. In Markdown a tab becomes spaces; a space after ">"
+   belongs to it. */
 static void markup_prefix(const markup *m, const markup_block *b, size_t at, buffer *out) {
     char c = m->text[at];
     size_t n = 1, column = 0, i;
@@ -1155,7 +1194,7 @@ static void markup_prefix(const markup *m, const markup_block *b, size_t at, buf
     while (n-- > 0) buffer_append(out, " ", 1);
 }
 
-/* Writes a block in lines that are no wider than they may be. */
+/* Writes a block, wrapped in lines of at most m->width columns. */
 static void markup_fold(markup *m, const markup_block *b, buffer *out) {
     const char *text = m->woven.data;
     size_t size = m->woven.size, at, end, i, n = 0, width, hard = m->first_hard, escaped;
@@ -1163,7 +1202,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
     size_t next = b->next_line
                       ? markup_column(m->text + b->next_line, b->next_text - b->next_line, 0)
                       : first;
-    int is_first = b->is_line; /* of a line, and Markdown might see a block */
+    int is_first = b->is_line; /* the next word begins a line, where Markdown might see a block */
     for (at = 0; at < size; at = end) {
         char before = text[at];
         uint32_t c, last = 0;
@@ -1174,7 +1213,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                 !sentence_one_of(text + end, i, sentence_stops) &&
                 !sentence_one_of(text + end, i, sentence_no_begin) &&
                 !sentence_one_of(text + end, i, sentence_closing))
-                break; /* characters without spaces: a line may end there */
+                break; /* a line may end between characters of a script without spaces */
         }
         width = markup_column(text + at, end - at, 0);
         while (before == '\r' && hard < m->n_items && m->items[hard].c != '\n') hard++;
@@ -1204,7 +1243,8 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
     }
 }
 
-/* Ends the block at hand. */
+/* Completes the current block and writes it. Copies the source of a block without a translation,
+   and of one in Markdown that would be read differently. */
 static void markup_finish(markup *m, buffer *out) {
     const markup_block *b = m->in_block ? &m->blocks[m->block] : NULL;
     if (!b) return;
@@ -1218,7 +1258,7 @@ static void markup_finish(markup *m, buffer *out) {
     else markup_fold(m, b, out);
 }
 
-/* Appends the document up to its next sentence, or to the block that has it. */
+/* Writes the document up to the next sentence; within a block, appends to m->woven. */
 static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
@@ -1233,8 +1273,8 @@ static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
     else buffer_append(out, m->text + m->at, s->from - m->at);
 }
 
-/* Appends the document up to the end of its next sentence, and that as it was translated; a block
-   when its last sentence was. 0: no memory. */
+/* Appends the document up to the end of the next sentence, which is translated by t. A block is
+   appended only after its last sentence. Returns 0 if there is no memory. */
 static int markup_put(markup *m, const markup_translation *t, buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
     size_t i, n = t->text ? markup_words(m, t) : 0, nodes = 0, before;
@@ -1249,7 +1289,7 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
         if (s->first < s->last && m->items[s->first].at < begin &&
             s->from < m->items[s->first].end && to->size &&
             !markup_is_space(to->data[to->size - 1]))
-            buffer_append(to, " ", 1); /* One.<b> Two</b> has it outside */
+            buffer_append(to, " ", 1); /* One.<b> Two</b> has its space inside the tag */
         markup_weave(m, t, nodes, to);
         if (s->first < s->last && m->items[s->last - 1].at > end && s->to < m->size &&
             !markup_is_space(m->text[s->to]))
@@ -1265,18 +1305,20 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
     return !m->broken && !m->woven.broken && !out->broken;
 }
 
-/* Appends what is behind the last sentence. */
+/* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
 static int markup_end(markup *m, buffer *out) {
     markup_finish(m, out);
     buffer_append(out, m->text + m->at, m->size - m->at);
     return !m->broken && !out->broken;
 }
 
-/* Fills translations [n] of sentences; texts and tokens stay its own. 0 ends it all. */
+/* Fills translations [n] for sentences [n]. The function keeps ownership of texts and tokens, which
+   must live until markup_translate returns. Returns 0 to stop. */
 typedef int (*markup_translator)(void *user, const markup_sentence *sentences, size_t n,
                                  markup_translation *translations);
 
-/* A document's translation; 0: no memory, or the function's 0. */
+/* Appends a document's translation to out. Returns 0 if there is no memory or `translate` returned
+   0. */
 #if defined(__GNUC__)
 __attribute__((unused))
 #endif

@@ -90,8 +90,8 @@ static void option_set(const option *o, const char *text, void (*fail)(const cha
     }
 }
 
-/* Returns the index of the option named by an argument (its part before "="), or of the next operand
-   that is not yet given. Returns n if there is none. */
+/* Returns the index of the option named by an argument (its part before "="), or of the next
+   operand that is not yet given. Returns n if there is none. */
 static size_t option_find(const option *table, size_t n, const char *argument, int is_option) {
     size_t k, size = strcspn(argument, "=");
     if (strcmp(argument, "-h") == 0) argument = "--help", size = 6;
@@ -106,8 +106,8 @@ static size_t option_find(const option *table, size_t n, const char *argument, i
     return n;
 }
 
-/* Reads all arguments and returns NULL, or stops at an OPTION_STOP and returns it. On an error calls
-   fail, which formats its arguments like printf and must end the program. */
+/* Reads all arguments and returns NULL, or stops at an OPTION_STOP and returns it. On an error
+   calls fail, which formats its arguments like printf and must end the program. */
 static const option *options_read(option *table, size_t n, int argc, char **argv,
                                   void (*fail)(const char *format, ...)) {
     size_t k;
@@ -131,8 +131,7 @@ static const option *options_read(option *table, size_t n, int argc, char **argv
         if (table[k].kind == OPTION_STOP) return &table[k];
         if (table[k].kind == OPTION_OPERAND) {
             *(const char **)table[k].to = argv[i];
-        } else if (table[k].kind ==
-                   OPTION_REST) { /* moved to the front of argv, which is already read there */
+        } else if (table[k].kind == OPTION_REST) { /* moved to argv's front */
             option_rest *rest = (option_rest *)table[k].to;
             if (!n_rest) rest->at = argv + 1;
             argv[++n_rest] = argv[i];

@@ -1,14 +1,15 @@
-/* protect.h: what no model should translate is taken out of a text, and put back into its
-   translation: URLs, e-mail addresses, numbers with units, emoji, code; and capitals, where all
-   letters are.
+/* protect.h: removes spans that no model should translate from a text, and inserts them in its
+   translation: URLs, e-mail addresses, numbers with units, emoji and code. A text in capitals is
+   translated in small letters, and its translation is written in capitals.
 
        protect_text p = {0};
        if (protect_take(&p, text, size)) ... translate p.clean
        protect_put(&p, translation, n_bytes, n_tokens, ends, sources, &out);
        protect_free(&p);
 
-   A translation has its spans where they cross fewest alignments: what is aligned to words before a
-   span stays before it. So the model sees a whole sentence, and nothing it does not know. */
+   A span is inserted where it crosses the fewest alignments: words that are aligned to words before
+   the span stay before it. The model thus sees a whole sentence without text that it cannot know.
+   */
 #ifndef PROTECT_H
 #define PROTECT_H
 
@@ -16,19 +17,20 @@
 #include "sentences.h"
 
 typedef struct protect_span {
-    size_t at;          /* in the clean text: where it was */
-    size_t begin, size; /* in the original */
-    size_t to;          /* in the translation at hand */
+    size_t at;          /* position in the clean text where the span was removed */
+    size_t begin, size; /* bytes of the span in the original text */
+    size_t to;          /* position in the translation where it is inserted */
 } protect_span;
 
 typedef struct protect_text {
-    const char *text; /* the caller's */
-    buffer clean;     /* what is left of it */
+    const char *text; /* the original; the caller owns it */
+    buffer clean;     /* the text without its spans */
     protect_span *spans;
     size_t n, room;
-    int capitals; /* all letters were */
+    int capitals; /* all letters of the text were capitals */
 } protect_text;
 
+/* Frees all memory; p can be used again. */
 static void protect_free(protect_text *p) {
     buffer_free(&p->clean);
     free(p->spans);
@@ -37,6 +39,8 @@ static void protect_free(protect_text *p) {
 
 /* ---- capitals: Latin, Greek, Cyrillic -------------------------------------------------------- */
 
+/* Returns the capital of a small letter; any other character, or one without a capital, as it is.
+   */
 static uint32_t protect_upper(uint32_t c) {
     if (sentence_case(c) >= 0 || c == 0xDF || c == 0x138 || c == 0x149 || c == 0x17F || c == 0x390)
         return c;
@@ -56,6 +60,7 @@ static uint32_t protect_upper(uint32_t c) {
     if (c >= 0x1E96 && c <= 0x1E9F) return c;
     return c >= 0x100 ? c - 1 : c;
 }
+/* Returns the small letter of a capital; any other character as it is. */
 static uint32_t protect_lower(uint32_t c) {
     static const uint32_t away[] = {1, 32, 80, 48, 38, 37, 64, 63, 15};
     size_t i;
@@ -67,6 +72,7 @@ static uint32_t protect_lower(uint32_t c) {
     return c;
 }
 
+/* Appends a character in UTF-8. */
 static void protect_append_char(buffer *b, uint32_t c) {
     char bytes[4];
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
@@ -75,7 +81,7 @@ static void protect_append_char(buffer *b, uint32_t c) {
     buffer_append(b, bytes, n);
 }
 
-/* Appends text, in capitals or as it is. */
+/* Appends text, in capitals if `capitals` is set. */
 static void protect_append(buffer *b, const char *text, size_t size, int capitals) {
     size_t i, n;
     uint32_t c;
@@ -88,7 +94,8 @@ static void protect_append(buffer *b, const char *text, size_t size, int capital
     }
 }
 
-/* Whether all letters are capitals, four at least, and none of a script that has no capitals. */
+/* Returns whether a text has at least four letters and all of them are capitals. A letter of a
+   script without capitals, or of a script from U+0590 to U+1DFF, makes the answer no. */
 static int protect_is_capitals(const char *text, size_t size) {
     size_t i, letters = 0;
     uint32_t c;
@@ -102,18 +109,21 @@ static int protect_is_capitals(const char *text, size_t size) {
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-/* Of ASCII. */
+/* These functions know ASCII characters only. */
 static int protect_is_letter(uint32_t c) { return c < 0x80 && sentence_case(c) != 0; }
 static int protect_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 static int protect_is_word(uint32_t c) { return protect_is_letter(c) || protect_is_digit(c); }
+/* Returns whether a character is one of a set. */
 static int protect_in(const char *set, uint32_t c) {
     return c && c < 0x80 && strchr(set, (int)c) != NULL;
 }
+/* Returns whether a text begins with the string `with`. */
 static int protect_starts(const char *text, size_t size, const char *with) {
     return strlen(with) <= size && memcmp(text, with, strlen(with)) == 0;
 }
 
-/* How many bytes at text are emoji, with what joins and colours them. */
+/* Returns the bytes of the emoji that begin a text, with their joiners and modifiers; also :-) and
+   the like. Returns 0 if there are none. */
 static size_t protect_emoji(const char *text, size_t size) {
     const unsigned char *byte = (const unsigned char *)text;
     size_t i = 0, n, end = 0;
@@ -135,7 +145,9 @@ static size_t protect_emoji(const char *text, size_t size) {
     return end;
 }
 
-/* A number with a unit or parts: 3,5 kg, $1,299.99, 15:30, +49 30 901820; or a long one. */
+/* Returns the bytes of the number that begins a text, or 0. It must have a unit or parts (3,5 kg,
+   $1,299.99, 15:30, +49 30 901820) or at least five digits. Models translate short plain numbers.
+   */
 static size_t protect_number(const char *text, size_t size) {
     enum { CURRENCY = 5, UNITS = 11, MOST = 64 };
     static const char *const units[] = {"%",  "‰",   "°C",  "°F",  "°",   "€",   "$",  "£",  "¥",
@@ -176,7 +188,7 @@ static size_t protect_number(const char *text, size_t size) {
     return !sentence_case(c) && (parts || digits >= 5) ? end : 0;
 }
 
-/* Code: <b>, {name}, {{name}}, %s, &amp;, `x`. */
+/* Returns the bytes of the code that begins a text, or 0: <b>, {name}, {{name}}, %s, &amp;, `x`. */
 static size_t protect_code(const char *text, size_t size) {
     static const char open[] = "<{`&", closing[] = ">}`;";
     const unsigned char *byte = (const unsigned char *)text;
@@ -198,7 +210,8 @@ static size_t protect_code(const char *text, size_t size) {
     return i;
 }
 
-/* What a program fills in: {name}, {{name}}, ${name}, %s, %1$d, %(name)s. */
+/* Returns the bytes of the placeholder that begins a text, or 0. A program replaces placeholders by
+   values: {name}, {{name}}, ${name}, {0}, %s, %1$d, %(name)s. */
 static inline size_t protect_placeholder(const char *text, size_t size) {
     size_t dollar = size > 1 && *text == '$' && text[1] == '{', n, i;
     if (*text == '%' && size > 3 && text[1] == '(') {
@@ -219,7 +232,8 @@ static inline size_t protect_placeholder(const char *text, size_t size) {
     return n ? n + dollar : 0;
 }
 
-/* A word that no dictionary has: an address, a path, a name with digits or underscores. */
+/* Returns the bytes of the technical word that begins a text, or 0: an address, a path, a name with
+   digits or underscores. */
 static size_t protect_word(const char *text, size_t size) {
     static const char domains[] = ".com .org .net .edu .gov .io .info .eu .de .uk .fr .cn ";
     const unsigned char *byte = (const unsigned char *)text;
@@ -259,7 +273,7 @@ static size_t protect_word(const char *text, size_t size) {
     return protect_is_letter(byte[0]) && (digits || slashes > 1) ? i : 0; /* v2.3.1, a/b/c */
 }
 
-/* The character that ends before at; a space at the beginning. */
+/* Returns the character before position `at`; a space at the beginning of the text. */
 static uint32_t protect_before(const char *text, size_t at) {
     size_t n;
     uint32_t c = ' ';
@@ -268,7 +282,8 @@ static uint32_t protect_before(const char *text, size_t at) {
     return c;
 }
 
-/* Whether it is UTF-8 without control characters, so that it breaks no line and no field. */
+/* Returns whether a text is UTF-8 without control characters. Others would break lines or fields.
+   */
 static int protect_is_plain(const char *text, size_t size) {
     static const uint32_t least[] = {0, ' ', 0x80, 0x800, 0x10000};
     size_t i, n;
@@ -282,19 +297,20 @@ static int protect_is_plain(const char *text, size_t size) {
     return 1;
 }
 
-/* Bytes of the span that begins there, or 0. */
+/* Returns the bytes of the span that begins at position `at`, or 0. */
 static size_t protect_span_at(const char *text, size_t size, size_t at) {
     uint32_t c = protect_before(text, at);
     size_t n = protect_emoji(text + at, size - at);
     int is_inside = c < 0x80 ? !protect_in("\"<>`|()[]{},;!?*='", c) : sentence_case(c) != 0;
     if (n && (unsigned char)text[at] >= 0x80) return n;
-    if (c > ' ' && is_inside) return 0; /* none begins inside a word */
+    if (c > ' ' && is_inside) return 0; /* a span cannot begin inside a word */
     if (!n) n = protect_code(text + at, size - at);
     if (!n) n = protect_word(text + at, size - at);
     if (!n) n = protect_number(text + at, size - at);
     return protect_is_plain(text + at, n) ? n : 0;
 }
 
+/* Adds a span that is removed at the end of the clean text. Returns 0 if there is no memory. */
 static int protect_add(protect_text *p, size_t begin, size_t size) {
     if (p->n == p->room) {
         size_t room = 2 * p->room + 4;
@@ -307,7 +323,8 @@ static int protect_add(protect_text *p, size_t begin, size_t size) {
     return 1;
 }
 
-/* Small letters but the first; a letter may have other bytes then, and spans move. */
+/* Changes the clean text to small letters, except the first letter. Moves the spans, because a
+   small letter may have more or fewer bytes than its capital. */
 static void protect_lower_all(protect_text *p) {
     buffer whole;
     size_t i, n, k = 0;
@@ -326,8 +343,8 @@ static void protect_lower_all(protect_text *p) {
     p->clean = whole;
 }
 
-/* Takes the spans out of a text, which stays where it is; 0: nothing is left to translate. Where
-   clean is broken, there was no memory. */
+/* Removes the spans from a text, which must stay in memory until protect_put. Returns 0 if nothing
+   is left to translate. If memory was too small, p->clean.broken is set. */
 static inline int protect_take(protect_text *p, const char *text, size_t size) {
     size_t i, k, n, span, from = 0;
     uint32_t c = 0;
@@ -343,7 +360,7 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
         buffer_append(&p->clean, text + from, i - from);
         from = i + n;
         if (!p->clean.size && from < size && text[from] == ' ') from++, n++;
-        if (p->clean.size && p->clean.data[p->clean.size - 1] == ' ' && /* not two of them */
+        if (p->clean.size && p->clean.data[p->clean.size - 1] == ' ' && /* no double space */
             (from == size || protect_in(" ,.;:!?)]}", (unsigned char)text[from])))
             p->clean.data[--p->clean.size] = 0;
         for (k = p->n; k > 0 && p->spans[k - 1].at > p->clean.size; k--)
@@ -356,9 +373,10 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
     return left;
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- insertion ------------------------------------------------------------------------------- */
 
-/* Whether a span may stand there: beside a space or a stop, or between letters that need none. */
+/* Returns whether a span may be inserted at position `at`: beside a space, before a stop, or beside
+   a character of a script without spaces. */
 static int protect_is_gap(const char *text, size_t size, size_t at) {
     uint32_t before = protect_before(text, at), after;
     if (at >= size) return 1;
@@ -369,9 +387,11 @@ static int protect_is_gap(const char *text, size_t size, size_t at) {
            (after == '.' && (at + 1 == size || text[at + 1] == ' '));
 }
 
-/* Where in the translation a span belongs: of the tokens that end at ends [n], those before come
-   from bytes of the clean text before the span, by sources [n], and those behind from behind, with
-   as few exceptions as can be; of several such places the one where it was, by its share of bytes. */
+/* Returns the position in a translation where a span is inserted. Token i of the translation ends
+   at byte ends[i] and comes from byte sources[i] of the clean text; the span was at byte `at` of
+   it. The best position has the fewest tokens on the wrong side of the span. Among equals the one
+   wins that divides the translation most nearly in the proportion in which `at` divides the clean
+   text. */
 static size_t protect_place(const protect_text *p, size_t at, const char *text, size_t size,
                             size_t n, const size_t *ends, const size_t *sources) {
     size_t i, best = 0, crossed = 0, least = (size_t)-1, place;
@@ -389,8 +409,8 @@ static size_t protect_place(const protect_text *p, size_t at, const char *text, 
     return best;
 }
 
-/* Appends the translation, text [size], with the spans back in their order, and in capitals where
-   the text was. */
+/* Appends a translation, text [size], with the spans inserted in their original order; in capitals
+   if the original text was. ends [n] and sources [n] are those of protect_place. */
 static inline void protect_put(protect_text *p, const char *text, size_t size, size_t n,
                                const size_t *ends, const size_t *sources, buffer *out) {
     size_t i, k, from = 0, to, begin = out->size;

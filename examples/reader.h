@@ -36,7 +36,8 @@ typedef struct reader {
     char data[READER_ROOM];
 } reader;
 
-/* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is set). */
+/* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is set).
+   */
 static int reader_open(reader *r) {
     if (!r->n_paths) return 0;
     if (r->file && r->file != stdin) fclose(r->file);
@@ -48,8 +49,8 @@ static int reader_open(reader *r) {
     return r->file != NULL;
 }
 
-/* Reads more bytes of the current file into the buffer. Returns 0 at its end or after an error (then
-   fault is set). */
+/* Reads more bytes of the current file into the buffer. Returns 0 at its end or after an error
+   (then fault is set). */
 static int reader_fill(reader *r) {
     long n = 0;
     if (!r->file || r->ended) return 0;
@@ -72,9 +73,9 @@ static int reader_fill(reader *r) {
     return n > 0;
 }
 
-/* Appends one line to b, without its newline. Returns 0 at the end of the last file, or after an error.
-   A last line without a newline counts as a line. If a line has more than `most` bytes, or if memory
-   is too small for it, sets *cut and appends nothing. */
+/* Appends one line to b, without its newline. Returns 0 at the end of the last file, or after an
+   error. A last line without a newline counts as a line. If a line has more than `most` bytes, or
+   if memory is too small for it, sets *cut and appends nothing. */
 static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
     size_t begin = b->size, n;
     const char *newline = NULL;

@@ -1,31 +1,31 @@
-/* sentences.h: where the sentences of a text end. By rules, for languages with and without spaces.
+/* sentences.h: splits a text into sentences, by rules, for languages with and without spaces.
 
        size_t at = 0, length;
        const char *sentence;
        while (next_sentence(text, size, &at, &sentence, &length)) ...
 
-   Sentences are slices of the text, in order, without whitespace around them; between them is
-   nothing but whitespace. Text is UTF-8; a byte that is not counts as a letter, and a character is
-   never cut. Nothing is allocated, and no language has to be named.
+   Sentences are slices of the text, in order, without the whitespace between them. The text is
+   UTF-8. An invalid byte counts as a letter. A character is never split. The functions allocate
+   nothing and need not know the language.
 
    The rules. A sentence ends
     1. at a blank line, and at the end of the text. A single newline is whitespace like any other.
-    2. behind the stops of scripts without spaces, and others that mean nothing else: 。！？ ؟ । and
-       so on, whatever follows but a comma; not where a closing bracket and a Japanese particle
-       follow: 「はい。」と言った。
-    3. behind ! ? and an ellipsis, with whitespace after it and no lower-case letter behind that:
-       "Really?" he asked. — Да! — сказал он.
-    4. behind a full stop, with whitespace after it and no lower-case letter or digit of a date
-       behind that, unless it belongs to its word:
-       a number that begins the sentence (1. Open the box), stands before another (3. 10. 1990), or
-       before a month or the like (3. Mai); a single letter or several with stops between them (J.
-       S. Bach, z. B., U.S., т. е.), unless a word follows that begins sentences and no names
-       (Vitamin C. It is ...); an abbreviation of the tables below.
-   Quotes and brackets that close behind a stop belong to the sentence; those that open before the
-   next word belong to the next one.
+    2. after a stop that has no other meaning (。！？ ؟ । and so on), unless a comma or the like
+       follows, or a closing bracket and a Japanese particle: 「はい。」と言った。
+    3. after ! ? and an ellipsis, if whitespace follows and the next letter is not lower case. No
+       sentence ends at the first mark of: "Really?" he asked. — Да! — сказал он.
+    4. after a full stop, if whitespace follows, the next letter is not lower case, and the stop
+       does not belong to the word before it. It belongs to
+        - a number that begins the sentence (1. Open the box), or is before another number (3. 10.
+          1990), a month or a similar noun (3. Mai);
+        - a single letter, or letters with stops between them (J. S. Bach, z. B., U.S., т. е.),
+          unless the next word begins sentences and is not a name (Vitamin C. It is ...);
+        - an abbreviation in the tables below.
+   Quotes and brackets that close after a stop belong to the sentence. Those that open before the
+   next word belong to the next sentence.
 
-   A missed end costs less than a wrong one: two sentences in one are still translated, halves are
-   not understood. So what is doubtful is no end. */
+   In doubt a stop does not end a sentence. Two sentences that are not split are still translated
+   well; half a sentence is not. */
 #ifndef SENTENCES_H
 #define SENTENCES_H
 
@@ -34,9 +34,10 @@
 #include <string.h>
 
 /* ---- tables ------------------------------------------------------------------------------------
-   The first letter counts as it stands, the others in either case: Gen. Lee, but "the same gen." */
+   The first letter must match exactly, ASCII letters after it in either case: "Gen." is in a table
+   (Gen. Lee), "gen." is not. */
 
-/* Another word follows always, in any language that has the abbreviation. */
+/* Abbreviations that are never the last word of a sentence, in any language that has them. */
 static const char sentence_abbreviations[] =
     /* English */
     " Mr Mrs Ms Messrs Dr Drs Prof Rev Fr Hon Gen Col Maj Capt Cpt Lt Sgt Cpl Cmdr Adm Gov Sen Rep"
@@ -59,7 +60,7 @@ static const char sentence_abbreviations[] =
     /* Greek, Hindi */
     " κ.κ βλ Βλ δηλ πχ Δρ डॉ प्रो ";
 
-/* A number follows, or the stop ends the sentence: No. 5; he said no. */
+/* Words that are abbreviations only if a number follows: No. 5, but: he said no. */
 static const char sentence_before_numbers[] =
     " no No N° n° Nº nº nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art"
     " Art eq Eq tab Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov"
@@ -67,7 +68,7 @@ static const char sentence_before_numbers[] =
     " núm Núm núms cap Cap tomo blz kl čís стр Стр рис Рис табл Табл гл Гл ст Ст разд изд илл σελ"
     " αρ ";
 
-/* Follow a number that means "the nth": 3. Mai, 19. Jahrhundert. */
+/* Words that follow an ordinal number: 3. Mai, 19. Jahrhundert. */
 static const char sentence_after_ordinals[] =
     " Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November"
     " Dezember Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jh"
@@ -75,7 +76,8 @@ static const char sentence_after_ordinals[] =
     " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr Semester"
     " Bezirk Armee Division Minute Stunde Woche Monat ";
 
-/* Begin sentences, and are no names: what follows an initial or "U.S." here is a new sentence. */
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin a sentence.
+   */
 static const char sentence_starters[] =
     " The He She It They We You I This That These Those There Then But And So If When While After"
     " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
@@ -85,7 +87,8 @@ static const char sentence_starters[] =
 
 /* ---- characters ----------------------------------------------------------------------------- */
 
-/* Bytes of the character at text [size > 0]; what is not UTF-8 is one byte, and U+FFFD. */
+/* Reads the character at text [size > 0] into *c and returns its bytes. An invalid byte is read as
+   one U+FFFD. */
 static size_t sentence_char(const char *text, size_t size, uint32_t *c) {
     const unsigned char *p = (const unsigned char *)text;
     size_t n, i;
@@ -104,7 +107,7 @@ static size_t sentence_char(const char *text, size_t size, uint32_t *c) {
     return n;
 }
 
-/* Unicode's White_Space. */
+/* Returns whether a character has Unicode's property White_Space. */
 static int sentence_is_space(uint32_t c) {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
@@ -113,7 +116,8 @@ static int sentence_is_space(uint32_t c) {
 
 static int sentence_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 
-/* -1 lower case, 1 upper case, 0 neither: Latin, Greek, Cyrillic, Armenian. */
+/* Returns -1 for lower case, 1 for upper case, 0 for neither; for Latin, Greek, Cyrillic, Armenian.
+   */
 static int sentence_case(uint32_t c) {
     if (c < 0x80) return c >= 'a' && c <= 'z' ? -1 : c >= 'A' && c <= 'Z' ? 1 : 0;
     if (c == 0xAA || c == 0xBA || c == 0xD7 || c == 0xF7) return 0;
@@ -132,7 +136,7 @@ static int sentence_case(uint32_t c) {
     return 0;
 }
 
-/* Whether the bytes stand in a string of characters. */
+/* Returns whether the character text [n] is one of the characters of a string. */
 static int sentence_one_of(const char *text, size_t n, const char *characters) {
     size_t i, m;
     uint32_t c;
@@ -148,11 +152,11 @@ static const char sentence_weak_stops[] = ".!?…";             /* rules 3 and 4
 static const char sentence_closing[] = ")]}”’»›」』）】》〉〕］｝";
 static const char sentence_opening[] = "([{“‘„‚«‹「『（【《〈〔［｛¿¡\"'";
 static const char sentence_dashes[] = "-–—―•*·";
-static const char sentence_no_begin[] = ",;:%，、；：،؛"; /* go on with a sentence */
+static const char sentence_no_begin[] = ",;:%，、；：،؛"; /* continue a sentence */
 static const char sentence_particles[] = "とっなのはがをにでも";
 
-/* Scripts that write no spaces: Chinese, Japanese, Thai, Lao, Khmer, Burmese; with their wide
-   punctuation. */
+/* Returns whether a character is of a script without spaces between words (Chinese, Japanese, Thai,
+   Lao, Khmer, Burmese), or wide punctuation. */
 static int sentence_is_wide(uint32_t c) {
     return (c >= 0x0E00 && c <= 0x0EFF) || (c >= 0x1000 && c <= 0x109F) ||
            (c >= 0x1780 && c <= 0x17FF) || (c >= 0x2E80 && c <= 0x30FF) ||
@@ -163,7 +167,8 @@ static int sentence_is_wide(uint32_t c) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* Whether a table has the word: its first byte as it stands, ASCII behind it in either case. */
+/* Returns whether a table has a word. The first byte must match exactly, ASCII letters after it may
+   be in the table in lower case. */
 static int sentence_in_table(const char *table, const char *word, size_t size) {
     const char *at = table + 1, *end;
     size_t i;
@@ -181,7 +186,7 @@ static int sentence_in_table(const char *table, const char *word, size_t size) {
     return 0;
 }
 
-/* How many bytes are characters of the kind of the first: digits, or letters of any script. */
+/* Returns the bytes of the word at text: all up to whitespace or ASCII punctuation. */
 static size_t sentence_word_size(const char *text, size_t size) {
     size_t i, n;
     uint32_t c;
@@ -192,7 +197,8 @@ static size_t sentence_word_size(const char *text, size_t size) {
     return i;
 }
 
-/* Letters that stand alone: J, z.B, U.S, c.-à-d; with case, or Arabic. */
+/* Returns whether a word is made of single letters with "." or "-" between them: J, z.B, U.S,
+   c.-à-d. The letters must be of a script with case, or Arabic. */
 static int sentence_is_initials(const char *word, size_t size) {
     size_t i, n;
     int alone = 0, any = 0;
@@ -206,6 +212,7 @@ static int sentence_is_initials(const char *word, size_t size) {
     return any;
 }
 
+/* Returns whether a word is made only of the given characters. */
 static int sentence_is_all(const char *word, size_t size, const char *characters) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -213,12 +220,13 @@ static int sentence_is_all(const char *word, size_t size, const char *characters
     return size > 0;
 }
 
-/* Rule 4: whether a full stop belongs to the word before it. next: the word after it. */
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next is the text after
+   the stop. */
 static int sentence_stop_belongs(const char *word, size_t size, int is_first, const char *next,
                                  size_t next_size) {
     size_t n = sentence_word_size(next, next_size), last;
     int number_next = next_size && sentence_is_digit((unsigned char)next[0]);
-    /* "I" before a stop is the initial of somebody */
+    /* a starter with a stop of its own is an initial, as "I." is in: J. I. Smith */
     int starts = sentence_in_table(sentence_starters, next, n) &&
                  !(n < next_size && next[n] == '.');
     if (sentence_is_all(word, size, "0123456789"))
@@ -237,7 +245,8 @@ static int sentence_stop_belongs(const char *word, size_t size, int is_first, co
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* The end of whitespace from at; *newlines in it. */
+/* Returns the end of the whitespace at `at`. *newlines is the number of newlines in it, at most 2;
+   2 means a blank line. */
 static size_t sentence_skip_space(const char *text, size_t size, size_t at, int *newlines) {
     uint32_t c;
     size_t n;
@@ -250,7 +259,8 @@ static size_t sentence_skip_space(const char *text, size_t size, size_t at, int 
     return at;
 }
 
-/* The end of the quotes and brackets that close at at. in_quotes: a straight quote is open. */
+/* Returns the end of the closing quotes and brackets at `at`. in_quotes says that a straight quote
+   is open, so another one closes it. */
 static size_t sentence_skip_closing(const char *text, size_t size, size_t at, int in_quotes) {
     int newlines;
     uint32_t c;
@@ -286,15 +296,17 @@ static size_t sentence_skip_closing(const char *text, size_t size, size_t at, in
 
 /* A stop and its surroundings. */
 typedef struct sentence_stop {
-    size_t word;                       /* where the word before it begins */
-    size_t begin;                      /* the stop itself; several in a row are one */
-    size_t close;                      /* behind it: where quotes and brackets close */
-    size_t end;                        /* behind those */
-    int is_strong, is_period, is_loud; /* loud: ! or ? */
-    int is_first;                      /* the word is the sentence's first */
+    size_t word;   /* begin of the word before the stop */
+    size_t begin;  /* begin of the stop; several stops in a row are one */
+    size_t close;  /* end of the stop: closing quotes and brackets may follow */
+    size_t end;    /* end of the closing quotes and brackets */
+    int is_strong; /* rule 2 applies */
+    int is_period; /* a single full stop: rule 4 applies */
+    int is_loud;   /* there is a ! or ? among the stops */
+    int is_first;  /* the word is the first of its sentence */
 } sentence_stop;
 
-/* Rules 2 to 4: whether the sentence ends here. */
+/* Applies rules 2 to 4: returns whether the sentence ends at stop s. */
 static int sentence_ends_at(const char *text, size_t size, const sentence_stop *s) {
     size_t at = s->end, n;
     int newlines;
@@ -327,13 +339,13 @@ static int sentence_ends_at(const char *text, size_t size, const sentence_stop *
         sentence_one_of(text + at, n, sentence_weak_stops))
         return 0;
     if (!s->is_period) return 1;
-    /* a quote that closes behind the stop has made up its mind, a bracket has not */
+    /* a stop inside a closing quote ends the sentence; inside a bracket it may not: (etc.) */
     if (s->end > s->close && !strchr(")]}", text[s->end - 1])) return 1;
     return !sentence_stop_belongs(text + s->word, s->begin - s->word, s->is_first, text + at,
                                   size - at);
 }
 
-/* The sentence at or after *at, which moves behind it; 0: no more. */
+/* Finds the sentence at or after *at and moves *at behind it. Returns 0 if there is none. */
 static inline int next_sentence(const char *text, size_t size, size_t *at, const char **sentence,
                                 size_t *length) {
     int newlines, in_quotes = 0;
@@ -361,7 +373,7 @@ static inline int next_sentence(const char *text, size_t size, size_t *at, const
         }
         if (i == s.begin) {
             if (c == '"') in_quotes = !in_quotes;
-            /* a word begins behind what may stand before one; an apostrophe stands in one */
+            /* a word begins after an opening mark; an apostrophe is one only before the word */
             if (sentence_one_of(text + i, n, sentence_opening) && (c != '\'' || i == s.word))
                 s.word = i + n;
             end = i += n;
@@ -378,8 +390,8 @@ static inline int next_sentence(const char *text, size_t size, size_t *at, const
     return 1;
 }
 
-/* Whether a space belongs between a text of that end and a sentence after it: what was written last
-   in a script that has spaces or has none decides. */
+/* Returns whether a space belongs between a text and a sentence after it. The last character of the
+   text that is a letter decides: whether its script has spaces between words. */
 static inline int sentence_space_after(const char *text, size_t size) {
     uint32_t c;
     while (size > 0) {

@@ -104,8 +104,8 @@ static tfm_status no_memory(worker *me, const char *text) {
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Creates a session and sets its languages: --from and --to, or with two models --from and --via for
-   the first, --via and --to for the second. */
+/* Creates a session and sets its languages: --from and --to, or with two models --from and --via
+   for the first, --via and --to for the second. */
 static tfm_status make_session(worker *me, tfm_session **session, const tfm_session_options *o) {
     const char *via = me->of->config->n_languages ? opt.via : NULL;
     const char *from = me->of == t.stages ? opt.from : via, *to = me->of->is_last ? opt.to : via;
@@ -185,9 +185,10 @@ static tfm_status tokenize_target(worker *me, line *l) {
     return status;
 }
 
-/* Tokenizes a line's target and reports targets that cannot be used. An unknown token can be scored,
-   but a prefix with one is rejected, since the translation would begin with it. Prefixes that are too
-   long are found here, because the library would reject the whole batch for one of them. */
+/* Tokenizes a line's target and reports targets that cannot be used. An unknown token can be
+   scored, but a prefix with one is rejected, since the translation would begin with it. Prefixes
+   that are too long are found here, because the library would reject the whole batch for one of
+   them. */
 static void check_target(worker *me, line *l) {
     const char *option_name = opt.score ? "--score" : "--prefix";
     int32_t i, n,
@@ -422,8 +423,8 @@ static void append_row(worker *me, line *l, int32_t row) {
 
 /* ---- translating: sessions and batches ------------------------------------------------------ */
 
-/* Returns least, doubled until it is at least length. A session of rounded size serves many batches;
-   with exact sizes nearly every batch would need a new session. */
+/* Returns least, doubled until it is at least length. A session of rounded size serves many
+   batches; with exact sizes nearly every batch would need a new session. */
 static int32_t round_length(int32_t length, int32_t least) {
     int32_t rounded = least;
     while (rounded < length) rounded = rounded ? 2 * rounded : 64;
@@ -446,8 +447,9 @@ static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
     return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
 }
 
-/* Makes sure that the worker's session is large enough for a batch; creates a larger one if not. The
-   session's max_target must never be what ends a sentence: the output would depend on the batch. */
+/* Makes sure that the worker's session is large enough for a batch; creates a larger one if not.
+   The session's max_target must never be what ends a sentence: the output would depend on the
+   batch. */
 static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
@@ -480,8 +482,8 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     return make_session(me, &me->session, &o);
 }
 
-/* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL if
-   there is none. */
+/* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL
+   if there is none. */
 static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *lines, int32_t n,
                            int side) {
     int32_t row, width = 0, *lengths;
@@ -625,8 +627,8 @@ static void run_job(int number, int group, int job) {
 
 /* ---- writing windows ------------------------------------------------------------------------ */
 
-/* Writes an output line and its messages. The line is made of n sentences, with a space between them
-   where the language has spaces. */
+/* Writes an output line and its messages. The line is made of n sentences, with a space between
+   them where the language has spaces. */
 static void write_line(line *l, size_t n) {
     static buffer out;
     const line *row = l;
@@ -666,8 +668,8 @@ static int write_lines(window *w) {
     return 1;
 }
 
-/* Shows progress on a terminal after three seconds, with the time left if the input's size is known.
-   The last call, with done, replaces the progress by a summary. */
+/* Shows progress on a terminal after three seconds, with the time left if the input's size is
+   known. The last call, with done, replaces the progress by a summary. */
 static void show_progress(int64_t n_lines, int64_t bytes, int done) {
     static int shown;
     double seconds = difftime(time(NULL), t.start);
@@ -738,9 +740,9 @@ static void open_model(const char *path, int is_last) {
         fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);
 }
 
-/* Divides a window into jobs and hands it to the workers. A job is a batch, or fewer lines if a worker
-   would get no job otherwise. The workers start with the first window of several jobs; before that,
-   the threads share the work of one session. */
+/* Divides a window into jobs and hands it to the workers. A job is a batch, or fewer lines if a
+   worker would get no job otherwise. The workers start with the first window of several jobs;
+   before that, the threads share the work of one session. */
 static void give_window(window *w) {
     size_t share = (w->n + (size_t)opt.threads - 1) / (size_t)opt.threads, jobs;
     w->job_lines = t.picture ? w->n : share < (size_t)opt.batch ? share : (size_t)opt.batch;

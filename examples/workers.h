@@ -7,8 +7,9 @@
 
    A group is a number below WORKERS_GROUPS; the caller keeps the group's data under this number.
    workers_take waits until a group is free. Memory is therefore bounded, however long the input is.
-   Any worker may do any job of a group, and jobs of older groups are done first. Groups are finished
-   one at a time, in the order in which they were given, while the workers go on with later groups.
+   Any worker may do any job of a group, and jobs of older groups are done first. Groups are
+   finished one at a time, in the order in which they were given, while the workers go on with later
+   groups.
 
    The threads are POSIX or Windows threads. There are none with TRANSFORMER_NO_THREADS or on other
    systems. */
@@ -212,7 +213,8 @@ static int workers_take(workers *w) {
     return group;
 }
 
-/* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of jobs. */
+/* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of jobs.
+   */
 static void workers_give(workers *w, int jobs) {
     int group;
     workers_lock(w);

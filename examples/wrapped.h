@@ -1,21 +1,21 @@
-/* wrapped.h: what a paragraph is in text whose lines were wrapped: mail, manual pages, books; a part
-   of markup.h, which includes it.
+/* wrapped.h: finds the paragraphs in wrapped text (mail, manual pages, books). It is a part of
+   markup.h, which includes it.
 
-   A line goes on with the next one where that one's first word would not have fit any more into the
-   paragraph's width, and quotes (>) and indentation are alike; a list's item, a blank line, a table's
-   gaps, lines that are short without need (verse, headings, addresses) do not join. Word and word are
-   joined without a hyphen where the document has the joined word elsewhere. A mail's head and
-   signature are copied. */
+   Two lines belong to one paragraph if the second line's first word would not have fit into the
+   first line, and if both have the same quotes (>) and indentation. Items of lists, blank lines,
+   rows of tables and lines that are shorter than necessary (verse, headings, addresses) are not
+   joined. The hyphen between two halves of a word is removed if the document has the joined word
+   elsewhere. The head and the signature of a mail are copied. */
 #ifndef WRAPPED_H
 #define WRAPPED_H
 
 typedef struct wrapped_line {
     size_t begin, text, end, quotes, column, width;
-    size_t content, content_column; /* behind a list's marker */
+    size_t content, content_column; /* position and column after a list's marker */
     int is_item, is_table, is_kept;
 } wrapped_line;
 
-/* Bytes of a list's marker and the space behind it; 0: there is none. */
+/* Returns the bytes of the list marker that begins a text, with the spaces after it, or 0. */
 static size_t wrapped_marker(const char *text, size_t size) {
     size_t n = 0, open = size && *text == '(';
     if (protect_starts(text, size, "\xE2\x80\xA2") || protect_starts(text, size, "\xE2\x80\x93"))
@@ -35,6 +35,7 @@ static size_t wrapped_marker(const char *text, size_t size) {
     return n;
 }
 
+/* Reads the line from `at` to `end` into *l. */
 static void wrapped_read(const markup *m, size_t at, size_t end, wrapped_line *l) {
     size_t i;
     memset(l, 0, sizeof *l);
@@ -53,6 +54,7 @@ static void wrapped_read(const markup *m, size_t at, size_t end, wrapped_line *l
             l->is_table = m->text[i] == '\t' || m->text[i + 3] == ' ' ? 2 : 1;
 }
 
+/* Returns the hash of the word that begins a text; *n is its bytes. */
 static uint64_t wrapped_word(const char *text, size_t size, size_t *n) {
     for (*n = 0; *n < size &&
                  (protect_is_letter((unsigned char)text[*n]) || (unsigned char)text[*n] >= 0x80);)
@@ -60,7 +62,8 @@ static uint64_t wrapped_word(const char *text, size_t size, size_t *n) {
     return markdown_hash(text, *n);
 }
 
-/* Words of the document, sorted, once a hyphen asks for them. */
+/* Returns whether the document has a word. The first call collects the hashes of all words and
+   sorts them; without a hyphen in the document there is no call. */
 static int wrapped_knows(markup *m, buffer *words, uint64_t hash) {
     size_t i, n;
     if (!words->size) {
@@ -77,7 +80,8 @@ static int wrapped_knows(markup *m, buffer *words, uint64_t hash) {
                NULL;
 }
 
-/* How many bytes of a hyphen at a line's end are dropped; -1: none, and a space is between. */
+/* Returns how many bytes of a hyphen at the end of a line are dropped before the next line is
+   joined; -1 if the lines are joined by a space. */
 static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, size_t next,
                           size_t next_end) {
     const char *text = m->text;
@@ -87,7 +91,7 @@ static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, si
     uint64_t hash;
     if (end >= begin + 2 && memcmp(text + end - 2, "\xC2\xAD", 2) == 0) return 2;
     if (end >= begin + 3 && memcmp(text + end - 3, "\xE2\x80\x90", 3) == 0) wide = 3;
-    else if (end < begin + 2 || text[end - 1] != '-') { /* none between characters that need none */
+    else if (end < begin + 2 || text[end - 1] != '-') { /* there is no hyphen */
         c = protect_before(text + begin, end - begin);
         (void)sentence_char(text + next, next_end - next, &after);
         return sentence_is_wide(c) && sentence_is_wide(after) ? 0 : -1;
@@ -110,7 +114,7 @@ static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, si
     return hash && wrapped_knows(m, words, hash) ? (int)wide : 0;
 }
 
-/* A block's plain text. */
+/* Reads a block: joins its lines and adds its plain text. */
 static void wrapped_scan_text(markup *m, buffer *words, const markup_block *b) {
     size_t i = markup_break_at(m, b->begin), at = b->begin;
     (void)markup_add(m, MARKUP_BLOCK, at, at);
@@ -124,12 +128,13 @@ static void wrapped_scan_text(markup *m, buffer *words, const markup_block *b) {
     if (!m->broken) markup_add_text(m, at, b->end);
 }
 
-/* The number under which all but a twentieth are. */
+/* Returns the number that 19 of 20 numbers do not exceed. */
 static size_t wrapped_most(size_t *n, size_t count) {
     if (count) qsort(n, count, sizeof *n, markup_by_number);
     return count ? n[count - 1 - count / 20] : 0;
 }
 
+/* Reads a document of wrapped text: adds its blocks and plain text. */
 static void markup_scan_wrapped(markup *m) {
     wrapped_line *lines = NULL, *l, *next;
     size_t n = 0, room = 0, at, i, k, width, run = 0, *widths, limit = 0, joined;
@@ -145,7 +150,7 @@ static void markup_scan_wrapped(markup *m) {
         lines = (wrapped_line *)grown;
         l = &lines[n];
         wrapped_read(m, at, end, l);
-        if (n == 0) { /* a mail's head: From: ... */
+        if (n == 0) { /* the head of a mail begins with From: or the like */
             for (i = l->text;
                  i < l->end && (protect_is_letter((unsigned char)m->text[i]) || m->text[i] == '-');)
                 i++;
@@ -170,7 +175,7 @@ static void markup_scan_wrapped(markup *m) {
         markup_block *b;
         l = &lines[i], joined = 1;
         if (l->text == l->end || l->is_kept) continue;
-        if (i >= run) { /* lines up to a blank one: what they could have held */
+        if (i >= run) { /* limit: the width that the lines up to a blank one could hold */
             size_t most = 0;
             for (run = i;
                  run < n && lines[run].text < lines[run].end && lines[run].quotes == l->quotes;
@@ -180,7 +185,7 @@ static void markup_scan_wrapped(markup *m) {
             limit = most - most / 12;
         }
         if (l->is_table > (l->width >= limit)) {
-            for (at = l->content; at < l->end; at = k) { /* its cells */
+            for (at = l->content; at < l->end; at = k) { /* each cell of a row is a block */
                 while (at < l->end && (m->text[at] == ' ' || m->text[at] == '\t')) at++;
                 for (k = at; k < l->end && m->text[k] != '\t' &&
                              !(k + 1 < l->end && m->text[k] == ' ' && m->text[k + 1] == ' ');)
