@@ -1,11 +1,11 @@
-/* attention.h: what a translation attends to, as a picture: the source's tokens across, as they
-   stand in its text, the translation's down.
+/* attention.h: draws the attention of a translation as a picture. The columns are the source's
+   tokens, as they are in its text; the rows are the tokens of the translation.
 
        tfm_session_tokenize(session, &source, form, ids, spans, n, &n, NULL, &err);
-       ... decode, in a session made with attention
+       ... decode, in a session created with options.attention
        draw_attention(file, session, model, row, &source, ids, spans, n, &err);
 
-   Include transformer.h before it. */
+   Include transformer.h before this header. */
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
@@ -13,8 +13,8 @@
 #include "sentences.h"
 #include <stdlib.h>
 
-/* Writes the label of source token i, terminated, or counts its bytes where out is NULL. What comes
-   from no text says what it is. */
+/* Writes the label of source token i, with a NUL, unless out is NULL. Returns its bytes. A token
+   that comes from no text (a language, start or end token) is labelled with its meaning. */
 static size_t label_source(char *out, const tfm_config *c, const tfm_text *source,
                            const int32_t *ids, const tfm_span *spans, int32_t n, int32_t i) {
     const char *text = source->data + spans[i].begin;
@@ -35,19 +35,20 @@ static size_t label_source(char *out, const tfm_config *c, const tfm_text *sourc
     return size + 1;
 }
 
-/* The same of target tokens: as the vocabulary has them. */
+/* Writes the label of a target token, which is its text in the vocabulary, with a NUL. Returns its
+   bytes. */
 static size_t label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
     size_t size = 0;
     (void)tfm_detokenize(model, &id, 1, TFM_FORM_TOKENS, out, room, &size, NULL);
     return size + 1;
 }
 
-/* Finds ends[i], the byte of a target's text where token i ends: the text of the tokens up to i has
-   so many bytes in common with the whole text. (A later token may complete a character, or take
-   away a space that the text had before it.) */
+/* Finds ends[i], the byte of a target's text where token i ends: the length of the common prefix of
+   the text of tokens 0 to i and the whole text. The length of the first text alone would be wrong,
+   because a later token may complete a character or remove a space. */
 static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, int32_t n,
                                    tfm_text_form form, size_t *ends, tfm_error *err) {
-    enum { MORE = 16 }; /* bytes that a part may have more than the whole */
+    enum { MORE = 16 }; /* bytes by which the text of a part may exceed the whole text */
     size_t whole = 0, size = 0;
     int32_t i;
     char *text, *part;
@@ -67,8 +68,8 @@ static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, i
     return status;
 }
 
-/* Draws hypothesis 0 of a row, whose source and its n tokens are given. Errors as
-   tfm_result_attention, TFM_E_MEMORY. */
+/* Draws the attention of hypothesis 0 of a row to f. source is the row's text, ids [n] and spans
+   [n] are its tokens. Returns the errors of tfm_result_attention, and TFM_E_MEMORY. */
 static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,
                                  const tfm_text *source, const int32_t *ids, const tfm_span *spans,
                                  int32_t n, tfm_error *err) {

@@ -1,5 +1,5 @@
-/* beam: the three best translations of a sentence, found by a beam of four, with their scores.
-   cc -O2 -I. examples/beam.c -o beam -lm */
+/* beam: prints the three best translations of a sentence, found by a beam of four, with their
+   scores. cc -O2 -I. examples/beam.c -o beam -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -17,9 +17,9 @@ int main(void) {
     int32_t rank;
 
     memset(&limits, 0, sizeof limits), memset(&options, 0, sizeof options);
-    limits.max_beam = 4;        /* the session has memory for so many hypotheses */
-    options.beam = 4;           /* and this search follows as many */
-    options.n_best = 3;         /* of which it keeps three */
+    limits.max_beam = 4;        /* memory of the session: hypotheses per sentence */
+    options.beam = 4;           /* hypotheses that this search follows */
+    options.n_best = 3;         /* hypotheses that it returns */
     options.length_penalty = 1; /* score: log-probability / length */
     source.size = strlen(source.data);
 
@@ -27,7 +27,7 @@ int main(void) {
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     if (status == TFM_OK)
         status = tfm_translate_batch(session, &source, &best, 1, &options, text, sizeof text, &err);
-    /* text has the best one; the session still has them all */
+    /* text holds the best translation; the session keeps all three until its next call */
     for (rank = 0; status == TFM_OK && rank < tfm_result_count(session, 0); rank++) {
         tfm_result result;
         size_t size;

@@ -2,7 +2,7 @@
    the array is made by od; xxd -i, C23's #embed and a linker's -b binary do as well. od -An -v -tx1
    tests/data/models/toy.safetensors | sed 's/ \(..\)/0x\1,/g' > build/model.inc cc -O2 -I. -Ibuild
    examples/embedded.c -o embedded -lm */
-#define TRANSFORMER_NO_STDIO /* no function of the library reads files */
+#define TRANSFORMER_NO_STDIO /* leaves out the library's functions that read files */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -16,7 +16,7 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     char text[1024];
-    /* the model uses the array while it lives; nothing is written to it */
+    /* the model reads the array until it is freed, and never writes to it */
     int ok = tfm_model_load(&model, bytes, sizeof bytes, NULL, &err) == TFM_OK &&
              tfm_session_create(&session, model, NULL, &err) == TFM_OK &&
              tfm_translate(session, "我是学生", text, sizeof text, &err) == TFM_OK;

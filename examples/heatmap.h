@@ -1,7 +1,7 @@
-/* heatmap.h: a matrix of weights between 0 and 1 as a picture: SVG, for a browser or a paper.
+/* heatmap.h: draws a matrix of weights between 0 and 1 as SVG, for a browser or a paper.
 
-   Rows down, columns across (from the right where the text runs so), labels of both, a legend, and
-   the number of each cell as its tooltip. The same numbers give the same bytes. */
+   Rows and columns have labels; columns run from the right if most of their labels do. There is a
+   legend, and each cell has its number as a tooltip. The same numbers give the same bytes. */
 #ifndef HEATMAP_H
 #define HEATMAP_H
 
@@ -9,7 +9,8 @@
 
 enum { HEAT_CELL = 24, HEAT_BAR = 14 }; /* pixels */
 
-/* Whether a label has a character of Hebrew, Arabic or a script between them. */
+/* Returns whether a label has a character of a script that is written from the right: Hebrew,
+   Arabic and the scripts between them in Unicode. */
 static int heat_is_rtl(const char *label) {
     const unsigned char *p = (const unsigned char *)label;
     for (; *p; p++) {
@@ -22,8 +23,8 @@ static int heat_is_rtl(const char *label) {
     return 0;
 }
 
-/* Writes weights [n_down, n_across], row-major. Labels are UTF-8, each terminated, one after the
-   other. */
+/* Draws weights [n_down, n_across], row-major, to f. down and across hold the labels of rows and
+   columns: UTF-8 strings one after the other, each with its NUL. */
 static void write_heat_map(FILE *f, const char *title, const float *weights, const char *down,
                            int n_down, const char *across, int n_across) {
     const char *label, *other;
@@ -39,7 +40,7 @@ static void write_heat_map(FILE *f, const char *title, const float *weights, con
         n_rtl += heat_is_rtl(label);
 #define HEAT_COLUMN(i) (left + (2 * n_rtl < n_across ? (i) : n_across - 1 - (i)) * HEAT_CELL)
     for (label = across, i = 0; i < n_across; i++, label += strlen(label) + 1) {
-        int reach = svg_width(label) * 71 / 100 + SVG_FONT; /* along either side of its slope */
+        int reach = svg_width(label) * 71 / 100 + SVG_FONT; /* of the label at 45 degrees, each way */
         if (reach > top) top = reach;
         if (HEAT_COLUMN(i) + HEAT_CELL / 2 + reach > width)
             width = HEAT_COLUMN(i) + HEAT_CELL / 2 + reach;

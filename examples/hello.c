@@ -1,4 +1,5 @@
-/* hello: the whole library in 17 lines. cc -O2 -I. examples/hello.c -o hello -lm */
+/* hello: loads a model and translates a sentence.
+   cc -O2 -I. examples/hello.c -o hello -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -10,7 +11,7 @@ int main(void) {
     static tfm_session_options how; /* zeros: defaults */
     char text[1024];
     int ok;
-    how.decode_defaults = 1; /* decode as the model file says; without it the search is greedy */
+    how.decode_defaults = 1; /* use the model file's decoding defaults; 0: greedy search */
     ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK &&
          tfm_session_create(&session, model, &how, &err) == TFM_OK &&
          tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;

@@ -1,6 +1,6 @@
-/* modules: attention on tensors of your own, without a model file: 4 sequences of 10 positions,
-   width 128, 8 heads, as every tutorial has it, and what pads do to it.
-   cc -O2 -I. examples/modules.c -o modules -lm */
+/* modules: computes multi-head attention on your own tensors, without a model file: 4 sequences of
+   up to 10 positions, width 128, 8 heads. It shows that padding gets no attention. cc -O2 -I.
+   examples/modules.c -o modules -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <math.h>
@@ -13,7 +13,7 @@ enum { B = 4, L = 10, D = 128, H = 8 };
 static float x_data[B * L * D], out_data[B * L * D], weights_data[B * H * L * L];
 static float in_proj[3 * D * D], out_proj[D * D];
 
-/* Uniform in +-range; 1/sqrt(D) is what training starts from. */
+/* Fills data with uniform numbers in +-range. Training initializes weights with range 1/sqrt(D). */
 static void fill(float *data, int n, float range, unsigned seed) {
     for (; n; n--, seed = seed * 1664525u + 1013904223u)
         *data++ = ((float)(seed >> 8) / 8388608.0f - 1.0f) * range;
@@ -27,7 +27,7 @@ int main(void) {
     tfm_tensor packed = tfm_tensor_2d(in_proj, TFM_F32, 3 * D, D); /* PyTorch's in_proj_weight */
     tfm_attention_weights attention;
     tfm_masks masks;
-    tfm_arena scratch = tfm_arena_measuring(); /* first asks how much scratch the call needs */
+    tfm_arena scratch = tfm_arena_measuring(); /* pass 0 only measures the memory that is needed */
     tfm_error err;
     tfm_status status = TFM_OK;
     void *memory = NULL;
@@ -38,7 +38,7 @@ int main(void) {
     fill(in_proj, 3 * D * D, 1 / sqrtf((float)D), 2), fill(out_proj, D * D, 1 / sqrtf((float)D), 3);
     attention.n_heads = H;
     attention.out.weight = tfm_tensor_2d(out_proj, TFM_F32, D, D);
-    masks.key_lengths = lengths; /* keys past a sequence's length are pads */
+    masks.key_lengths = lengths; /* keys beyond a sequence's length are padding */
     if (tfm_attention_unpack(&attention, &packed, NULL, &err) != TFM_OK) return 1;
     for (pass = 0; pass < 2 && status == TFM_OK; pass++) {
         if (pass && !(memory = malloc(scratch.peak))) return 2;

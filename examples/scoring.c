@@ -1,6 +1,6 @@
-/* scoring: how likely a model finds translations that you have: which is the best of some, or where
-   a text and its translation do not belong together.
-   cc -O2 -I. examples/scoring.c -o scoring -lm */
+/* scoring: computes how likely a model finds given translations. Use it to choose the best of
+   several translations, or to find pairs in which a text and its translation do not match. cc -O2
+   -I. examples/scoring.c -o scoring -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -16,9 +16,9 @@ int main(void) {
     int32_t src_ids[ROWS][WIDTH], src_lengths[ROWS], tgt_ids[ROWS][WIDTH], tgt_lengths[ROWS];
     tfm_batch src = {src_ids[0], src_lengths, ROWS, WIDTH, NULL, NULL};
     tfm_batch tgt = {tgt_ids[0], tgt_lengths, ROWS, WIDTH, NULL, NULL};
-    double scores[ROWS][WIDTH + 1]; /* of each token, then of the end token, then zeros */
+    double scores[ROWS][WIDTH + 1]; /* log-probabilities: the tokens, the end token, then zeros */
     double memory[512];
-    tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* of the tokenizer */
+    tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* for the tokenizer */
     tfm_session_options limits;
     tfm_error err;
     tfm_model *model = NULL;

@@ -1,6 +1,6 @@
-/* streaming: shows a translation while it grows, for ten seconds at most. The program drives the
-   decoder step by step, so a time limit or a cancel button is a condition of its loop.
-   cc -O2 -I. examples/streaming.c -o streaming -lm */
+/* streaming: shows a translation while it is generated, for at most ten seconds. The program calls
+   the decoder step by step, so a time limit or a cancel button is a condition of its loop. cc -O2
+   -I. examples/streaming.c -o streaming -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -13,7 +13,7 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     int32_t ids[64], running = 1;
-    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* a row; tfm_tokenize sets its width */
+    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; tfm_tokenize sets its width */
     size_t shown = 0, size;
     clock_t start = clock();
     char text[1024];
@@ -27,7 +27,7 @@ int main(void) {
     if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &err);
     while (status == TFM_OK && running && clock() - start < 10 * CLOCKS_PER_SEC) {
         status = tfm_step(session, &running, &err);
-        /* the hypothesis so far; of greedy search it only grows */
+        /* the text so far; with greedy search, later steps only add to it */
         if (status == TFM_OK)
             status =
                 tfm_result_text(session, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err);

@@ -1,5 +1,5 @@
-/* svg.h: what the pictures have in common: text, and a page that is light or dark as the reader's
-   browser is. Programs that ignore the style sheet's dark half show the light one. */
+/* svg.h: writes text and the page of an SVG picture. The page is light or dark, like the reader's
+   browser; programs that ignore this part of the style sheet show the light page. */
 #ifndef SVG_H
 #define SVG_H
 
@@ -8,7 +8,8 @@
 
 enum { SVG_FONT = 14, SVG_MARGIN = 12 }; /* pixels */
 
-/* What a text takes in pixels, rather too much than too little. */
+/* Returns the width of a text in pixels. It is an upper estimate, because a label that is wider
+   than its estimate would be cut off. */
 static int svg_width(const char *text) {
     int width = 0;
     for (; *text; text++) {
@@ -20,7 +21,7 @@ static int svg_width(const char *text) {
     return width;
 }
 
-/* Text for XML: what it forbids becomes U+FFFD. */
+/* Writes a text for XML. Characters that XML forbids become U+FFFD. */
 static void svg_write_text(FILE *f, const char *text) {
     for (; *text; text++) {
         const char *entity = *text == '&'   ? "&amp;"
@@ -36,7 +37,8 @@ static void svg_write_text(FILE *f, const char *text) {
     }
 }
 
-/* The head of a picture and its title. Classes: paper, ink (what is drawn), faint (lines). */
+/* Writes the head of a picture and its title. Its style sheet has the classes paper (background),
+   ink (what is drawn) and faint (thin lines). */
 static void svg_begin(FILE *f, int width, int height, const char *title) {
     fprintf(f,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

@@ -10,6 +10,7 @@
 
 #define MODEL "tests/data/models/toy.safetensors"
 
+/* Decodes a batch of one row and prints the translation. */
 static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     char text[256];
     size_t size = 0;
@@ -23,7 +24,7 @@ static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *er
 int main(void) {
     static const int32_t tokens[] = {1, 2, 3, 4};
     static float input[4 * 1024], kept[4 * 1024];
-    tfm_batch src = {NULL, NULL, 1, 4, NULL, NULL}; /* a row of four vectors, and no ids */
+    tfm_batch src = {NULL, NULL, 1, 4, NULL, NULL}; /* one row of four vectors, no ids */
     tfm_safetensors *file = NULL;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
@@ -46,7 +47,7 @@ int main(void) {
     }
     if (status == TFM_OK) status = show(session, &src, &err);
     if (status == TFM_OK) {
-        memory = tfm_encoder_output(session); /* until the next call: a copy stays */
+        memory = tfm_encoder_output(session); /* valid until the session's next call, so copy it */
         memcpy(kept, memory.data, 4 * (size_t)memory.dims[2] * sizeof(float));
         memory.data = kept;
         src.embeddings = NULL, src.memory = &memory;
