@@ -1,5 +1,6 @@
 /* beam: prints the three best translations of a sentence, found by a beam of four, with their
-   scores. cc -O2 -I. examples/beam.c -o beam -lm */
+   scores.
+   cc -O2 -I. examples/beam.c -o beam -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 """Translates text files in a Dask bag: python examples/dask_bag.py MODEL 'in-*.txt' 'out-*.tsv'
-A line out is a translation, a tab, and what is wrong where there is none."""
+Each output line has a translation, a tab, and an error message if there is no translation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Iterable
 import dask.bag
 from transformer_h import Error, Model
 
-loaded = functools.cache(Model)  # once in a process: this file is a module there
+loaded = functools.cache(Model)  # loads a model once per process, which imports this file as a module
 
 
 def translate(lines: Iterable[str], path: str, **options: Any) -> list[tuple[str | None, str | None]]:

@@ -1,7 +1,7 @@
-/* embedded: a model inside the program, which then needs no file and no stdio but to print. Here
-   the array is made by od; xxd -i, C23's #embed and a linker's -b binary do as well. od -An -v -tx1
-   tests/data/models/toy.safetensors | sed 's/ \(..\)/0x\1,/g' > build/model.inc cc -O2 -I. -Ibuild
-   examples/embedded.c -o embedded -lm */
+/* embedded: compiles a model into the program, which then reads no file. od makes the array here;
+   xxd -i, C23's #embed or a linker's -b binary work too.
+   od -An -v -tx1 tests/data/models/toy.safetensors | sed 's/ \(..\)/0x\1,/g' > build/model.inc
+   cc -O2 -I. -Ibuild examples/embedded.c -o embedded -lm */
 #define TRANSFORMER_NO_STDIO /* leaves out the library's functions that read files */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"

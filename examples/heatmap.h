@@ -40,7 +40,7 @@ static void write_heat_map(FILE *f, const char *title, const float *weights, con
         n_rtl += heat_is_rtl(label);
 #define HEAT_COLUMN(i) (left + (2 * n_rtl < n_across ? (i) : n_across - 1 - (i)) * HEAT_CELL)
     for (label = across, i = 0; i < n_across; i++, label += strlen(label) + 1) {
-        int reach = svg_width(label) * 71 / 100 + SVG_FONT; /* of the label at 45 degrees, each way */
+        int reach = svg_width(label) * 71 / 100 + SVG_FONT; /* each way, at 45 degrees */
         if (reach > top) top = reach;
         if (HEAT_COLUMN(i) + HEAT_CELL / 2 + reach > width)
             width = HEAT_COLUMN(i) + HEAT_CELL / 2 + reach;

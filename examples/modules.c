@@ -1,6 +1,6 @@
 /* modules: computes multi-head attention on your own tensors, without a model file: 4 sequences of
-   up to 10 positions, width 128, 8 heads. It shows that padding gets no attention. cc -O2 -I.
-   examples/modules.c -o modules -lm */
+   up to 10 positions, width 128, 8 heads. It shows that padding gets no attention.
+   cc -O2 -I. examples/modules.c -o modules -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <math.h>

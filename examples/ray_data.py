@@ -10,7 +10,8 @@ from transformer_h import Error, Model
 
 
 class Translate:
-    """What an actor has: one model. Adds the columns translation and error."""
+    """Translates batches in a Ray actor, which loads the model once. Adds the columns translation and
+    error."""
 
     def __init__(self, path: str, column: str, **options: Any) -> None:
         self.model, self.column, self.options = Model(path), column, options
@@ -25,7 +26,7 @@ class Translate:
 if __name__ == "__main__":
     model, source, out, column = sys.argv[1:]
     ray.init()
-    actors = max(int(ray.cluster_resources()["CPU"]) - 1, 1)  # one is for who reads and writes
+    actors = max(int(ray.cluster_resources()["CPU"]) - 1, 1)  # leaves a core to read and write
     rows = ray.data.read_parquet(source).map_batches(
         Translate, fn_constructor_args=(model, column), batch_format="pandas", batch_size=1024,
         num_cpus=1, concurrency=actors)

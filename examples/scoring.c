@@ -1,6 +1,6 @@
 /* scoring: computes how likely a model finds given translations. Use it to choose the best of
-   several translations, or to find pairs in which a text and its translation do not match. cc -O2
-   -I. examples/scoring.c -o scoring -lm */
+   several translations, or to find pairs in which a text and its translation do not match.
+   cc -O2 -I. examples/scoring.c -o scoring -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

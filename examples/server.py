@@ -1,32 +1,35 @@
 #!/usr/bin/env python3
-"""A translation server with LibreTranslate's API, so that its clients work.
+"""A translation server with the API of LibreTranslate, so clients of LibreTranslate can use it.
 
     pip install ./tools/python -r tools/requirements-server.txt
     python examples/server.py de:en=examples/models/de-en.safetensors
     curl http://127.0.0.1:5000/translate -d q='Guten Tag.' -d source=de -d target=en
 
-A model is SOURCE:TARGET=FILE; SOURCE=FILE where only the target's language is told to it (Marian);
-FILE where both are (NLLB, M2M100), with the codes that it has. Several may be given; --help lists
-the options. No environment variable is read, but uvicorn's FORWARDED_ALLOW_IPS: proxies whose
-X-Forwarded-For is believed.
+A model is given as SOURCE:TARGET=FILE. A model that needs a target language in each request (Marian)
+is given as SOURCE=FILE. A model that needs both languages (NLLB, M2M100) is given as FILE, and
+requests use the model's own language codes. Several models may be given. --help lists the options.
+The only environment variable that is read is uvicorn's FORWARDED_ALLOW_IPS, the addresses of proxies
+whose X-Forwarded-For header is trusted.
 
-POST /translate     q (a text, or a list), source (or "auto", where only one can be meant), target,
-                    alternatives, format ("text"; "html" is status 400: tags would not survive),
+POST /translate     q (a text, or a list), source (or "auto", if there is only one), target,
+                    alternatives, format ("text"; "html" has status 400: tags would be damaged),
                     api_key
-POST /detect        the language, where only one can be meant; confidence 0: nothing is measured
+POST /detect        the source language, if there is only one; the confidence is always 0, because
+                    the text is not examined
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 
-Bodies are JSON or urlencoded forms. A line of a text is a paragraph, which is translated by
-sentences: what comes back is what `translate --document` prints, byte for byte, whatever else is
-translated at the time. Alternative n is made of each sentence's n-th best.
+Bodies are JSON or urlencoded forms. Each line of a text is a paragraph and is translated sentence by
+sentence. The result has the same bytes as the output of `translate --document`; it does not depend on
+other requests. Alternative n consists of the n-th best translation of each sentence.
 
-Workers translate what waits together, in batches of like length, across requests; a large request
-takes turns with the others. Status 400: not a text, or too long; 403: keys; 408, 413: slow and
-large bodies; 429: one client's rate; 431: a head of more than 64 kB; 503: a full queue, or a
-timeout; 429 and 503 say Retry-After. Messages go to standard error: at most 60 a minute, each of
-at most 4000 characters, without control characters.
-SIGTERM and Ctrl-C end the server when what it accepted is answered. For the open Internet put a
-proxy with TLS before it.
+Workers translate the waiting sentences of all requests together, in batches of similar length. A
+large request takes turns with the others. Status codes: 400 the request is wrong or a text is too
+long; 403 the API key is missing or wrong; 408 the body is too slow; 413 the body is too large; 415 the
+body's type is not supported; 429 a client sends too many requests; 431 the head is larger than 64 kB;
+503 the queue is full or a translation took too long. 429 and 503 have a Retry-After header. Messages
+go to standard error: at most 60 a minute, each at most 4000 characters, without control characters.
+SIGTERM and Ctrl-C end the server after it has answered the requests that it accepted. On the open
+Internet, run it behind a proxy with TLS.
 """
 
 import argparse
@@ -61,11 +64,11 @@ except ImportError as e:
     raise SystemExit(f"server.py: Python has no {e.name}; in the repository's folder run: "
                      "pip install ./tools/python -r tools/requirements-server.txt") from None
 
-WINDOW = 8  # batches' sentences that are sorted by length together
-HEAD = 65536  # bytes of a request line and its headers, at most
+WINDOW = 8  # the number of batches whose sentences are sorted by length together
+HEAD = 65536  # largest request line with headers, in bytes
 HEAD_END = re.compile(rb"\n\r?\n")
-SLICE = 4096  # bytes of a body that the parser gets at a time
-LOG_LENGTH, LOG_RATE = 4000, 60  # characters of a message, messages a minute
+SLICE = 4096  # the parser gets a body in pieces of this many bytes
+LOG_LENGTH, LOG_RATE = 4000, 60  # most characters of a message, most messages a minute
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
     "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
@@ -78,7 +81,7 @@ NAMES = dict(pair.split("=") for pair in (
 
 
 class Refused(Exception):
-    """The answer to a request is a status, a message, and perhaps when to come back."""
+    """Refuses a request with a status, a message and, optionally, the seconds after which to retry."""
 
     def __init__(self, status, message, retry_after=None):
         super().__init__(message)
@@ -89,7 +92,7 @@ class Refused(Exception):
 
 
 class Translator:
-    """A model with the languages that it translates from and into."""
+    """Holds a model with its source and target languages."""
 
     def __init__(self, argument, options):
         stated = re.fullmatch(r"([\w-]+)(?::([\w-]+))?=(.+)", argument)
@@ -106,7 +109,7 @@ class Translator:
                     f"to be stated, as in de:en={path}"))
         self.sources = list(config["languages"]) if self.told_source else [source]
         self.targets = list(config["languages"]) if self.told_target else [target]
-        self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # it has a tokenizer
+        self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # fails without a tokenizer
 
     def told(self, source, target):
         return {"source_language": source if self.told_source else None,
@@ -114,7 +117,7 @@ class Translator:
 
 
 class Languages:
-    """Who translates what; of several that can, the first that was given."""
+    """Finds the translator for a pair of languages: the first that was given, if there are several."""
 
     def __init__(self, translators):
         self.into = {}  # source: {target: translator}
@@ -132,7 +135,7 @@ class Languages:
                 for code in self.codes]
 
     def detect(self, target=None):
-        """The source, where only one can be meant."""
+        """Returns the source language, if there is only one for the target; otherwise refuses."""
         if target is not None and target not in self.codes:
             raise Refused(400, f"{cut(target)} is not supported")
         sources = [code for code, pairs in self.into.items() if target is None or target in pairs]
@@ -159,32 +162,32 @@ def cut(text):
     return text if len(text) <= 32 else text[:32] + "..."
 
 
-# ---- what waits, and who translates it -----------------------------------------------------------
+# ---- the queue and its workers -------------------------------------------------------------------
 
 
 class Work:
-    """The sentences of a request. What is alike in key can be translated together."""
+    """Holds the sentences of a request. Sentences of works with equal keys can share a batch."""
 
     def __init__(self, key, sentences):
         self.key, self.sentences = key, sentences
         self.results = [None] * len(sentences)
         self.taken, self.left = 0, len(sentences)
-        # results, or a Refused or (index, Error)
+        # its result is the list of results, a Refused, or the first error as (index, Error)
         self.done = asyncio.get_running_loop().create_future()
 
 
 class Queue:
-    """Works, in turns; threads that take batches of their sentences."""
+    """Holds the waiting works, and the threads that translate batches of their sentences."""
 
     def __init__(self, options, metrics):
         self.options, self.metrics = options, metrics
         self.loop = asyncio.get_running_loop()
         self.changed = threading.Condition()
-        # under the lock:
-        self.works = deque()  # of which sentences are not taken
-        self.batches = deque()  # lists of (work, index) that are
-        self.n = self.idle = 0  # sentences that are not translated; threads without work
-        self.rate = 100.0  # sentences a second, of late
+        # guarded by the lock of self.changed:
+        self.works = deque()  # works with sentences that are not in a batch yet
+        self.batches = deque()  # batches for the threads: lists of (work, index)
+        self.n = self.idle = 0  # sentences that are not translated yet; threads that wait
+        self.rate = 100.0  # sentences per second, a moving average
         self.closed = False
         self.threads = [threading.Thread(target=self.run, daemon=True)
                         for _ in range(options.threads)]
@@ -203,7 +206,7 @@ class Queue:
 
     def add(self, work):
         with self.changed:
-            # where nothing waits, any request goes that the limits of one let through
+            # an empty queue accepts every request, or one with more sentences than --queue never runs
             if self.n and self.n + work.left > self.options.queue:
                 raise Refused(503, "the server is busy", self.retry_after())
             self.n += work.left
@@ -211,12 +214,13 @@ class Queue:
             self.changed.notify()
 
     def make_batches(self):
-        """Of a window of what waits, at most a batch of a work at a time; for all who are idle."""
+        """Makes batches from a window of waiting sentences, enough for all idle threads. Takes at most
+        one batch of sentences from a work at a time, so that a large request does not delay others."""
         groups, n = {}, 0
         while self.works and n < WINDOW * self.options.batch:
             work = self.works.popleft()
             end = min(work.taken + self.options.batch, len(work.sentences))
-            if work.done.done():  # nobody waits for it any more
+            if work.done.done():  # the client has left, or the time is over
                 self.n -= len(work.sentences) - work.taken
                 continue
             groups.setdefault(work.key, []).extend((work, i) for i in range(work.taken, end))
@@ -224,7 +228,7 @@ class Queue:
             if end < len(work.sentences):
                 self.works.append(work)
         for group in groups.values():
-            group.sort(key=lambda one: len(one[0].sentences[one[1]]))  # short ones need not wait
+            group.sort(key=lambda one: len(one[0].sentences[one[1]]))  # so short sentences are not padded
             size = min(self.options.batch, max(-(-len(group) // (1 + self.idle)), 4))
             self.batches.extend(group[i:i + size] for i in range(0, len(group), size))
         self.changed.notify(len(self.batches))
@@ -245,7 +249,7 @@ class Queue:
             began, live = time.perf_counter(), [one for one in batch if not one[0].done.done()]
             try:
                 results = self.translate(live) if live else []
-            except Exception:  # no text's fault: the thread goes on
+            except Exception:  # not an error of a text: the thread must survive it
                 logging.exception("a batch failed")
                 results = [Refused(500, "the server failed")] * len(live)
             seconds = time.perf_counter() - began
@@ -255,7 +259,7 @@ class Queue:
                     self.rate += 0.1 * (len(live) * len(self.threads) / seconds - self.rate)
                     self.metrics.batches += 1
                     self.metrics.busy += seconds
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
                 self.loop.call_soon_threadsafe(self.deliver, live, results)
 
     def translate(self, batch):
@@ -295,7 +299,7 @@ class Server:
         if options.api_keys:
             with open(options.api_keys, encoding="utf-8") as file:
                 self.keys = [line.strip().encode() for line in file if line.strip()]
-        self.allowances = {}  # clients: the requests that they have left, and when that was
+        self.allowances = {}  # client: (requests left, time when this was computed)
 
     def app(self):
         source, pairs = next(iter(self.languages.into.items()))
@@ -342,7 +346,7 @@ class Server:
             finally:
                 self.metrics.active -= 1
             spent = time.perf_counter() - began
-            # not request.url, which is made of the client's Host header
+            # not request.url, because the client's Host header is a part of it
             self.metrics.request(request.scope["path"], response.status_code, spent)
             return response
         return run
@@ -356,7 +360,7 @@ class Server:
         return body.decode()
 
     async def parameters(self, request):
-        """Those of the body and of the query, of somebody who may ask."""
+        """Returns the parameters of the query and the body, after checking that the client may ask."""
         seconds = self.options.read_timeout
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
@@ -373,7 +377,7 @@ class Server:
         if body and kind not in kinds:
             raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]}")
         if not isinstance(more, dict):
-            raise Refused(400, "the body is no JSON object")
+            raise Refused(400, "the body is not a JSON object")
         given.update(more)
         self.admit(request.client.host if request.client else "", given.get("api_key"))
         return given
@@ -390,7 +394,7 @@ class Server:
             left, then = self.allowances.pop(client, (most, now))
             left = min(left + (now - then) * most / 60, most)
             self.allowances[client] = left - (left >= 1), now
-            if len(self.allowances) > 10000:  # forgets who has not asked for the longest time
+            if len(self.allowances) > 10000:  # forgets the client that was idle longest
                 del self.allowances[next(iter(self.allowances))]
             if left < 1:
                 seconds = int((1 - left) * 60 / most) + 1
@@ -409,7 +413,7 @@ class Server:
             source = self.languages.detect(target)
         by = self.languages.find(source, target)
 
-        # a text is lines, a line is sentences
+        # layout[text][line] is a list of sentences
         layout = [[split_sentences(line) for line in text.split("\n")] for text in texts]
         counts = [sum(map(len, lines)) for lines in layout]
         work = Work((by, source, target, alternatives + 1 if alternatives else None),
@@ -441,7 +445,8 @@ class Server:
         return answer(content)
 
     async def done(self, request, work):
-        """The results, unless the client leaves or it takes too long: what waits is left out."""
+        """Waits for the results of a work and returns them. If the client leaves or the time is over,
+        raises, and the sentences that still wait are dropped."""
         self.queue.add(work)
         gone = asyncio.ensure_future(disconnected(request))
         try:
@@ -459,7 +464,7 @@ class Server:
             work.done.cancel()
 
     def texts(self, given):
-        """The texts, and whether it is one."""
+        """Returns the list of texts, and whether q was a single text."""
         q, limit = given.get("q"), self.options.char_limit
         if q is None:
             raise Refused(400, "Invalid request: missing q parameter")
@@ -488,16 +493,16 @@ class Server:
 
 
 def answer(content, status=200, retry_after=None):
-    # half a surrogate pair, which JSON can say and UTF-8 cannot, becomes a question mark
+    # JSON allows half a surrogate pair, UTF-8 does not: "replace" writes a question mark for it
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     if status in (408, 413):
-        headers["Connection"] = "close"  # the rest of the body is not read
+        headers["Connection"] = "close"  # because the rest of the body is not read
     return Response(data, status, headers, "application/json")
 
 
 def form(text):
-    """Of an urlencoded form; what is given several times is a list."""
+    """Parses an urlencoded form. A key that is given several times has a list as its value."""
     given = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=10000)
     return {key: values[0] if len(values) == 1 else values for key, values in given.items()}
 
@@ -507,7 +512,7 @@ def word(given, key, default=None):
     if value is None or value == "":
         raise Refused(400, f"Invalid request: missing {key} parameter")
     if not isinstance(value, str):
-        raise Refused(400, f"Invalid request: {key} is no text")
+        raise Refused(400, f"Invalid request: {key} is not a text")
     return value
 
 
@@ -546,8 +551,8 @@ class Metrics:
             (f'_bucket{{le="{le}"}}', n) for le, n in zip((*self.BUCKETS, "+Inf"), totals)),
             ("_sum", self.latency), ("_count", totals[-1]))
         for metric, kind, what, value in (
-                ("requests_active", "gauge", "Requests in work.", self.active),
-                ("sentences_waiting", "gauge", "Sentences that are not translated.", waiting),
+                ("requests_active", "gauge", "Requests that are being answered.", self.active),
+                ("sentences_waiting", "gauge", "Sentences that are not translated yet.", waiting),
                 ("sentences_total", "counter", "Sentences translated.", self.sentences),
                 ("characters_total", "counter", "Characters of texts translated.", self.characters),
                 ("batches_total", "counter", "Batches translated.", self.batches),
@@ -558,11 +563,12 @@ class Metrics:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol waits for the head of a request without end, and takes a head of any size."""
+    """Limits the time and the size of a request's head, which uvicorn's protocol does not."""
 
     patience, alarm = 10.0, None
-    # received: bytes of this head, or bytes since the last ones of a body; piece: those that are being
-    # parsed, where the next head may begin among them; tail: the last bytes of a head that goes on
+    # received: bytes of the current head, or of framing since the last bytes of a body.
+    # piece: bytes that are being parsed; the next head may begin among them.
+    # tail: the last bytes of a head that is not complete, because its end may be divided.
     in_head, received, piece, tail = True, 0, 0, b""
 
     def connection_made(self, transport):
@@ -573,7 +579,7 @@ class Protocol(HttpToolsProtocol):
         at = 0
         while at < len(data) and not self.transport.is_closing():
             end = min(at + SLICE, len(data))
-            if self.in_head:  # up to its end, which may lie over two pieces of data
+            if self.in_head:  # parse up to its end, which may be divided between two pieces of data
                 found = HEAD_END.search(self.tail + data[at:at + 2])
                 behind = found.end() - len(self.tail) if found else 0
                 found = HEAD_END.search(data, at)
@@ -587,7 +593,7 @@ class Protocol(HttpToolsProtocol):
             at = end
         if self.in_head and self.received:
             self.tail = data[-2:]
-        if self.cycle is not None and not self.cycle.response_complete:  # a head has come
+        if self.cycle is not None and not self.cycle.response_complete:  # a head is complete
             self.calm()
         elif self.alarm is None and not self.transport.is_closing():
             self.alarm = self.loop.call_later(self.patience, self.transport.close)
@@ -598,14 +604,14 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body):
         super().on_body(body)
-        self.received = 0  # what is counted of a body is what is none of it: sizes of chunks, trailers
+        self.received = 0  # in a body only framing counts: sizes of chunks, and trailers
 
     def on_message_complete(self):
         super().on_message_complete()
         self.in_head, self.received = True, self.piece
 
     def refuse(self):
-        if self.cycle is None or self.cycle.response_complete:  # else an answer is on its way
+        if self.cycle is None or self.cycle.response_complete:  # otherwise an answer is being written
             body = b'{"error":"the head of the request is larger than %d bytes"}' % HEAD
             self.transport.write(
                 b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
@@ -623,8 +629,9 @@ class Protocol(HttpToolsProtocol):
 
 
 class Log(logging.Handler):
-    """Messages on standard error, whatever clients do: not too long, not too many a minute, and what
-    cannot be printed is escaped. A line that begins without spaces begins a message."""
+    """Writes messages to standard error, limited in length and number, so that clients cannot flood the
+    log. Characters that cannot be printed are escaped. Each line of a message but the first is indented,
+    so that a client cannot fake a message."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -643,11 +650,11 @@ class Log(logging.Handler):
 
     @staticmethod
     def say(text):
-        if len(text) > LOG_LENGTH:  # of a traceback the end counts most
+        if len(text) > LOG_LENGTH:  # keeps the end, which is the important part of a traceback
             half = LOG_LENGTH // 2
             text = f"{text[:half]}\n... {len(text) - 2 * half} characters ...\n{text[-half:]}"
         lines = ("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it
+        with contextlib.suppress(OSError, ValueError):  # standard error may be closed
             print("\n  ".join(lines), file=sys.stderr, flush=True)
 
 
@@ -664,28 +671,30 @@ def arguments():
                             metavar="X" if kind is str else "N", help=what, **more)
 
     parser.add_argument("models", nargs="+", metavar="[SOURCE[:TARGET]=]FILE")
-    option("--host", "127.0.0.1", "address to listen at (%(default)s)", str)
-    option("--port", 5000, "port (%(default)s)")
-    option("--threads", os.cpu_count() or 1, "workers (%(default)s, the cores)")
-    option("--batch", 64, "sentences translated together, at most (%(default)s)")
-    option("--beam", None, "hypotheses at each step (the model's default)")
+    option("--host", "127.0.0.1", "address to listen on (default %(default)s)", str)
+    option("--port", 5000, "port to listen on (default %(default)s)")
+    option("--threads", os.cpu_count() or 1, "number of workers (default %(default)s, the cores)")
+    option("--batch", 64, "translate up to N sentences together (default %(default)s)")
+    option("--beam", None, "keep N hypotheses at each step (default: the model's)")
     parser.add_argument("--weights", choices=("f32", "f16", "bf16", "i8"),
-                        help="instead of what files have")
+                        help="convert the weights to this type (default: as in the file)")
     parser.add_argument("--map", action="store_true",
-                        help="map packed files, which nobody may change")
-    option("--queue", 4096, "sentences that wait, at most; then status 503 (%(default)s)")
-    option("--timeout", 30.0, "seconds for a translation (%(default)s)", float)
-    option("--read-timeout", 10.0, "seconds for a head, and for a body (%(default)s)", float)
-    option("--body-limit", 1 << 20, "bytes of a body (%(default)s)")
-    option("--char-limit", 50000, "characters of a request (%(default)s)")
-    option("--batch-limit", 1024, "texts of a request (%(default)s)")
-    option("--alternatives-limit", 5, "alternatives of a request (%(default)s)")
-    option("--max-source", 512, "tokens of a sentence (%(default)s)")
-    option("--req-limit", None, "requests a minute of one key or address; then status 429 (any)")
-    option("--connections", 1000, "at a time; then status 503 (%(default)s)")
-    option("--api-keys", None, "file of keys, a line each, one of which a request has to have", str)
+                        help="map packed model files into memory; nothing may change them meanwhile")
+    option("--queue", 4096, "most sentences that wait; status 503 above (default %(default)s)")
+    option("--timeout", 30.0, "most seconds for a translation (default %(default)s)", float)
+    option("--read-timeout", 10.0, "most seconds for a request's head, and for its body "
+           "(default %(default)s)", float)
+    option("--body-limit", 1 << 20, "most bytes of a request's body (default %(default)s)")
+    option("--char-limit", 50000, "most characters of a request's texts (default %(default)s)")
+    option("--batch-limit", 1024, "most texts of a request (default %(default)s)")
+    option("--alternatives-limit", 5, "most alternatives of a request (default %(default)s)")
+    option("--max-source", 512, "most tokens of a sentence (default %(default)s)")
+    option("--req-limit", None, "most requests per minute and API key, or address; status 429 above "
+           "(default: no limit)")
+    option("--connections", 1000, "most connections at a time; status 503 above (default %(default)s)")
+    option("--api-keys", None, "file with one key per line; requests must have one of the keys", str)
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
-                        help="whose pages may ask: https://x.org, or *")
+                        help="origin of pages that may use the server: https://x.org, or * for all")
     return parser.parse_args()
 
 
@@ -695,7 +704,7 @@ def main():
     logging.captureWarnings(True)
     app = Server(options).app()
     Protocol.patience = options.read_timeout
-    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again at its end
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
     uvicorn.run(app, host=options.host, port=options.port, http=Protocol, ws="none",
                 log_config=None, log_level="warning", access_log=False, server_header=False,

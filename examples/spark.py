@@ -1,13 +1,15 @@
-"""Translates a column of a Spark DataFrame; all its other columns, keys among them, stay as they are.
+"""Translates a column of a Spark DataFrame. All its other columns are copied.
 
     spark-submit examples/spark.py MODEL IN OUT --column text [--format parquet] [--map] [--beam 4]
     spark-submit --files model.safetensors examples/spark.py model.safetensors IN OUT ...
 
-MODEL is a path that every worker has, or a file that --files ships. Each machine has transformer_h
-(pip install tools/python). OUT has two more columns: translation, and error, which says why a
-translation is null. --map: the workers of a machine share the pages of a packed file.
+MODEL is a path that exists on every worker, or a file that --files ships. Every machine needs
+transformer_h (pip install tools/python). OUT has two additional columns: translation, and error,
+which says why a translation is null. With --map the workers of a machine share the memory of a
+packed model file.
 
-As a module: spark.translated(frame, "text", MODEL, beam=4), after addPyFile("examples/spark.py").
+To use this file as a module, call addPyFile("examples/spark.py") and then
+spark.translated(frame, "text", MODEL, beam=4).
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ _models: dict[str, Model] = {}
 
 
 def loaded(path: str, map: bool = False) -> Model:
-    """The model of this Python worker, which Spark keeps from task to task. Spark pickles what is in
-    a notebook or __main__ anew for each task, but a module's function by name: so the model stays."""
+    """Returns the model, which each Python worker loads once. This function must be in a module: Spark
+    pickles a module's function by name, so _models stays from task to task. It would pickle a function
+    of a notebook or of __main__ with its data, and every task would load the model again."""
     if path not in _models:
         here = path if os.path.exists(path) else SparkFiles.get(os.path.basename(path))
         _models[path] = Model(here, map=map)
@@ -37,13 +40,13 @@ def loaded(path: str, map: bool = False) -> Model:
 
 def translated(frame: DataFrame, column: str, path: str, *, map: bool = False,
                **options: Any) -> DataFrame:
-    """frame with columns translation and error. options: those of Model.translate."""
+    """Returns frame with the columns translation and error. options are those of Model.translate."""
 
     @pandas_udf("translation string, error string")  # type: ignore[call-overload]
     def translate(batches: Iterator[pd.Series]) -> Iterator[pd.DataFrame]:
         model = loaded(path, map)
         for batch in batches:
-            # bytes, of which one text that is not UTF-8 does not spoil the others
+            # the column is binary: as strings, one text of invalid UTF-8 would fail the whole batch
             texts = [None if one is None else bytes(one).decode(errors="surrogateescape")
                      for one in batch]
             results = model.translate([one or "" for one in texts], on_error="return", **options)
@@ -67,7 +70,7 @@ def main() -> None:
     args = parser.parse_args()
     session = SparkSession.builder.appName("translate").getOrCreate()
     session.sparkContext.addPyFile(os.path.abspath(__file__))
-    import spark  # this file, by the name under which the workers have it
+    import spark  # this file as a module, because the workers import it by this name
     frame = session.read.format(args.format).load(args.input)
     spark.translated(frame, args.column, args.model, map=args.map, beam=args.beam
                      ).write.format(args.format).save(args.output)

@@ -1,6 +1,6 @@
 /* streaming: shows a translation while it is generated, for at most ten seconds. The program calls
-   the decoder step by step, so a time limit or a cancel button is a condition of its loop. cc -O2
-   -I. examples/streaming.c -o streaming -lm */
+   the decoder step by step, so a time limit or a cancel button is a condition of its loop.
+   cc -O2 -I. examples/streaming.c -o streaming -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

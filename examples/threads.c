@@ -1,7 +1,7 @@
 /* threads: several threads share one model, and each translates batches with its own session. This
    way translates the most sentences per second. A model never changes, so no lock is needed. A
-   translation does not depend on its thread or batch. cc -O2 -I. examples/threads.c -o threads -lm
-   -pthread */
+   translation does not depend on its thread or batch.
+   cc -O2 -I. examples/threads.c -o threads -lm -pthread */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <pthread.h>

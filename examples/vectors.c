@@ -1,7 +1,7 @@
-/* vectors: a source that is not ids. Here the program makes the encoder's input itself, by looking
-   the tokens up in the model file as an encoder would; another has frames of sound there, or
-   patches of an image. Then it decodes a second time, from the memory that it kept. cc -O2 -I.
-   examples/vectors.c -o vectors -lm */
+/* vectors: translates a source of vectors instead of token ids. The vectors could be frames of sound
+   or patches of an image; here the program looks up the tokens' embeddings in the model file, as the
+   encoder would. It then decodes a second time, from a copy of the encoder's output.
+   cc -O2 -I. examples/vectors.c -o vectors -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

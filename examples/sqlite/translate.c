@@ -1,21 +1,23 @@
-/* SQLite: SELECT translate_model(path), then translate(text), translate_score(text, translation).
+/* An SQLite extension: SELECT translate_model(path) loads a model for the connection; then
+   translate(text) and translate_score(text, translation) use it.
    cc -O2 -shared -fPIC -I. examples/sqlite/translate.c -o translate.so -lm */
-#define TRANSFORMER_STATIC /* another extension may have another version */
+#define TRANSFORMER_STATIC /* another extension may contain another version of the library */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
-enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* pure: in indexes, too, if all have one model */
+/* PURE functions may be used in indexes: all connections must then load the same model. */
+enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY,
        PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
-typedef struct host { /* of a connection, whose functions SQLite runs one at a time */
-    int functions;    /* that hold it */
+typedef struct host { /* state of a connection; SQLite runs its functions one at a time */
+    int functions;    /* number of functions that use it; the last one frees it */
     tfm_model *model;
     tfm_session *session;
     tfm_session_options limits;
     tfm_decode_options options;
     tfm_error err;
-    int32_t src[512], tgt[1040];        /* what a session takes where nobody says otherwise */
-    double scores[1041], memory[32768]; /* of one text */
+    int32_t src[512], tgt[1040];        /* the default limits of a session */
+    double scores[1041], memory[32768]; /* enough for one text */
 } host;
 static void let_go(void *user) {
     host *h = user;
@@ -30,7 +32,7 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
         sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
 }
-static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* of two: score */
+static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: score */
     host *h = sqlite3_user_data(sql);
     tfm_batch src = {h->src, NULL, 1, 0, NULL, NULL}, tgt = {h->tgt, NULL, 1, 0, NULL, NULL};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
@@ -53,7 +55,7 @@ int sqlite3_translate_init(sqlite3 *db, char **message, const sqlite3_api_routin
     SQLITE_EXTENSION_INIT2(api)
     host *h = sqlite3_malloc(sizeof *h);
     if (!h) return SQLITE_NOMEM;
-    (void)message, memset(h, 0, sizeof *h), h->functions = 3; /* those refused let go, too */
+    (void)message, memset(h, 0, sizeof *h), h->functions = 3; /* SQLite calls let_go even on failure */
     return sqlite3_create_function_v2(db, "translate_model", 1, OPEN, h, load, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate", 1, PURE, h, run, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate_score", 2, PURE, h, run, 0, 0, let_go);
