@@ -1,4 +1,5 @@
-// Keeps the page for when there is no net: what the server has, else what it had. (Models: page.js keeps them itself.)
+// Makes the page work offline: answers with the server's files, or with cached copies if there is no network.
+// page.js caches the models itself.
 const FILES = ["./", "index.html", "page.css", "page.js", "icon.svg", "transformer.js", "worker.js", "transformer-simd.wasm",
   "transformer.wasm", "models.json"];
 

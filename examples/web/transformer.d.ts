@@ -1,59 +1,61 @@
-/* transformer.js: translation in the browser, or any host of WebAssembly. All text offsets are of
-   UTF-16 units, as JavaScript's strings have them.
+/* transformer.js: translation in the browser, or in any other host of WebAssembly. All text offsets
+   count UTF-16 units, like JavaScript's strings.
 
        import { load } from "./transformer.js";
        const model = await load(await (await fetch("de-en.safetensors")).arrayBuffer());
        (await model.translate("Guten Tag.")).text;
 
-   `load(bytes, { worker: new Worker("worker.js", { type: "module" }) })` gives the same object,
-   whose work is done in that Worker. Calls on one model wait for each other, in order. */
+   `load(bytes, { worker: new Worker("worker.js", { type: "module" }) })` returns an object with the
+   same methods, which run in the Worker. Calls on one model run one after the other, in order. */
 
 export interface LoadOptions {
-  /** Does the work; may hold several models. None: the work is done here, in slices of 10 ms. */
+  /** The Worker that translates; it may hold several models. Without one this thread translates, in slices of 10 ms. */
   worker?: Worker;
-  /** The WebAssembly; default transformer-simd.wasm, or transformer.wasm where there is no SIMD, beside this module. */
+  /** The WebAssembly. Default: transformer-simd.wasm beside this module, or transformer.wasm if the host has no SIMD. */
   wasm?: string | URL | BufferSource | WebAssembly.Module;
-  /** false: without SIMD. Default: where there is SIMD. */
+  /** false: do not use SIMD. Default: use SIMD if the host has it. */
   simd?: boolean;
-  /** true: the bytes move to the Worker and are gone here. */
+  /** true: transfer the bytes to the Worker instead of copying them; the caller's buffer is then empty. */
   transfer?: boolean;
 }
 
-/** In a Worker, or at the other end of any MessagePort that is given as a worker. worker.js is this in one line. */
+/** Answers the calls of load in a Worker (worker.js does only this), or at the other end of a MessagePort that is given to
+    load as its worker. */
 export function serve(port: MessagePort | DedicatedWorkerGlobalScope): void;
 
-/** Starts the Worker and compiles the WebAssembly, while the model's bytes are still on their way. */
+/** Starts the Worker and compiles the WebAssembly. Call it before the model is downloaded, to save time in load. */
 export function warm(options?: Pick<LoadOptions, "worker" | "wasm" | "simd">): Promise<void>;
 
-/** Copies the model into memory of its own, which close() gives back. A model file that is none is a TranslationError. */
+/** Copies the model into WebAssembly memory, which close() frees. Rejects with a TranslationError if the bytes are not a
+    model file. */
 export function load(model: ArrayBuffer | Uint8Array, options?: LoadOptions): Promise<Translator>;
 
 export class TranslationError extends Error {
-  /** "TFM_E_CONFIG" ...: the library's; "TRAP" where WebAssembly ended a call: the model is closed then; "CLOSED"; "WORKER"
-      where there is none to answer. */
+  /** A status of the library ("TFM_E_CONFIG" ...); "TRAP" if WebAssembly aborted a call, which closes the model; "CLOSED"
+      if the model was closed; "WORKER" if the Worker does not answer. */
   readonly status: string;
 }
 
 export interface ModelInfo {
-  version: string; // the library's
+  version: string; // of the library
   kernels: string; // "WASM SIMD128" or "plain C"
-  bytes: number; // the file's
+  bytes: number; // size of the model file
   encoderLayers: number;
   decoderLayers: number;
   heads: number;
   width: number; // d_model
   sourceVocabulary: number;
   targetVocabulary: number;
-  hasText: boolean; // without, it takes ids only, and this module cannot use it
-  ssruLayers: number; // decoder layers without self-attention
-  languages: string[]; // the codes that it knows; translate needs source and target of them where needs* say so
-  needsSource: boolean;
-  needsTarget: boolean;
+  hasText: boolean; // false: the model has no tokenizer, and this module cannot use it
+  ssruLayers: number; // decoder layers with an SSRU instead of self-attention
+  languages: string[]; // the language codes that the model knows
+  needsSource: boolean; // options.source must be one of languages
+  needsTarget: boolean; // options.target must be one of languages
   compileMs: number;
   loadMs: number;
 }
 
-/** 0 or absent: the model file's own choice, and where it has none the library's default (greedy). */
+/** An option that is 0 or absent has the model file's default, or the library's if the file has none (greedy search). */
 export interface Options {
   beam?: number; // up to 16
   nBest?: number; // up to beam
@@ -61,58 +63,58 @@ export interface Options {
   maxLength?: number; // target tokens
   noRepeatNgram?: number;
   repetitionPenalty?: number;
-  greedy?: boolean; // not as the model file says
+  greedy?: boolean; // ignore the model file's defaults
   source?: string; // language codes
   target?: string;
-  /** Keeps attention: hypotheses have alignment. */
+  /** true: keep the attention weights, so hypotheses have an alignment. */
   alignment?: boolean;
-  /** What the translation begins with: a text, or ids of another hypothesis. */
+  /** The begin of the translation: a text, or ids of another hypothesis. */
   prefix?: string | ArrayLike<number>;
-  /** Cancels, between two tokens: the promise is rejected with signal.reason (an AbortError). */
+  /** Cancels the call between two tokens. The promise is rejected with signal.reason (an AbortError). */
   signal?: AbortSignal;
 }
 
 export interface Piece {
-  /** Of a target as the vocabulary has it ("▁house"), of a source as the text has it (" Haus"); "[start]", "[end]" or a
-      language's code where it is of no text. */
+  /** A target piece as in the vocabulary ("▁house"), a source piece as in the text (" Haus"); "[start]", "[end]" or a
+      language code for a token without text. */
   label: string;
-  /** Its part of the text: text.slice(begin, end); empty where it is of no text. */
+  /** The piece's text is text.slice(begin, end). It is empty for a token without text. */
   begin: number;
   end: number;
 }
 
 export interface Hypothesis {
   text: string;
-  score: number; // what they are ordered by
+  score: number; // hypotheses are sorted by score
   logProbability: number;
   finish: "ended" | "length" | "stuck" | "stopped" | "running";
   ids: number[];
-  pieces: Piece[]; // of text, one an id
-  logProbabilities: number[]; // of each id, and behind them of the end
-  /** With options.alignment: [ids.length][source pieces], row by row; a row's sum is 1. */
+  pieces: Piece[]; // a piece of text for each id
+  logProbabilities: number[]; // of each id, then of the end token
+  /** With options.alignment: [ids.length][source pieces], row by row; each row sums to 1. */
   alignment?: Float32Array;
 }
 
-export interface Translation extends Hypothesis { // the best
+export interface Translation extends Hypothesis { // the best hypothesis
   source: string;
   sourcePieces: Piece[];
-  hypotheses: Hypothesis[]; // nBest of them, the best one first
-  error?: TranslationError; // of translateAll: why this text has no translation (text is "")
+  hypotheses: Hypothesis[]; // the nBest hypotheses, best first
+  error?: TranslationError; // from translateAll: why this text has no translation (text is then "")
 }
 
 export interface Attention {
   kind: "cross" | "encoder" | "decoder";
   layers: number;
   heads: number;
-  rows: Piece[]; // who looks: the target's, "[end]" last; of "encoder" the source's
-  columns: Piece[]; // what is looked at: the source's; of "decoder" "[start]" and the target's
-  weights: Float32Array; // [layers][heads][rows][columns]; a row's sum is 1
+  rows: Piece[]; // pieces that attend: the target's, "[end]" last; for "encoder" the source's
+  columns: Piece[]; // pieces that are attended to: the source's; for "decoder" "[start]" and the target's
+  weights: Float32Array; // [layers][heads][rows][columns]; each row sums to 1
 }
 
 export interface Sentence {
-  begin: number; // of the text
+  begin: number; // in the source text
   end: number;
-  targetBegin: number; // of Document.text
+  targetBegin: number; // in Document.text
   targetEnd: number;
   translation: Translation;
 }
@@ -120,45 +122,50 @@ export interface Sentence {
 export interface Document {
   text: string;
   sentences: Sentence[];
-  words: number; // of the source, between whitespace, of what was translated now
-  ms: number;
+  words: number; // words, between whitespace, of the source sentences that this call translated
+  ms: number; // time of this call
 }
 
 export interface Translator {
   readonly info: ModelInfo;
 
-  /** One sentence. */
+  /** Translates one sentence. */
   translate(text: string, options?: Options): Promise<Translation>;
 
-  /** Many, in batches; in their order. progress(done): how many are. A text at fault has an error, the others are translated. */
+  /** Translates many sentences in batches and returns them in their order. progress(done) gets the number that are done. A
+      text that cannot be translated has an error; the others are translated. */
   translateAll(texts: string[], options?: Options & { progress?: (done: number) => void }): Promise<Translation[]>;
 
-  /** A text whose lines are paragraphs, cut into sentences: what translate --document makes of it. Sentences that the
-      call before had, with the same options, are not translated again. sentence(index, translation) as each one is done,
-      in any order. Its faults are in each sentence's translation.error. */
+  /** Translates a text whose lines are paragraphs, sentence by sentence, like translate --document. Sentences that the
+      previous call translated with the same options are reused. sentence(index, translation) is called when a sentence is
+      done, in any order. A sentence that cannot be translated has translation.error. */
   translateText(text: string, options?: Options & { sentence?: (index: number, translation: Translation) => void }): Promise<Document>;
 
-  /** Where the sentences of a text are. */
+  /** Splits a text into sentences. */
   sentences(text: string): Promise<{ begin: number; end: number }[]>;
 
-  /** One sentence while it grows: after each token the text so far; the last one is whole. Ending the loop cancels. */
+  /** Translates one sentence and yields the translation so far after each token; the last one is complete. Leaving the
+      loop cancels the call. */
   stream(text: string, options?: Options): AsyncIterableIterator<Translation>;
 
-  /** Ways to go on at piece number position of a translation: up to n (16 at most), the most probable next piece first, each
-      with the rest of its sentence. minProbability of that piece (its log-probability is logProbabilities[position]). */
+  /** Finds other continuations from piece number `position` of a translation: up to n (at most 16), each with the rest of
+      the sentence, the most probable next piece first. Continuations whose next piece is less probable than minProbability
+      are left out (logProbabilities[position] is its log-probability). */
   alternatives(translation: { source: string; ids: ArrayLike<number> }, position: number,
     options?: Options & { n?: number; minProbability?: number }): Promise<Hypothesis[]>;
 
-  /** The attention of all layers and heads, of a translation. "decoder": not of layers that are SSRUs. */
+  /** Returns the attention of all layers and heads for a translation. "decoder" leaves out layers with an SSRU. */
   attention(translation: { source: string; ids: ArrayLike<number> }, options?: Options & { kind?: "cross" | "encoder" | "decoder" }): Promise<Attention>;
 
-  /** Bytes: of the model file, of what the model and its session use now, and of all WebAssembly memory (which never shrinks). */
+  /** Returns bytes: of the model file, in use by the model and its session, and of all WebAssembly memory, which never
+      shrinks. */
   memory(): Promise<{ model: number; used: number; total: number }>;
 
-  /** Gives the memory back. Calls that wait are rejected. */
+  /** Frees the memory. Calls that wait are rejected. */
   close(): void;
 }
 
-/* The Worker's protocol, which load speaks by itself. To it: { id, call: "load", model: 1, args: [...] }, the model's
-   number chosen by who asks, with functions and signals left out; { id, cancel: true }. From it: { id, value }, { id,
-   error: { name, message, status } }, and while a call goes on { id, event: [...] } for progress, sentence and stream. */
+/* The protocol between load and the Worker. load sends { id, call: "load", model: 1, args: [...] }; it chooses the model's
+   number, and it leaves out functions and signals, which cannot be sent. { id, cancel: true } cancels a call. The Worker
+   sends { id, value } or { id, error: { name, message, status } } at the end of a call, and { id, event: [...] } during a
+   call for progress, sentence and stream. */

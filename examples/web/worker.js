@@ -1,4 +1,4 @@
-// new Worker("worker.js", { type: "module" }), for load's options.worker
+// The Worker for the option `worker` of load: new Worker("worker.js", { type: "module" })
 import { serve } from "./transformer.js";
 
 serve(self);
