@@ -227,7 +227,7 @@ static void two_models(void) {
     for (i = 0; i < 4; i++) {
         static const char *const refused[][2] = {
             {"--via fra", "--via needs a second model"},
-            {"nofile b.safetensors", "b.safetensors: a second model comes right after the first"},
+            {"nofile b.safetensors", "b.safetensors: the second model must come right after the first"},
             {"b.safetensors nofile", "nofile: No such file"},
             {"b.safetensors --tokens", "--tokens and a second model do not go together"}};
         first = lines_run(refused[i][0], "a\n", 2);
