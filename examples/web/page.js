@@ -1,4 +1,4 @@
-// The page: models, text, words. The engine is transformer.js, in a Worker; this is what one sees of it.
+// The page: choice of models, text, translation, attention. transformer.js translates in a Worker.
 import { load } from "./transformer.js";
 
 const SAMPLES = {
@@ -6,19 +6,19 @@ const SAMPLES = {
     "Hause.\n\nMeine Schwester arbeitet seit drei Jahren in diesem Krankenhaus. Könntest du mir bitte die Butter geben?",
   zh: "火车晚了十分钟。如果明天下雨，我们就待在家里。\n\n他每天晚上都喝一杯牛奶。孩子们在公园里玩。",
 };
-const TYPING_MS = 80; // a pause in typing after which to translate
-const LONG = 200; // sentences for which a second Worker is worth its start
-const BATCH_MS = 500; // of work, after which is shown what there is
+const TYPING_MS = 80; // a pause in typing that starts a translation
+const LONG = 200; // a text of this many sentences starts a second Worker; for less its start takes too long
+const BATCH_MS = 500; // time of a batch, after which its translations are shown
 const LARGEST_BATCH = 256; // sentences
-const KEPT_SENTENCES = 1000; // translations that are not made again; twice those of a longer text
-const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 of memory, for all
+const KEPT_SENTENCES = 1000; // translations that are cached; for a longer text twice its sentences
+const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 bytes for the model and all other memory
 
 const $ = (id) => document.getElementById(id);
 const [source, marks, target, message] = ["source", "marks", "target", "message"].map($);
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
 const languages = new Intl.DisplayNames(["en"], { type: "language" });
 
-/** An element: tag.class, its properties, what is in it. */
+/** Makes an element of the given tag.class, properties and children. */
 function make(tag, properties = {}, ...inside) {
   const [name, ...classes] = tag.split(".");
   const element = Object.assign(document.createElement(name), properties);
@@ -27,11 +27,11 @@ function make(tag, properties = {}, ...inside) {
   return element;
 }
 
-function say(text) { // to screen readers
+function say(text) { // announces text to screen readers
   $("announce").textContent = text;
 }
 
-function complain(text) { // "" takes the complaint back
+function complain(text) { // shows an error message; "" removes it
   message.textContent = text;
   message.hidden = !text;
 }
@@ -40,9 +40,9 @@ function complain(text) { // "" takes the complaint back
 
 let worker;
 let model; // a Translator of transformer.js, or undefined
-let modelBytes; // promises them again
-let name = {}; // of the model: title, and from and to where its file name has them
-let kept = new Map(); // sentence: its translation, the last used last
+let modelBytes; // a function that promises the model's bytes again
+let name = {}; // the model's title, and its languages from and to if its file name has them
+let kept = new Map(); // sentence: its translation, least recently used first
 let chosen = new Map(); // sentence: the alternative that the reader chose
 let loadings = 0;
 
@@ -51,14 +51,14 @@ function describe(file) {
   return { title: from ? `${languages.of(from)} → ${languages.of(to)}` : file, from, to };
 }
 
-/** The bytes of a model that ships, from the cache or else the net, with progress. */
+/** Returns the bytes of a model that comes with the page, from the cache or the network, and shows progress. */
 async function download({ file, bytes, check }, title, progress) {
   const url = new URL(`${file}?${check}`, document.baseURI).href;
-  const cache = await globalThis.caches?.open("models").catch(() => undefined); // there is none without https
+  const cache = await globalThis.caches?.open("models").catch(() => undefined); // pages without https have no caches
   const hit = await cache?.match(url);
   if (hit) return hit.arrayBuffer();
   const response = await fetch(url);
-  if (!response.ok) throw new Error(`${file}: the server says ${response.status}`);
+  if (!response.ok) throw new Error(`${file}: the server answered with status ${response.status}`);
   const parts = [];
   let size = 0;
   for (const reader = response.body.getReader(); ;) {
@@ -72,7 +72,7 @@ async function download({ file, bytes, check }, title, progress) {
   const blob = new Blob(parts);
   if (cache) {
     for (const old of await cache.keys()) if (old.url.split("?")[0] === url.split("?")[0]) await cache.delete(old);
-    await cache.put(url, new Response(blob)).catch(() => undefined); // no room: then it is not kept
+    await cache.put(url, new Response(blob)).catch(() => undefined); // without room it is not cached
   }
   return blob.arrayBuffer();
 }
@@ -85,7 +85,7 @@ function progress(text, share) {
   else $("progress").value = share;
 }
 
-/** Makes a file the page's model; what is no model is a message, and the old one stays. */
+/** Makes a file the page's model. If it is not a model, shows a message and keeps the old model. */
 async function use(button, described, getBytes) {
   const mine = ++loadings;
   complain("");
@@ -132,7 +132,7 @@ function startWorker() {
   return started;
 }
 
-/** The model once more, in a Worker of its own; undefined where there is no room or no core for it. */
+/** Loads the model a second time, in its own Worker. Returns undefined if there is no memory or no core for it. */
 async function loadSecond(signal) {
   if (!(navigator.hardwareConcurrency > 1)) return undefined;
   const own = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
@@ -184,7 +184,7 @@ async function listModels() {
     return [entry, described, button];
   });
   $("choices").prepend(...buttons.map(([, , button]) => button));
-  // The model of the last visit, where it is there without a download
+  // Load the model of the last visit if it is cached
   for (const [entry, described, button] of buttons) {
     const url = new URL(`${entry.file}?${entry.check}`, document.baseURI).href;
     if (entry.file === remember() && (await globalThis.caches?.match(url)) && !loadings)
@@ -197,7 +197,7 @@ function remember(file) {
     if (file) localStorage.setItem("model", file);
     return localStorage.getItem("model");
   } catch {
-    return null; // where nothing may be stored
+    return null; // the browser may forbid storage
   }
 }
 
@@ -209,16 +209,16 @@ function useFile(file) {
   });
 }
 
-// ---- translation while one types ------------------------------------------------------------------------------------
+// ---- translation while the reader types -----------------------------------------------------------------------------
 
-let running; // AbortController of the translation under way
+let running; // AbortController of the current translation
 let timer;
-let sentences = []; // of the text: { begin, end, text, translation, error }
+let sentences = []; // the text's sentences: { begin, end, text, translation, error }
 
 function typed(pause = TYPING_MS) {
   mark();
   closeMenu();
-  running?.abort(); // it is outdated
+  running?.abort(); // the text has changed
   clearTimeout(timer);
   timer = setTimeout(run, pause);
 }
@@ -233,7 +233,7 @@ const language = () => (model.info.languages.length ? { source: $("from").value,
 async function run() {
   if (!model) return;
   const { signal } = (running = new AbortController());
-  const over = new AbortController(); // ends the second Worker, which gives its memory back
+  const over = new AbortController(); // ends the second Worker, which frees its memory
   const how = { alignment: true, signal, ...language() };
   const text = source.value;
   try {
@@ -246,7 +246,7 @@ async function run() {
     if (missing.length >= LONG) loadSecond(over.signal).then((second) => second && models.push(second));
     let [words, ms, shown, showing] = [0, 0, -1000, 0];
     show();
-    for (let at = 0, count = 1; at < missing.length;) { // the first soon, then batches of BATCH_MS
+    for (let at = 0, count = 1; at < missing.length;) { // one sentence first, to show it soon; then batches of BATCH_MS
       const part = missing.slice(at, at + count);
       const started = performance.now();
       const share = Math.ceil(part.length / models.length);
@@ -260,7 +260,7 @@ async function run() {
       if (signal.aborted) return;
       for (const each of found) each.translation ??= chosen.get(each.text) ?? recall(each.text);
       words += part.reduce((sum, sentence) => sum + countWords(sentence), 0);
-      if (at < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // time is for the work
+      if (at < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // showing too often would slow the work down
       showing = -performance.now();
       show();
       shown = performance.now();
@@ -272,11 +272,11 @@ async function run() {
     if (missing.length) say(missing.slice(0, 20).map((sentence) => recall(sentence)?.text).join(" "));
     const { used, total } = await model.memory();
     $("memory").textContent = `memory ${megabytes(total)}, ${megabytes(used)} in use`;
-    document.documentElement.dataset.done = text.length; // for who waits for it
+    document.documentElement.dataset.done = text.length; // tests wait for it
   } catch (error) {
     if (signal.aborted) return;
     complain(error.message);
-    if (error.status === "TRAP") model = undefined; // it is closed; another one can be chosen
+    if (error.status === "TRAP") model = undefined; // the model is closed; the reader can choose another
   } finally {
     over.abort();
   }
@@ -306,14 +306,14 @@ function showSpeed(words, ms, count) {
   $("speed").textContent = `${count} ${count === 1 ? "sentence" : "sentences"} in ${Math.round(ms)} ms, ${rate} words/s`;
 }
 
-// ---- what is shown of it --------------------------------------------------------------------------------------------
+// ---- showing the translation ----------------------------------------------------------------------------------------
 
-const shownAs = new WeakMap(); // translation: its element, made once
-const placeOf = new WeakMap(); // element of a word: { element of the sentence, its translation, begin, end }
+const shownAs = new WeakMap(); // translation: its element, which is made only once
+const placeOf = new WeakMap(); // a word's element: { the sentence's element, its translation, begin, end }
 
-/** The translation as paragraphs: lines stay lines. Elements that stand there as they should are left alone. */
+/** Shows the translation as paragraphs, one per line. Elements that are already right are not touched. */
 function show() {
-  const made = [[]]; // of each paragraph what is in it
+  const made = [[]]; // the contents of each paragraph
   let last = 0;
   for (const each of sentences) {
     for (const _ of source.value.slice(last, each.begin).matchAll(/\r\n?|\n/g)) made.push([]);
@@ -335,7 +335,7 @@ function show() {
     paragraph.replaceChildren(...spaced);
   });
   while (target.childElementCount > made.length) target.lastChild.remove();
-  if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // it lost it by being moved
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // moving an element takes its focus away
   if (!target.querySelector('[tabindex="0"]')) target.querySelector(".word")?.setAttribute("tabindex", 0);
   $("copy").disabled = !sentences.length;
   if ($("attention").open) draw();
@@ -353,7 +353,7 @@ function elementOf(translation, text, used) {
 
 const sentenceOf = new WeakMap(); // element of a sentence: its entry in sentences
 
-/** What stands between two sentences of a line: nothing in scripts without spaces. */
+/** Returns the text between two sentences of a line: a space, or nothing for scripts without spaces. */
 function between(before) {
   return /[\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]$/.test(before) ? "" : " ";
 }
@@ -374,7 +374,7 @@ function makeSentence(translation) {
 
 const overlaps = (piece, { begin, end }) => piece.begin < end && piece.end > begin;
 
-/** How much a word of a translation looked at each word of its source: [{ begin, end, text, weight }], most first. */
+/** Returns how much a word of a translation attended to each source word: [{ begin, end, text, weight }], largest first. */
 function lookedAt(place) {
   const { translation } = place;
   const rows = translation.pieces.flatMap((piece, row) => (overlaps(piece, place) ? [row] : []));
@@ -390,7 +390,7 @@ function lookedAt(place) {
   return words.filter((word) => word.weight > 0.08).sort((a, b) => b.weight - a.weight);
 }
 
-/** Lays marks under words of the text; without arguments, none. */
+/** Marks words of the source text; without arguments, removes the marks. */
 function mark(offset = 0, words = []) {
   const text = source.value;
   const nodes = [];
@@ -401,7 +401,7 @@ function mark(offset = 0, words = []) {
     nodes.push(text.slice(last, offset + begin), under);
     last = offset + end;
   }
-  marks.replaceChildren(...nodes, `${text.slice(last)}\n`); // the last line counts also where it is empty
+  marks.replaceChildren(...nodes, `${text.slice(last)}\n`); // "\n", because an empty last line has a height too
 }
 
 function point(word) {
@@ -417,7 +417,7 @@ function point(word) {
 // ---- other ways to go on --------------------------------------------------------------------------------------------
 
 const menu = $("alternatives");
-let opener; // the word whose menu it is
+let opener; // the word that opened the menu
 
 async function openMenu(word) {
   closeMenu();
@@ -452,7 +452,7 @@ async function openMenu(word) {
   (menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button"))?.focus({ preventScroll: true });
 }
 
-/** A hypothesis from its piece number position on: its word, the rest, how probable the piece is. */
+/** Makes a menu item of a hypothesis from piece number position on: the word, the rest, the piece's probability. */
 function makeItem({ text, pieces, logProbabilities }, position, begin) {
   const rest = text.slice(Math.min(begin, pieces[position].begin)).trimStart();
   const head = [...wordsOf.segment(rest)].find(({ isWordLike }) => isWordLike);
@@ -482,12 +482,12 @@ function choose(sentence, translation, position) {
 
 // ---- attention as a picture -----------------------------------------------------------------------------------------
 
-const MOST_PIECES = 100; // a side
-let pictured; // the sentence of the picture
+const MOST_PIECES = 100; // most rows, and most columns, in a picture
+let pictured; // the sentence in the picture
 let drawing = 0;
 const attentionOf = new WeakMap(); // translation: its attention by kind
 
-/** That of the word pointed at last, else that where the cursor stands. */
+/** Returns the sentence of the word that was pointed at last, or else the sentence at the cursor. */
 function sentenceInView() {
   if (pictured && sentences.includes(pictured)) return pictured;
   return sentences.find((each) => each.end >= source.selectionStart) ?? sentences.at(-1);
@@ -524,7 +524,7 @@ function svg(tag, attributes, text) {
   return element;
 }
 
-/** One layer's head (or the mean of its heads, 0), both counted from 1: rows look at columns. */
+/** Draws one head of a layer, both counted from 1; head 0 is the mean of all heads. Rows attend to columns. */
 function heatMap({ heads, weights, ...sides }, layer, head, room) {
   const [rows, columns] = [sides.rows, sides.columns].map((side) => side.map(({ label }) => label.replaceAll(" ", "▁")));
   const [m, n] = [rows.length, columns.length];
@@ -638,7 +638,7 @@ $("attention").addEventListener("toggle", () => $("attention").open && draw());
 
 $("file").addEventListener("change", (event) => {
   const [file] = event.target.files;
-  event.target.value = ""; // the same one can be chosen again
+  event.target.value = ""; // so the same file can be chosen again
   if (file) useFile(file);
 });
 addEventListener("dragover", (event) => {
@@ -653,7 +653,7 @@ addEventListener("drop", (event) => {
   if (file) useFile(file);
 });
 
-worker = startWorker(); // it is there when a model is
+worker = startWorker(); // starts while the model is downloaded
 typed(0);
 listModels();
-navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without one, the page needs the net
+navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without it the page needs the network

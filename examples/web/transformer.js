@@ -1,12 +1,12 @@
-/* transformer.js: translation in the browser. transformer.d.ts says what there is; web.c is what it runs, worker.js runs it
-   in a Worker. No dependency, nothing is fetched but the WebAssembly beside this file. */
+/* transformer.js: translation in the browser. transformer.d.ts documents its functions. It runs web.c, compiled to
+   WebAssembly; worker.js runs it in a Worker. It has no dependencies and fetches only the WebAssembly beside this file. */
 
 const encoder = new TextEncoder(), decoder = new TextDecoder();
-const SLICE = 10; // ms of work between two looks at what else there is
-const BATCH = 32; // sentences
+const SLICE = 10; // ms of work after which other events of this thread are handled
+const BATCH = 32; // sentences in a batch
 const FINISH = ["running", "ended", "length", "stuck", "stopped"];
 const OPTIONS = ["greedy", "beam", "nBest", "lengthPenalty", "maxLength", "noRepeatNgram", "repetitionPenalty", "n",
-  "minProbability", "alignment"]; // in web.c's order
+  "minProbability", "alignment"]; // in the order of web.c
 
 export class TranslationError extends Error {
   constructor(message, status) {
@@ -19,8 +19,8 @@ export class TranslationError extends Error {
 // ---- the WebAssembly ---------------------------------------------------------------------------
 
 const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
-  253, 98, 11]); // a function that returns a vector
-const compiled = new Map(); // by address
+  253, 98, 11]); // a module with a function that returns a vector: it is valid only where there is SIMD
+const compiled = new Map(); // URL: promise of the compiled module
 
 async function compile(from, simd) {
   if (from instanceof WebAssembly.Module) return from;
@@ -30,7 +30,7 @@ async function compile(from, simd) {
   if (!compiled.has(url.href)) {
     const module = fetched(url);
     compiled.set(url.href, module);
-    module.catch(() => compiled.delete(url.href)); // may be there the next time
+    module.catch(() => compiled.delete(url.href)); // so the next call fetches it again
   }
   return compiled.get(url.href);
 }
@@ -44,7 +44,7 @@ async function fetched(url) {
 
 // ---- time --------------------------------------------------------------------------------------
 
-// Lets events and messages come. (setTimeout waits for 4 ms where it is called again and again.)
+// Lets this thread handle other events and messages. (setTimeout would wait 4 ms when called repeatedly.)
 const breath = globalThis.setImmediate ? () => new Promise((go) => setImmediate(go)) : (() => {
   const { port1, port2 } = new MessageChannel(), waiting = [];
   port1.onmessage = () => waiting.shift()();
@@ -53,7 +53,8 @@ const breath = globalThis.setImmediate ? () => new Promise((go) => setImmediate(
 
 // ---- text --------------------------------------------------------------------------------------
 
-// Where bytes of UTF-8 are in a string: at(byte), the bytes in ascending order or again from the beginning.
+// Returns a function that converts an offset in bytes of UTF-8 to an offset in the string. It is fast if the offsets ascend; a
+// smaller offset starts again from the beginning.
 function units(text) {
   let byte = 0, unit = 0;
   return (to) => {
@@ -72,14 +73,14 @@ const numberOfWords = (text) => text.split(/\s+/).filter(Boolean).length;
 // ---- a model in this thread ----------------------------------------------------------------------
 
 class Local {
-  #x; // the instance's functions
+  #x; // the functions of the WebAssembly instance
   #memory;
   #queue = Promise.resolve();
   #languages = "\0\0";
-  #labels = new Map(); // of target ids
-  #had = { key: "", sentences: new Map() }; // of the last translateText
+  #labels = new Map(); // target id: its label
+  #had = { key: "", sentences: new Map() }; // options and translations of the last translateText
   #bytes;
-  #closed = null; // the error of whoever comes later
+  #closed = null; // the error that all later calls get
 
   static async load(model, options = {}) {
     const self = new Local(), begin = performance.now();
@@ -111,9 +112,9 @@ class Local {
     };
     this.#first = i[11];
   }
-  #first; // 1: a result's first id says its language
+  #first; // 1: the first id of a result is its language
 
-  // Memory may have grown, so views are made where they are used.
+  // Views of the memory are made where they are used, because memory that grows makes old views invalid.
   #ints(at, n) { return new Int32Array(this.#memory.buffer, at, n).slice(); }
   #string(at, size) {
     const bytes = new Uint8Array(this.#memory.buffer, at);
@@ -130,7 +131,7 @@ class Local {
     if (n >= 0) return n;
     throw new TranslationError(this.#string(this.#x.web_error()), this.#string(this.#x.web_status(-n)));
   }
-  // After a trap nothing is sure in the instance's memory.
+  // Runs work and closes the model after a trap, because the instance's memory may then be inconsistent.
   #guard(work) {
     if (this.#closed) throw this.#closed;
     try {
@@ -142,7 +143,8 @@ class Local {
       throw this.#closed;
     }
   }
-  // Calls in turn. work(turn): turn() lets others come once a slice is over, and is refused when cancelled.
+  // Runs calls one after the other. work awaits turn() regularly: it handles other events when a slice is over, and rejects
+  // if the call is cancelled.
   #run(signal, work) {
     const done = this.#queue.then(async () => {
       let begin = performance.now();
@@ -168,7 +170,7 @@ class Local {
     const both = `${options.source ?? ""}\0${options.target ?? ""}\0`;
     if (both === this.#languages) return;
     this.#write(both);
-    this.#languages = "\0\0"; // after a fault
+    this.#languages = "\0\0"; // holds if web_languages fails
     this.#check(this.#x.web_languages());
     this.#languages = both;
   }
@@ -191,7 +193,7 @@ class Local {
     const n = this.#check(this.#x.web_tokenize_target(this.#write(prefix)));
     return this.#ints(this.#x.web_ids(), n);
   }
-  // Lengths, ids, and the same of what they begin with, where web_start reads them.
+  // Writes the lengths and ids of sources and of prefixes where web_start reads them.
   #writeBatch(sources, prefix) {
     const rows = sources.length, width = Math.max(...sources.map((s) => s.ids.length));
     const at = this.#x.web_batch(4 * rows * (2 + width + prefix.length));
@@ -213,7 +215,7 @@ class Local {
     if (label === undefined) this.#labels.set(id, label = this.#string(this.#x.web_target_label(id)));
     return label;
   }
-  // What web_result or web_spell left.
+  // Returns the hypothesis that web_result or web_spell stored.
   #hypothesis(columns) {
     const at = this.#x.web_hypothesis(), buffer = this.#memory.buffer, view = new DataView(buffer);
     const field = (i) => view.getInt32(at + 16 + 4 * i, true), n = field(1);
@@ -248,7 +250,7 @@ class Local {
     return Local.#translation({ text, pieces: [] }, [none], error && { error });
   }
 
-  // One batch to its end: then(row) of each. each(): after a step.
+  // Translates one batch and calls then(row) for each row; calls each() after each step.
   async #decode(sources, prefix, options, turn, each) {
     this.#guard(() => {
       this.#setOptions(options);
@@ -264,7 +266,7 @@ class Local {
     return this.#guard(() => sources.map((source, row) => this.#hypotheses(row, source)));
   }
 
-  // ---- what the types say ----
+  // ---- the methods of Translator ----
 
   translate(text, options = {}) {
     return this.#run(options.signal, async (turn) => {
@@ -282,7 +284,7 @@ class Local {
     return this.#run(options.signal, (turn) => this.#all(texts, options, turn, (_, done) => options.progress?.(done)));
   }
 
-  // each(index, done): a text is translated.
+  // Translates texts; calls each(index, done, translation) when one is translated.
   async #all(texts, options, turn, each) {
     const out = new Array(texts.length), sources = [];
     let done = 0;
@@ -305,7 +307,7 @@ class Local {
       }
       await turn();
     }
-    sources.sort((a, b) => b.ids.length - a.ids.length); // like with like, and the largest session first
+    sources.sort((a, b) => b.ids.length - a.ids.length); // similar lengths share a batch; the longest come first, so the session need not grow
     for (let next = 0, most = BATCH; next < sources.length;) {
       const rows = this.#guard(() => {
         this.#setOptions(options);
@@ -342,7 +344,7 @@ class Local {
       const began = performance.now(), { signal, sentence, ...rest } = options, key = JSON.stringify(rest);
       const sentences = this.#guard(() => this.#cut(text));
       if (this.#had.key !== key) this.#had = { key, sentences: new Map() };
-      const had = this.#had.sentences, wanted = new Map(); // where each one that is new stands
+      const had = this.#had.sentences, wanted = new Map(); // new sentence: its positions in the text
       const sourceOf = (s) => text.slice(s.begin, s.end);
       let words = 0;
       sentences.forEach((s, i) => {
@@ -353,7 +355,7 @@ class Local {
       });
       const texts = [...wanted.keys()];
       await this.#all(texts, options, turn, (i, _, translation) => {
-        had.set(texts[i], translation); // what is done stays, if the rest is cancelled
+        had.set(texts[i], translation); // is kept even if the call is cancelled
         for (const index of wanted.get(texts[i])) sentence?.(index, translation);
       });
       const now = new Map(sentences.map((s) => [sourceOf(s), had.get(sourceOf(s))]));
@@ -361,7 +363,7 @@ class Local {
       return { ...this.#join(text, sentences, now), words, ms: performance.now() - began };
     });
   }
-  // As translate --document: a line's sentences with a space between them where the language has spaces.
+  // Joins the sentences of a line like translate --document: with spaces between them if the language has spaces.
   #join(text, sentences, translations) {
     let out = "", line = "", last = 0;
     const placed = sentences.map(({ begin, end }) => {
@@ -422,7 +424,7 @@ class Local {
 
 // ---- a model in a Worker -------------------------------------------------------------------------
 
-const links = new WeakMap(); // of a Worker
+const links = new WeakMap(); // Worker: its Link
 
 class Link {
   #worker;
@@ -439,7 +441,7 @@ class Link {
     this.#worker = worker;
     worker.addEventListener("message", ({ data }) => {
       const call = this.#waiting.get(data.id);
-      if (!call) return; // cancelled
+      if (!call) return; // the call was cancelled
       if (data.event) return call.events[data.event[0]]?.(...data.event.slice(1).map((e) => revivedAll([e])[0]));
       this.#waiting.delete(data.id);
       if (data.error) call.reject(revived(data.error));
@@ -478,7 +480,7 @@ function revived({ name, message, status }) {
   if (name === "TranslationError") return new TranslationError(message, status);
   return Object.assign(new Error(message), { name });
 }
-// Translations that have an error of their own.
+// Applies how to the error of each translation that has one.
 const mapErrors = (value, how) => {
   for (const t of Array.isArray(value) ? value : value?.sentences?.map((s) => s.translation) ?? [])
     if (t?.error) t.error = how(t.error);
@@ -521,7 +523,7 @@ class Remote {
   }
 }
 
-/* Answers a Link at the other end of a port, a Worker's self or any MessagePort. */
+/* Answers the calls of a Link. port is a Worker's self, or the other end of a MessagePort. */
 export function serve(port) {
   const models = new Map(), running = new Map();
   async function answer({ call, model, args, id }) {
@@ -557,7 +559,7 @@ export function serve(port) {
   port.start?.();
 }
 
-// ---- both ----------------------------------------------------------------------------------------
+// ---- functions of the module ---------------------------------------------------------------------
 
 async function* stream(text, { signal, ...options } = {}) {
   const stop = new AbortController(), grown = [], cancel = () => stop.abort(signal.reason);
@@ -581,7 +583,7 @@ async function* stream(text, { signal, ...options } = {}) {
 }
 Local.prototype.stream = Remote.prototype.stream = stream;
 
-// A page and its Worker may lie in different folders.
+// Makes a URL absolute, because a page and its Worker may be in different folders.
 const absolute = (wasm) => (wasm instanceof URL || typeof wasm === "string" ? new URL(wasm, globalThis.location?.href).href : wasm);
 
 export async function warm({ worker, wasm, simd } = {}) {

@@ -1,4 +1,4 @@
-/* web.c: the library as WebAssembly, for transformer.js. One model an instance. `make web` builds it:
+/* web.c: the library as WebAssembly, for transformer.js. An instance holds one model. `make web` builds it:
 
        clang --target=wasm32-wasi -std=c99 -Os -msimd128 -I. examples/web/web.c -o web.wasm \
            -nostartfiles -Wl,--no-entry
@@ -19,7 +19,7 @@
 enum { MOST_SOURCE = 512, MOST_BEAM = 256 };        /* tokens of a sentence; hypotheses */
 enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
-/* What JavaScript writes before it starts; 0: the model's own, and then the library's default. */
+/* The options, which JavaScript writes before it starts. 0: the model's default, or the library's if the model has none. */
 enum {
     GREEDY,
     BEAM,
@@ -34,7 +34,7 @@ enum {
     N_OPTIONS
 };
 
-/* Memory that grows and is used again. */
+/* A block of memory that grows and is reused. */
 typedef struct room {
     void *data;
     size_t size;
@@ -55,21 +55,21 @@ typedef struct hypothesis {
 static struct {
     tfm_model *model;
     tfm_session *reader, *session; /* one tokenizes, one translates */
-    tfm_session_options limits;    /* the session's */
+    tfm_session_options limits;    /* of the session */
     int32_t reader_source;
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
     room text, batch, ids, spans, out, each, ends, weights, scratch;
-    int32_t n;        /* tokens of the last text */
-    tfm_batch prefix; /* which is read until the last step */
+    int32_t n;        /* number of tokens of the last text */
+    tfm_batch prefix; /* must live until the last step, because each step reads it */
     hypothesis result;
-    size_t used; /* bytes of allocations */
+    size_t used; /* bytes of all allocations */
     tfm_error err;
 } web;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Each allocation knows its size, so that what is used can be told. */
+/* Allocates a block that stores its own size, so that web.used can be kept. */
 static void *take(void *user, size_t bytes) {
     size_t *block = bytes < SIZE_MAX - 16 ? (size_t *)malloc(bytes + 16) : NULL;
     (void)user;
@@ -94,7 +94,7 @@ static int32_t no_memory(void) {
     return failed(tfm__fail(&web.err, TFM_E_MEMORY, "too little memory"));
 }
 
-/* At least so many bytes; NULL: there is no memory for them. */
+/* Makes room for at least that many bytes. Returns NULL if there is no memory. */
 static void *fit(room *r, int64_t bytes) {
     size_t size = bytes < MOST_ROOM ? (size_t)(bytes + bytes / 4 + 64) : 0;
     if (size && r->data && (size_t)bytes <= r->size) return r->data;
@@ -106,7 +106,7 @@ static void *fit(room *r, int64_t bytes) {
 
 EXPORT(void *, web_allocate)(size_t bytes) { return take(NULL, bytes); }
 EXPORT(void, web_free)(void *pointer) { give_back(NULL, pointer); }
-/* Where JavaScript writes a text, and where it writes ids. */
+/* Return the memory where JavaScript writes a text, and the memory where it writes ids. */
 EXPORT(void *, web_text)(size_t bytes) { return fit(&web.text, bytes); }
 EXPORT(void *, web_batch)(size_t bytes) { return fit(&web.batch, bytes); }
 EXPORT(double *, web_options)(void) { return web.options; }
@@ -124,8 +124,8 @@ EXPORT(const char *, web_status)(int32_t status) {
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* size bytes at data, which came from web_allocate. As tfm_model_load_file does with what it has read, matrices are packed
-   where they lie, so that there is no second copy of them. */
+/* Loads a model of size bytes at data, which must come from web_allocate. Packs the matrices in place, like
+   tfm_model_load_file, because a second copy would double the memory. */
 EXPORT(int32_t, web_load)(void *data, size_t size) {
     tfm__pool pool;
     pool.allocator = counting, pool.blocks = NULL;
@@ -142,7 +142,7 @@ EXPORT(const int32_t *, web_info)(void) {
     info[6] = c->has_text, info[7] = c->n_ssru_layers, info[8] = c->n_languages;
     info[9] = c->src_language == TFM_LANGUAGE_SOURCE;
     info[10] = c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced;
-    info[11] = c->forced >= 0 || c->tgt_language_forced; /* a result's first id is not chosen */
+    info[11] = c->forced >= 0 || c->tgt_language_forced; /* whether the first id of a result is forced */
     return info;
 }
 EXPORT(const char *, web_language)(int32_t i) {
@@ -163,7 +163,7 @@ static tfm_status open_session(tfm_session **session, const tfm_session_options 
     return status;
 }
 
-/* The reader begins small and follows what arrives. */
+/* Replaces the reader by a larger one. It begins small, because most texts are short. */
 static tfm_status grow_reader(void) {
     int32_t most = tfm_model_config(web.model)->max_positions;
     tfm_session_options o;
@@ -182,11 +182,11 @@ static void close_sessions(void) {
     web.reader = web.session = NULL;
 }
 
-/* "source\0target\0" in the text: what sessions translate from and into; "" for none, and so after a fault. */
+/* Sets the languages of sessions from web.text, which is "source\0target\0"; "" means none. After an error there are none. */
 EXPORT(int32_t, web_languages)(void) {
     const char *source = (const char *)web.text.data, *target = source + strlen(source) + 1;
     tfm_status status = TFM_E_TOKEN;
-    close_sessions(); /* they do not forget */
+    close_sessions(); /* because a session cannot go back to no languages */
     *web.source = *web.target = 0;
     if (strlen(source) >= sizeof web.source || strlen(target) >= sizeof web.target)
         return failed(tfm__fail(&web.err, status, "a language's code is longer than 63 bytes"));
@@ -196,7 +196,7 @@ EXPORT(int32_t, web_languages)(void) {
     return failed(status);
 }
 
-/* The text's first size bytes in tokens: how many; web_ids, web_spans. */
+/* Tokenizes the first size bytes of the text and returns the number of tokens; they are at web_ids and web_spans. */
 EXPORT(int32_t, web_tokenize)(size_t size) {
     tfm_text text;
     tfm_status status = web.reader ? TFM_OK : grow_reader();
@@ -215,13 +215,13 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
     }
     return failed(status);
 }
-/* The same of a target. */
+/* Tokenizes the first size bytes of the text as a target and returns the number of tokens. */
 EXPORT(int32_t, web_tokenize_target)(size_t size) {
     tfm_arena need = tfm_arena_measuring(), scratch;
     const char *text = (const char *)web.text.data;
     tfm_status status =
         tfm_tokenize_target(web.model, text, size, TFM_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
-    size_t most = 2 * size + need.peak / 17 + 3; /* a token is a byte of scratch or text */
+    size_t most = 2 * size + need.peak / 17 + 3; /* each token takes bytes of the text or of the scratch memory */
     if (status != TFM_OK) return failed(status);
     if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
         return no_memory();
@@ -233,14 +233,14 @@ EXPORT(int32_t, web_tokenize_target)(size_t size) {
 EXPORT(const int32_t *, web_ids)(void) { return (const int32_t *)web.ids.data; }
 EXPORT(const tfm_span *, web_spans)(void) { return (const tfm_span *)web.spans.data; }
 
-/* The label of token i of the text that was tokenized last, of a target id. */
+/* Return the label of token i of the text that was tokenized last, and the label of a target id. */
 EXPORT(const char *, web_source_label)(int32_t i, size_t size) {
     tfm_text text;
     const tfm_config *c = tfm_model_config(web.model);
     const int32_t *ids = (const int32_t *)web.ids.data;
     const tfm_span *spans = (const tfm_span *)web.spans.data;
     char *label;
-    (void)draw_attention; /* of attention.h, and not wanted here */
+    (void)draw_attention; /* attention.h defines it; avoids the warning that it is unused */
     text.data = (const char *)web.text.data, text.size = size;
     label = (char *)fit(&web.out, label_source(NULL, c, &text, ids, spans, web.n, i));
     if (label) label_source(label, c, &text, ids, spans, web.n, i);
@@ -255,7 +255,7 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* Where the sentences of the text's lines are: how many; pairs of bytes at web_batch. */
+/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes. */
 EXPORT(int32_t, web_sentences)(size_t size) {
     const char *text = (const char *)web.text.data, *sentence;
     int32_t n = 0, pass;
@@ -299,7 +299,7 @@ static tfm_decode_options decode_options(void) {
     return d;
 }
 
-/* Hypotheses of a sentence at a time. */
+/* Returns the number of hypotheses of a sentence that a session must hold. */
 static int32_t ways(const tfm_decode_options *d) {
     return d->beam * (d->alternatives ? d->alternatives : 1);
 }
@@ -316,7 +316,7 @@ static tfm_session_options session_limits(int32_t rows, int32_t source, int32_t 
     memset(&o, 0, sizeof o);
     o.max_batch = round_up(rows, 1);
     o.max_source = round_up(source, 64);
-    /* the target's limit must not decide where a sentence ends */
+    /* large enough that the session's limit never ends a sentence */
     o.max_target = target ? round_up(target, 64)
                           : 2 * o.max_source + 16 + (prefix ? round_up(prefix, 64) : 0);
     o.max_beam = beam;
@@ -326,7 +326,7 @@ static tfm_session_options session_limits(int32_t rows, int32_t source, int32_t 
     return o;
 }
 
-/* Makes sure that the session takes these; the old one goes before a larger one is made. */
+/* Makes sure that the session has at least these limits. Frees the old session before it creates a larger one. */
 static tfm_status fit_session(tfm_session_options o) {
     if (web.session && web.limits.max_batch >= o.max_batch &&
         web.limits.max_source == o.max_source && web.limits.max_target >= o.max_target &&
@@ -338,8 +338,8 @@ static tfm_status fit_session(tfm_session_options o) {
     return open_session(&web.session, &o);
 }
 
-/* How many of so many rows go into one batch: where sentences, beam or model are so large that memory would go to them,
-   fewer. */
+/* Returns how many of the rows to translate in one batch: fewer if sentences, beam or model are so large that the session would
+   exceed MOST_BYTES. */
 EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
     tfm_decode_options d = decode_options();
     size_t bytes = 0;
@@ -351,7 +351,7 @@ EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
     return rows;
 }
 
-/* Begins: at web_batch are lengths [rows], ids [rows, width], prefix lengths [rows], prefix ids
+/* Starts to translate a batch. web_batch has lengths [rows], ids [rows, width], prefix lengths [rows] and prefix ids
    [rows, prefix_width]. */
 EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
     const int32_t *at = (const int32_t *)web.batch.data;
@@ -376,7 +376,7 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
     return failed(status == TFM_OK ? tfm_start(web.session, &source, &d, &web.err) : status);
 }
 
-/* One token more: how many rows go on. */
+/* Adds a token to each hypothesis. Returns how many rows are not finished. */
 EXPORT(int32_t, web_step)(void) {
     int32_t running = 0;
     tfm_status status = tfm_step(web.session, &running, &web.err);
@@ -384,7 +384,7 @@ EXPORT(int32_t, web_step)(void) {
 }
 EXPORT(int32_t, web_count)(int32_t row) { return tfm_result_count(web.session, row); }
 
-/* The text of web.result's ids, and where each of them ends in it. */
+/* Sets the text of web.result's ids, and where each id ends in it. */
 static tfm_status spell(void) {
     hypothesis *h = &web.result;
     size_t *found = (size_t *)fit(&web.ends, ((size_t)h->length + 1) * sizeof *found);
@@ -408,7 +408,7 @@ static tfm_status spell(void) {
     return status;
 }
 
-/* A hypothesis at web_hypothesis. */
+/* Stores a hypothesis for JavaScript at web_hypothesis. */
 EXPORT(int32_t, web_result)(int32_t row, int32_t rank) {
     hypothesis *h = &web.result;
     tfm_result r;
@@ -433,7 +433,7 @@ EXPORT(int32_t, web_result)(int32_t row, int32_t rank) {
     }
     return failed(status);
 }
-/* The same of n ids at web_batch, as far as it can be known. */
+/* Stores n ids at web_batch as a hypothesis at web_hypothesis; it has a text, but no scores. */
 EXPORT(int32_t, web_spell)(int32_t n) {
     memset(&web.result, 0, sizeof web.result);
     web.result.ids = (const int32_t *)web.batch.data, web.result.length = n;
@@ -443,9 +443,10 @@ EXPORT(const hypothesis *, web_hypothesis)(void) { return &web.result; }
 
 /* ---- attention of all layers and heads ------------------------------------------------------- */
 
-/* Of the source and target at web_batch, as web_start has source and prefix, one row: kind 0 the decoder's on the
-   source [N, H, T + 1, S], where row t is the one that chose token t and the last one the end, 1 the
-   encoder's [N, H, S, S], 2 the decoder's on what stands before [N, H, T + 1, T + 1]. */
+/* Computes the attention of one row. web_batch has the source and the target, laid out like source and prefix of web_start.
+   kind 0: of the decoder to the source [N, H, T + 1, S]; row t chose token t, and the last row the end token.
+   kind 1: of the encoder [N, H, S, S].
+   kind 2: of the decoder to earlier target tokens [N, H, T + 1, T + 1]. */
 EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind) {
     const tfm_config *c = tfm_model_config(web.model);
     int32_t *at = (int32_t *)web.batch.data, rows = kind == 1 ? width : target + 1;
@@ -465,7 +466,7 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     for (i = 0; i < 5; i++) n *= dims[i];
     source.rows = 1, to = source;
     source.width = width, source.ids = at + 1;
-    to.width = target + 1, to.ids = at + 1 + width; /* a start in the place of its length */
+    to.width = target + 1, to.ids = at + 1 + width; /* the start token replaces the length before the ids */
     at[1 + width] = c->start < 0 ? 0 : c->start;
     status = fit_session(session_limits(1, width, 0, target + 1, 1, 0));
     if (status == TFM_OK && (!fit(&web.weights, 4 * n) ||
@@ -475,7 +476,7 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
         *weights = tfm_tensor_make(web.weights.data, TFM_F32, 5, dims);
         logits = tfm_tensor_3d(web.scratch.data, TFM_F32, 1, target + 1, c->tgt_vocab_size);
         web.model->target.pad =
-            -1; /* where a start is the pad's id (Marian, T5), it is none here */
+            -1; /* the start token may be the padding id (Marian, T5): it must not be masked */
         status = tfm_forward(web.session, &source, &to, &o, &logits, &web.err);
         web.model->target.pad = pad;
     }
