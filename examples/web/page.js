@@ -260,7 +260,7 @@ async function run() {
       if (signal.aborted) return;
       for (const each of found) each.translation ??= chosen.get(each.text) ?? recall(each.text);
       words += part.reduce((sum, sentence) => sum + countWords(sentence), 0);
-      if (at < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // showing too often would slow the work down
+      if (at < missing.length && performance.now() - shown < 200 + 5 * showing) continue; // showing takes time
       showing = -performance.now();
       show();
       shown = performance.now();

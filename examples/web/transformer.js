@@ -307,7 +307,7 @@ class Local {
       }
       await turn();
     }
-    sources.sort((a, b) => b.ids.length - a.ids.length); // similar lengths share a batch; the longest come first, so the session need not grow
+    sources.sort((a, b) => b.ids.length - a.ids.length); // like lengths share a batch; the largest session first
     for (let next = 0, most = BATCH; next < sources.length;) {
       const rows = this.#guard(() => {
         this.#setOptions(options);
