@@ -57,7 +57,7 @@ static void document_write(FILE *out) {
     buffer_clear(&page.out, INPUT_OUT);
 }
 
-/* Writes the document up to the end of the next sentence, which is line l. The source stands for a
+/* Writes the document up to the end of the next sentence, which is line l. Copies the source of a
    sentence that could not be translated. */
 static void document_line(const line *l, FILE *out) {
     markup_translation made;

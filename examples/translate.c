@@ -568,7 +568,7 @@ static void translate_batch(worker *me, line *const *lines, int32_t n) {
 }
 
 /* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
-   need no translation (blank, faulty) are moved behind `end` and skipped. */
+   need no translation (blank, faulty) are moved after the others and skipped. */
 static void run_stage(worker *me, line **next, size_t n_lines) {
     line **end = next, *l;
     size_t i;
