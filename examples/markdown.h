@@ -48,12 +48,14 @@ typedef struct markdown {
     int ticks_known;
 } markdown;
 
+/* Frees d and all its memory; d may be NULL. */
 static void markdown_free(markdown *d) {
     if (!d) return;
     buffer_free(&d->flat), buffer_free(&d->map), buffer_free(&d->labels);
     free(d->runs), free(d->brackets), free(d->marks), free(d->open), free(d);
 }
 
+/* Returns whether a character is ASCII punctuation, which a backslash can escape in Markdown. */
 static int markdown_is_mark(char c) {
     return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
            (c >= '{' && c <= '~');
@@ -73,6 +75,7 @@ static int markdown_is_punctuation(uint32_t c) {
            (c >= 0x1F000 && c <= 0x1FAFF);
 }
 
+/* Returns d->map as an array: for each byte of the flat text its position in the document. */
 static const size_t *markdown_map(const markdown *d) {
     return (const size_t *)(const void *)d->map.data;
 }
@@ -140,11 +143,13 @@ static uint64_t markdown_hash(const char *text, size_t size) {
     return any ? hash : 0;
 }
 
+/* Compares two hashes for qsort and bsearch. */
 static int markdown_by_hash(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
+/* Returns whether the document defines a label. */
 static int markdown_is_label(const markdown *d, const char *text, size_t size) {
     uint64_t hash = size <= MARKDOWN_LABEL ? markdown_hash(text, size) : 0;
     return hash && d->labels.size &&
@@ -163,6 +168,7 @@ static size_t markdown_label(const char *text, size_t size, size_t at) {
     return 0;
 }
 
+/* Returns the end of the whitespace at `at`. */
 static size_t markdown_skip_space(const char *text, size_t size, size_t at) {
     while (at < size && markup_is_space(text[at])) at++;
     return at;
@@ -311,6 +317,7 @@ static void markdown_add_pair(markdown *d, char c, size_t begin, size_t end, siz
     if (mark) mark->pair = d->n_pairs;
 }
 
+/* Removes run i from the list of runs. */
 static void markdown_unlink(markdown *d, size_t i) {
     markdown_run *r = &d->runs[i];
     d->runs[r->prev].next = r->next;
@@ -472,6 +479,7 @@ static size_t markdown_bare(const markdown *d, size_t at) {
     return i > 5 ? i : 0;
 }
 
+/* Compares two marks by position for qsort. */
 static int markdown_by_place(const void *a, const void *b) {
     size_t x = ((const markdown_mark *)a)->begin, y = ((const markdown_mark *)b)->begin;
     return x < y ? -1 : x > y;

@@ -160,6 +160,7 @@ enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
 
 static void markdown_free(struct markdown *d);
 
+/* Frees all memory; m can be used again. */
 static void markup_free(markup *m) {
     buffer_free(&m->plain), buffer_free(&m->places), buffer_free(&m->woven);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
@@ -178,6 +179,7 @@ static int markup_reserve(markup *m, void **at, size_t *room, size_t n, size_t s
     return grown != NULL;
 }
 
+/* Returns m->places as an array: a place for each byte of the plain text. */
 static const markup_place *markup_places(const markup *m) {
     return (const markup_place *)(const void *)m->places.data;
 }
@@ -242,6 +244,7 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
 
 static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
 
+/* Returns whether a space at the end of the plain text would be one too many. */
 static int markup_after_space(const markup *m) {
     return !m->plain.size || markup_is_space(m->plain.data[m->plain.size - 1]);
 }
@@ -254,6 +257,7 @@ static void markup_plain(markup *m, const char *bytes, size_t n, size_t begin, s
     for (; n > 0; n--) buffer_append(&m->places, (const char *)&place, sizeof place);
 }
 
+/* Adds an item at the end of the plain text. Returns NULL if there is no memory. */
 static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t end) {
     void *items = m->items;
     markup_item *item;
@@ -270,8 +274,7 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
     return item;
 }
 
-/* Returns the bytes of the protected span at byte `at` of the document's text begin to end, or 0.
-   */
+/* Returns the bytes of the protected span at byte `at` of the text from begin to end, or 0. */
 static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t end) {
     if (m->protects) return protect_span_at(m->text + begin, end - begin, at - begin);
     if (!protect_in("{%$", (unsigned char)m->text[at]) ||
@@ -630,6 +633,7 @@ static markup_block *markup_add_block(markup *m, markup_form form, size_t row, s
     return b;
 }
 
+/* Adds a break between two lines of a block. */
 static void markup_add_break(markup *m, size_t begin, size_t end) {
     void *grown = m->breaks;
     if (!markup_reserve(m, &grown, &m->room_breaks, m->n_breaks + 1, sizeof *m->breaks)) return;
@@ -687,6 +691,7 @@ static size_t markup_line(const markup *m, size_t at) {
     return at;
 }
 
+/* Compares two numbers for qsort. */
 static int markup_by_number(const void *a, const void *b) {
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
     return x < y ? -1 : x > y;
@@ -800,6 +805,7 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
 
 /* ---- words of a translation ------------------------------------------------------------------ */
 
+/* Returns whether a character is punctuation. */
 static int markup_is_mark(uint32_t c) {
     if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
     return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
@@ -924,6 +930,7 @@ static int markup_cover(markup *m, const markup_translation *t, const markup_sen
 
 /* ---- tags into a translation ----------------------------------------------------------------- */
 
+/* Compares two nodes for qsort: by parent, then by place. */
 static int markup_by_place(const void *a, const void *b) {
     const markup_node *x = (const markup_node *)a, *y = (const markup_node *)b;
     if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
@@ -1054,6 +1061,7 @@ static void markup_no_breaks(const markup *m, size_t from, buffer *out) {
         if (out->data[from] == '\r') out->data[from] = ' ';
 }
 
+/* Appends an item as it is in the document; a link whose text was its label gets the label. */
 static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
     size_t i, n = item->n_label, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {

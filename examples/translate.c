@@ -754,6 +754,7 @@ static void give_window(window *w) {
     workers_give(&t.pool, (int)jobs);
 }
 
+/* Frees all memory and closes the input. */
 static void free_all(void) {
     window *w;
     worker *me;
