@@ -14201,6 +14201,9 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
        in half precision are kept.
      - convert.py converts untied models of the BART kind; it names adapters (LoRA), ONNX, GGUF, Git
        LFS pointers, quantized weights and others, and says what to do. Large options take seconds.
+     - convert.py: texts of MBartTokenizer are not normalized, as in transformers 5; fuse_unk and
+       decoder of tokenizer.json and normalized added tokens with a space are refused if texts
+       would differ; special tokens of a target's own vocabulary have no text.
      - A build with TRANSFORMER_NO_TEXT loads packed models that have texts.
      - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
        tfm_safetensors_read refuse NULL.

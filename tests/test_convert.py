@@ -1501,7 +1501,8 @@ class TokenizerFiles(TokenizerCase):
 
     def save_tokenizer(self, folder, data, merges=None, charsmap=True, added=()):
         """A tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
-        from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+        from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers,
+                                pre_tokenizers)
         files = convert.checkpoints_huggingface.tokenizer_files
         read = files.parse_model(data, "data")
         scored = [(piece.piece, piece.score) for piece in read.pieces]
@@ -1516,6 +1517,7 @@ class TokenizerFiles(TokenizerCase):
         tokenizer.normalizer = normalizers.Sequence(
             steps + [normalizers.Strip(), normalizers.Replace(self.tokenizers.Regex(" {2,}"), " ")])
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+        tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
         tokenizer.add_special_tokens([AddedToken(one, special=True)
                                       for one in ("<unk>", "</s>", *added)])
         tokenizer.save(str(folder / "tokenizer.json"))

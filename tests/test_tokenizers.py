@@ -11,7 +11,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import unittest
+from collections import Counter
 from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -37,8 +39,8 @@ ROWS = 500
 def train(kind="unigram", **options):
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([*SENTENCES, ALPHABET] * 20), model_writer=model, model_type=kind, vocab_size=200, hard_vocab_limit=False,
-        minloglevel=2, num_threads=1, **options)
+        sentence_iterator=iter([*SENTENCES, ALPHABET] * 20), model_writer=model, model_type=kind, hard_vocab_limit=False,
+        minloglevel=2, num_threads=1, **{"vocab_size": 200, **options})
     return model.getvalue()
 
 
@@ -254,6 +256,101 @@ class Added(Case):
         self.family("bart")
 
 
+    def expansions(self):
+        """Characters that NFKC spells with several, and their spellings."""
+        return {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in range(0xA0, 0xFFFF)
+                if not 0xD800 <= c < 0xE000 and len(unicodedata.normalize("NFKC", chr(c))) > 1}
+
+    def test_inside_a_character(self):
+        """A normalized token that begins or ends inside a character is not found; the converter names every such token."""
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            names = ["foo", "ship", "x1", "2.", "жщ", "<tok>", "[Y]", "x_y", "ÿÿ", self.random.choice("bcdghkn") + "\u0416", "\u0416\u2044"]
+            with self.subTest(family=family, names=names):
+                folder = saved(family, self.at / family, lambda tokenizer: tokenizer.add_tokens(
+                    [transformers.AddedToken(name, normalized=True) for name in names]))
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                notes = "\n".join(converted(folder, self.at / family / "model.safetensors").notes)
+                noted = 0
+                for name in names:
+                    lines = ["the ship"]
+                    for c, text in self.expansions().items():
+                        for at in range(1, len(text)):
+                            head, tail = text[:at], text[at:]
+                            lines += [c + name[len(tail):]] * name.startswith(tail) + [name[:-len(head)] + c] * name.endswith(head)
+                            lines += [c] * (tail.startswith(name) or head.endswith(name))
+                    results, _ = run(self.program, self.at / family / "model.safetensors", lines)
+                    expected = tokenizer(lines, add_special_tokens=False).input_ids
+                    wrong = sum(got != ids for (got, _, _), ids in zip(results, expected))
+                    self.assertEqual(wrong > 0, repr(name) in notes, (name, wrong, notes))
+                    noted += wrong > 0
+                self.assertTrue(1 < noted < len(names), notes)
+
+    def test_space_inside(self):
+        """A normalized token with a space is refused where whitespace is treated otherwise, and else found as by transformers."""
+        lines = ["a big lighthouse", "a big  lighthouse", "a big\u3000lighthouse", "a  big lighthouse  and", "big   lighthouse"]
+        for family in CLASSES:
+            for normalized in (True, False):
+                with self.subTest(family=family, normalized=normalized):
+                    at = self.at / f"{family}-{normalized}"
+                    folder = saved(family, at, lambda tokenizer: tokenizer.add_tokens(
+                        [transformers.AddedToken("big lighthouse", normalized=normalized)]))
+                    if normalized and family in ("pegasus", "mbart", "mbart50", "nllb"):
+                        with self.assertRaisesRegex(ConvertError, "'big lighthouse'.*has a space.*Change its flags"):
+                            converted(folder, at / "model.safetensors")
+                        continue
+                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                    converted(folder, at / "model.safetensors")
+                    got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
+                    self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+class Decoded(Case):
+    """Texts of ids at random, with unknown and special ones: as decode(skip_special_tokens=True) has them."""
+
+    def same(self, folder):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        notes = str(converted(folder, folder / "model.safetensors").notes)
+        r, unk = self.random, tokenizer.unk_token_id
+        rows = [[unk if r.random() < 0.3 else r.randrange(len(tokenizer)) for _ in range(r.randint(1, 8))] for _ in range(400)]
+        for ids, text in zip(rows, self.decoded(folder / "model.safetensors", rows)):
+            self.assertEqual(text.strip(), tokenizer.decode(ids, skip_special_tokens=True).strip(), tokenizer.convert_ids_to_tokens(ids))
+        return notes
+
+    def test_families(self):
+        for family in CLASSES:
+            folder = saved(family, self.at / family)
+            with self.subTest(family=family, seed=self.seed):
+                self.same(folder)
+            if family != "nllb":  # transformers does not open it
+                with self.subTest(family=family, files="of the first form", seed=self.seed):
+                    self.same(self.at / family / "first")
+            if (folder / "tokenizer.json").exists():
+                with self.subTest(family=family, seed=self.seed, **GENERIC):
+                    self.same(saved(family, self.at / f"{family}-generic", **GENERIC))
+
+    def test_target_vocabulary(self):
+        for ids in ("same", "other"):
+            with self.subTest(ids=ids, seed=self.seed):
+                folder = self.at / ids
+                directory("marian", folder)
+                target = train("bpe")
+                (folder / "target.spm").write_bytes(target)
+                tokens = dict.fromkeys(["</s>", "<unk>", *pieces_of(target)])
+                names = list(json.loads((folder / "vocab.json").read_text()))
+                at = names.index("<pad>") + 4 * (ids == "other")
+                tokens = [one for one in tokens if one != "<pad>"]
+                tokens.insert(at, "<pad>")
+                (folder / "target_vocab.json").write_text(json.dumps({one: at for at, one in enumerate(tokens)}))
+                (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "tokenizer_class": "MarianTokenizer"}))
+                if ids == "same":
+                    self.same(folder)
+                else:
+                    self.assertIn("'<pad>': decoded texts are without them", "\n".join(converted(folder, folder / "model.safetensors").notes))
+
+
 class Keys(Case):
     """Every key of the tokenizer's files is used, refused unless transformer.h cuts texts so, or known not to matter."""
 
@@ -296,6 +393,83 @@ class Keys(Case):
                 lines = ["the ship ", "the ship  ", " the  ship", "the ship\u3000", "a "]
                 got = [ids for ids, _, _ in run(self.program, self.at / family / "model.safetensors", lines)[0]]
                 self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_mbart_is_not_normalized(self):
+        """MBartTokenizer of transformers 5 leaves normalizers out: of the .model, of tokenizer.json, and of both."""
+        lines = ["½ ship", "ﬁ  the", "ＦＯＯ the\u3000ship ", "the ship"]
+        for files in ("model", "json", "both"):
+            with self.subTest(files=files):
+                folder = saved("mbart", self.at / files)
+                if files == "model":
+                    folder = self.at / files / "first"
+                else:
+                    path = folder / "tokenizer.json"
+                    described = json.loads(path.read_text())
+                    described["normalizer"] = json.loads((saved("t5", self.at / f"{files}-t5") / "tokenizer.json").read_text())["normalizer"]
+                    self.assertEqual(described["normalizer"]["type"], "Precompiled")
+                    path.write_text(json.dumps(described))
+                if files == "both":
+                    shutil.copy(self.at / files / "first" / "sentencepiece.bpe.model", folder)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                self.assertIn("texts are not normalized", str(converted(folder, folder / "model.safetensors").notes))
+                got = [ids for ids, _, _ in run(self.program, folder / "model.safetensors", lines)[0]]
+                self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_unknown_characters_and_decoders(self):
+        """model.fuse_unk and decoder of tokenizer.json: the same as transformers, or refused and named."""
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        llama = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+        cases = [("decoder", one) for one in (
+            None, metaspace, {**metaspace, "prepend_scheme": "never"}, {**metaspace, "prepend_scheme": "first"}, {"type": "Fuse"},
+            {**metaspace, "replacement": "_"}, {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            {"type": "Sequence", "decoders": llama}, {"type": "Sequence", "decoders": llama[:3]},
+            {"type": "Sequence", "decoders": [metaspace]})] + [("fuse_unk", True), ("fuse_unk", False)]
+        outcomes = Counter()
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            for said in ({}, GENERIC):
+                folder = saved(family, self.at / f"{family}-{len(said)}", **said)
+                path = folder / "tokenizer.json"
+                before = path.read_text()
+                for key, value in cases:
+                    if key == "fuse_unk" and family != "nllb":
+                        continue  # Unigram has no such key
+                    described = json.loads(before)
+                    (described if key == "decoder" else described["model"])[key] = value
+                    path.write_text(json.dumps(described))
+                    with self.subTest(family=family, key=key, value=value, seed=self.seed, **said):
+                        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                        try:
+                            converted(folder, folder / "model.safetensors")
+                        except ConvertError as error:
+                            self.assertRegex(str(error), f"{key} is .*--ignore-key {key}")
+                            self.assertTrue(said, "its class does not read that")
+                            outcomes["refused"] += 1
+                            hf = {**json.loads((folder / "config.json").read_text()), "ignored": {key}}
+                            tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                            continue
+                        outcomes["equal"] += 1
+                        results, _ = run(self.program, folder / "model.safetensors", ["the жщ ship", "жщжж"])
+                        expected = tokenizer(["the жщ ship", "жщжж"], add_special_tokens=False).input_ids
+                        self.assertEqual([ids for ids, _, _ in results], expected)
+                        rows = tokenizer(SENTENCES, add_special_tokens=False).input_ids
+                        self.assertEqual(self.decoded(folder / "model.safetensors", rows),
+                                         [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
+        self.assertTrue(outcomes["refused"] > 16 and outcomes["equal"] > 50, outcomes)
+
+    def test_bytes_are_noted(self):
+        """T5Tokenizer of transformers has no bytes for unknown characters, and SentencePiece has."""
+        for spelled in (True, False):
+            folder = self.at / str(spelled)
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+            options = dict(byte_fallback=True, vocab_size=450) if spelled else {}
+            (folder / "spiece.model").write_bytes(train(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **options))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            notes = str(converted(folder, folder / "model.safetensors", 600).notes)
+            got = [ids for ids, _, _ in run(self.program, folder / "model.safetensors", ["жщ"])[0]]
+            self.assertEqual(got != tokenizer(["жщ"], add_special_tokens=False).input_ids, spelled)
+            self.assertEqual("T5Tokenizer of transformers makes <unk> of them" in notes, spelled)
 
     def test_refused_and_ignored(self):
         folder = saved("t5", self.at)

@@ -58,13 +58,13 @@ TOKENIZER = Fields(
     used=dict.fromkeys(("model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
                         "decoder")),
     unused={**why(CALLER, "truncation", "padding"), **why(HISTORY, "version")})
-# Of the model in tokenizer.json. A BPE model of pieces puts unknown characters side by side into
-# one token; byte-level BPE has none.
+# Of the model in tokenizer.json. tokenizer_files.py refuses fuse_unk and decoder where the class of
+# the tokenizer reads them and they are not what SentencePiece does (Files.check_backend).
 MODEL = Fields(
-    used=dict.fromkeys(("type", "vocab", "merges", "unk_id", "unk_token", "byte_fallback")),
+    used=dict.fromkeys(("type", "vocab", "merges", "unk_id", "unk_token", "byte_fallback",
+                        "fuse_unk")),
     only={"dropout": (0,), "continuing_subword_prefix": ("",), "end_of_word_suffix": ("",),
-          "ignore_merges": (False,)},
-    unused=why("checked with the pieces", "fuse_unk"))
+          "ignore_merges": (False,)})
 
 
 def is_installed_parameter(kind: str, key: str) -> bool:

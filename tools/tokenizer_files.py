@@ -38,6 +38,7 @@ FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError
 WHITE_SPACE = "\t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B)))
 LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
+LONGEST_EXPANSION = 64  # of a character; NFKC's longest is 18
 
 
 # ------------------------------------------------------------------ SentencePiece's file, a protobuf
@@ -67,6 +68,15 @@ def read_pieces(data: bytes, what: str) -> list[str]:
     if not pieces:
         raise ConvertError(f"{what}: not a SentencePiece model")
     return pieces
+
+
+def expansions(data: bytes) -> set[str]:
+    """What a SentencePiece model's normalizer makes of one character, where it is more than one. The
+    character map has the size of its trie, the trie, and these texts with a NUL behind each."""
+    rules = parse_model(data, "its SentencePiece model").normalizer_spec.precompiled_charsmap
+    texts = rules[4 + int.from_bytes(rules[:4], "little"):].split(b"\0")
+    found = {one.decode("utf-8", "replace") for one in texts}
+    return {text for text in found if 1 < len(text) <= LONGEST_EXPANSION}
 
 
 def write_pieces(pieces: list[tuple[str, float, int]], kind: int, unk: int, charsmap: bytes,
@@ -233,6 +243,21 @@ def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
             for piece, at in vocab.items()}
 
 
+def joins_pieces(steps: list[dict[str, Any]]) -> bool:
+    """Whether a decoder's steps join pieces as SentencePiece does."""
+    kinds = [step.get("type") for step in steps]
+    if kinds == ["Metaspace"]:
+        return (steps[0].get("replacement", SPACE) == SPACE
+                and steps[0].get("prepend_scheme", "always") != "never"
+                and steps[0].get("add_prefix_space", True))
+    if "ByteFallback" in kinds:
+        kinds.remove("ByteFallback")
+    replace, strip = steps[:1], steps[-1:]
+    return (kinds == ["Replace", "Fuse", "Strip"] and replace[0].get("content") == " "
+            and replace[0].get("pattern", {}).get("String") == SPACE
+            and (strip[0].get("content"), strip[0].get("start"), strip[0].get("stop")) == (" ", 1, 0))
+
+
 def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     """The tokens that the tokenizer puts before and after a text."""
     for processor in parts(tokenizer.get("post_processor"), "processors"):
@@ -291,9 +316,10 @@ def check_byte_level(tokenizer: dict[str, Any]) -> bool:
 
 
 def added_table(added: list[dict[str, Any]], rows: int, is_slow: bool = False,
-                normalize: Callable[[str], str] = str) -> np.ndarray:
+                normalize: Callable[[str], str] = str, spaces: bool = False) -> np.ndarray:
     """The added tokens that have a row, and their flags. normalize: what the tokenizer makes of a
-    text before it looks for tokens that are normalized."""
+    text before it looks for tokens that are normalized. spaces: whether it treats whitespace
+    otherwise than as these tokens have it."""
     table = []
     for one in sorted(added, key=lambda one: one["id"]):
         token, is_special = one["content"], bool(one.get("special"))
@@ -307,7 +333,9 @@ def added_table(added: list[dict[str, Any]], rows: int, is_slow: bool = False,
                  "it has whitespace at its ends, or a tab, newline or NUL"
                  if not token or token != token.strip() or re.search(r"[\t\n\0]", token) else
                  "it is normalized, and its normal form is another text"
-                 if "normalized" in flags and normalize(token) != token else "")
+                 if "normalized" in flags and normalize(token) != token else
+                 "it is normalized and has a space, and a text may have other whitespace there"
+                 if "normalized" in flags and spaces and " " in token else "")
         if wrong:
             raise ConvertError(f"the added token {brief(token)} of id {one['id']}: {wrong}, so "
                                f"transformer.h would not find it as transformers does. Change its "
@@ -414,7 +442,14 @@ OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
                            "mask_token")}
 # What add_prefix_space is in classes with byte-level BPE where tokenizer_config.json has none.
 PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Blenderbot": True}
+# Their normalizers make one space of several.
 KEEPS_TRAILING = ("MBart50", "Nllb", "Pegasus")
+# Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
+# how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
+OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb")
+# The languages that MBart has by itself, behind the pieces.
+MBART_LANGUAGES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ
+    ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN""".split()
 
 
 class Files:
@@ -435,6 +470,8 @@ class Files:
         self.vocab = self.ids("vocab-src.json" if fsmt else "vocab.json")
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
+        if self.short_kind == "MBart":
+            self.leave_out_normalizer()
         self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
         if (not self.tokenizer and not self.source and self.vocab
                 and has_file(folder, "merges.txt")
@@ -463,6 +500,47 @@ class Files:
                 tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
                 lambda key: True)
 
+    def leave_out_normalizer(self) -> None:
+        """MBartTokenizer of transformers 5 normalizes nothing, whatever its files have."""
+        found = bool(parts(self.tokenizer.get("normalizer"), "normalizers"))
+        if self.tokenizer:
+            self.tokenizer = {**self.tokenizer, "normalizer": None, "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"}]}}
+        if self.source:
+            model = parse_model(self.source, str(self.folder))
+            normalizer = model.normalizer_spec
+            found = found or bool(normalizer.precompiled_charsmap)
+            normalizer.precompiled_charsmap = rule_charsmap("spaces")
+            normalizer.add_dummy_prefix = normalizer.remove_extra_whitespaces = True
+            normalizer.escape_whitespaces = True
+            self.source = bytes(model.SerializeToString())
+        if found:
+            self.notes.append("texts are not normalized: MBartTokenizer of transformers 5 leaves the "
+                              "normalizer of its files out, which transformers 4 used. Characters "
+                              "such as \u00bd and \ufb01 may be unknown: normalize texts to NFKC "
+                              "before if the model was trained so")
+
+    def check_backend(self) -> None:
+        """Refuses what tokenizer.json says of unknown characters and of joining pieces, where the
+        tokenizer's class reads it and transformer.h does something else."""
+        path = self.folder / "tokenizer.json"
+        pieces = self.tokenizer.get("model") or {}
+        ignored = self.hf.get("ignored", set())
+        if not pieces or self.short_kind in OWN_BACKEND or self.is_slow():
+            return
+        kind = pieces.get("type") or ("BPE" if "merges" in pieces else "Unigram")
+        if (kind == "BPE" and not pieces.get("byte_fallback") and not pieces.get("fuse_unk")
+                and "fuse_unk" not in ignored):
+            raise ConvertError(f"{path}, model: fuse_unk is {brief(pieces.get('fuse_unk'))}, and "
+                               f"transformer.h makes one token of unknown characters side by side, "
+                               f"as with True; --ignore-key fuse_unk leaves the key out")
+        steps = parts(self.tokenizer.get("decoder"), "decoders")
+        if "decoder" not in ignored and not joins_pieces(steps):
+            raise ConvertError(f"{path}: decoder is {brief(self.tokenizer.get('decoder'))}, and "
+                               f"transformer.h joins pieces as with a Metaspace, which has no space "
+                               f"at the beginning of a text; --ignore-key decoder leaves the key out")
+
     def read_byte_level(self) -> dict[str, Any]:
         """vocab.json and merges.txt as the tokenizer.json that transformers makes of them."""
         path = self.folder / "merges.txt"
@@ -487,8 +565,9 @@ class Files:
         elif self.tokenizer:
             found = dict(added_tokens(self.tokenizer))
         own = OWN_SPECIAL.get(self.short_kind, tuple(SPECIAL))
+        special = {**SPECIAL, **({"mask_token": "<mask_2>"} if self.short_kind == "Pegasus" else {})}
         listed = [self.settings.get(key, self.special_map.get(key, default if key in own else None))
-                  for key, default in SPECIAL.items()]
+                  for key, default in special.items()]
         listed += [self.setting("mask_token_sent")]
         listed += [value for key, value in self.settings.items()  # a model's own
                    if key.endswith("_token") and key not in SPECIAL]
@@ -606,8 +685,9 @@ class Files:
             ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
             ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
             languages = [one for one in self.additional() or self.plbart_languages()
-                         if one not in pieces]
-            after = [one for one in languages if one != "<mask>"] + ["<mask>"]
+                         if one not in pieces and one != "<mask>"]
+            own = MBART_LANGUAGES if self.short_kind == "MBart" else languages
+            after = [*own, "<mask>", *(one for one in languages if one not in own)]
             ids.update(enumerate(after, len(pieces) + 1))
             return {**ids, **added}
         return {**dict(enumerate(pieces)), **added}
@@ -739,6 +819,12 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
     form = "sentencepiece" if source else "words"
     facts: Config = {"src_text": form, "tgt_text": form}
     if source:
+        files.check_backend()
+        if (files.short_kind in OWN_BACKEND
+                and parse_model(source, what).trainer_spec.byte_fallback):
+            model.notes.append(f"texts: unknown characters are spelled as bytes, as {what} has it; "
+                               f"{files.short_kind}Tokenizer of transformers makes <unk> of them, "
+                               f"and writes bytes as <0xE2>")
         facts.update(put_added(files, ids, source, sizes, model))
         model.texts["src_sentencepiece"] = source
         if files.target and files.target != source:
@@ -774,13 +860,51 @@ def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str,
         except NotPieces:
             pass  # the SentencePiece model beside it counts
     by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
-    added = added_table(files.listed_added(by_token), sizes["src"], files.is_slow(), normalize)
+    # Where there is no normalizer, the source has one for the whitespace of WhitespaceSplit.
+    steps = (parts(files.tokenizer.get("normalizer"), "normalizers")
+             or parts(files.tokenizer.get("pre_tokenizer"), "pretokenizers"))
+    spaces = files.short_kind in (*KEEPS_TRAILING, "MBart") or any(
+        step.get("type") == "WhitespaceSplit" or step.get("pattern", {}).get("Regex") == " {2,}"
+        for step in steps)
+    listed = files.listed_added(by_token)
+    added = added_table(listed, sizes["src"], files.is_slow(), normalize, spaces)
+    note_expansions(ids, added, source, model)
     facts: Config = {"trailing_space": "keep"} if keeps else {}
+    if files.target_vocab:  # of its own, with its own ids
+        by_token = {token: at for at, token in files.target_vocab.items()}
+        own = [{**one, "id": by_token[one["content"]]} for one in listed
+               if one["content"] in by_token]
+        model.tables["tgt_added"] = added_table(own, sizes["tgt"], files.is_slow())
+        moved = [one["content"] for one in listed if one.get("special")
+                 and by_token.get(one["content"], one["id"]) != one["id"]]
+        if moved:
+            model.notes.append(f"special tokens that have other ids in the target's vocabulary, "
+                               f"{', '.join(map(brief, moved[:8]))}: decoded texts are without them. "
+                               f"transformers leaves out what has the source's ids there")
     if len(added):
         model.tables["src_added"] = added
         if prefix == "first":
             facts["prefix_space"] = "first"
     return facts
+
+
+def note_expansions(ids: dict[int, str], added: np.ndarray, source: bytes, model: Model) -> None:
+    """Says which normalized tokens begin or end inside what one character becomes: \ufb00 is ff, so
+    tokenizers finds the token foo in \ufb00oo, where transformer.h does not look."""
+    tokens = [ids[at] for at, flags in added.tolist() if flags & ADDED["normalized"]][:1000]
+    longer = expansions(source) if tokens else set()
+    heads = {text[:at] for text in longer for at in range(1, len(text))}
+    tails = {text[at:] for text in longer for at in range(1, len(text))}
+    inner = "\0".join(text for one in longer for text in (one[1:], one[:-1]))
+    names = [brief(token) for token in tokens if token in inner
+             or any(token[:n] in tails or token[-n:] in heads
+                    for n in range(1, min(len(token), LONGEST_EXPANSION) + 1))]
+    if names:
+        model.notes.append(f"added tokens that are normalized, {', '.join(names[:8])}"
+                           + " ..." * (len(names) > 8) + ": they are not found where they begin or "
+                           "end inside a character that the normalizer spells with several, such as "
+                           "\ufb01 or \u00bd. With \"normalized\": false transformers does not find "
+                           "them there either")
 
 
 def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
