@@ -114,8 +114,8 @@ static int input_add_sentences(window *w, int64_t number, size_t begin) {
     return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is one line of output */
 }
 
-/* Reduces a line's source from the whole row to one column. Sets l->columns if the row has fewer.
-   */
+/* Reduces a line's source from the whole row to one column. Sets l->columns if the row has
+   fewer. */
 static void input_take_column(const window *w, line *l, int32_t column) {
     const char *text = w->text[SOURCE].data;
     size_t at = l->at_row, end = at + l->text[SOURCE].size, next;

@@ -395,8 +395,8 @@ static void markdown_pair(markdown *d, size_t first) {
     while (d->last_run >= first && d->last_run) markdown_unlink(d, d->last_run);
 }
 
-/* Reads a "]": adds the marks of the link or image that it ends, if there is one. Returns the end.
-   */
+/* Reads a "]": adds the marks of the link or image that it ends, if there is one. Returns the
+   end. */
 static size_t markdown_close(markdown *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
@@ -629,8 +629,8 @@ static void markdown_match(markdown *d) {
     d->n_marks = to;
 }
 
-/* Appends a part of the flat text to the plain text. Escapes become letters, breaks become spaces.
-   */
+/* Appends a part of the flat text to the plain text. Escapes become letters, breaks become
+   spaces. */
 static void markdown_add_text(markdown *d, size_t at, size_t end) {
     markup *m = d->m;
     const char *text = d->flat.data;

@@ -87,8 +87,8 @@ typedef struct markup_place {
     size_t begin, end; /* the bytes of the document that a byte of the plain text comes from */
 } markup_place;
 
-/* A block of a document in lines (Markdown, wrapped text): a paragraph, a heading, a table's cell.
-   */
+/* A block of a document in lines (Markdown, wrapped text): a paragraph, a heading, a table's
+   cell. */
 typedef struct markup_block {
     size_t line;       /* begin of its first line in the document */
     size_t begin, end; /* its text in the document */
@@ -1123,8 +1123,8 @@ static void markup_leave(markup *m, const markup_translation *t, const markup_no
     m->owes |= m->items[node->close].is_line;
 }
 
-/* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are neighbours.
-   */
+/* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are
+   neighbours. */
 static void markup_weave(markup *m, const markup_translation *t, size_t n, buffer *out) {
     size_t i, from = 0, depth = 0;
     size_t *first = (size_t *)malloc(3 * n * sizeof *first), *stack = first + n, *next = stack + n;

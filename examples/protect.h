@@ -7,9 +7,9 @@
        protect_put(&p, translation, n_bytes, n_tokens, ends, sources, &out);
        protect_free(&p);
 
-   A span is inserted where it crosses the fewest alignments: words that are aligned to words before
-   the span stay before it. The model thus sees a whole sentence without text that it cannot know.
-   */
+   A span is inserted where it crosses the fewest alignments: words that are aligned to words
+   before the span stay before it. The model thus sees a whole sentence without text that it
+   cannot know. */
 #ifndef PROTECT_H
 #define PROTECT_H
 
@@ -39,8 +39,8 @@ static void protect_free(protect_text *p) {
 
 /* ---- capitals: Latin, Greek, Cyrillic -------------------------------------------------------- */
 
-/* Returns the capital of a small letter; any other character, or one without a capital, as it is.
-   */
+/* Returns the capital of a small letter; any other character, or one without a capital, as it
+   is. */
 static uint32_t protect_upper(uint32_t c) {
     if (sentence_case(c) >= 0 || c == 0xDF || c == 0x138 || c == 0x149 || c == 0x17F || c == 0x390)
         return c;
@@ -145,9 +145,9 @@ static size_t protect_emoji(const char *text, size_t size) {
     return end;
 }
 
-/* Returns the bytes of the number that begins a text, or 0. It must have a unit or parts (3,5 kg,
-   $1,299.99, 15:30, +49 30 901820) or at least five digits. Models translate short plain numbers.
-   */
+/* Returns the bytes of the number that begins a text, or 0. It must have a unit or parts (3,5
+   kg, $1,299.99, 15:30, +49 30 901820) or at least five digits. Models translate short plain
+   numbers. */
 static size_t protect_number(const char *text, size_t size) {
     enum { CURRENCY = 5, UNITS = 11, MOST = 64 };
     static const char *const units[] = {"%",  "‰",   "°C",  "°F",  "°",   "€",   "$",  "£",  "¥",
@@ -282,8 +282,8 @@ static uint32_t protect_before(const char *text, size_t at) {
     return c;
 }
 
-/* Returns whether a text is UTF-8 without control characters. Others would break lines or fields.
-   */
+/* Returns whether a text is UTF-8 without control characters. Others would break lines or
+   fields. */
 static int protect_is_plain(const char *text, size_t size) {
     static const uint32_t least[] = {0, ' ', 0x80, 0x800, 0x10000};
     size_t i, n;

@@ -36,8 +36,8 @@ typedef struct reader {
     char data[READER_ROOM];
 } reader;
 
-/* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is set).
-   */
+/* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is
+   set). */
 static int reader_open(reader *r) {
     if (!r->n_paths) return 0;
     if (r->file && r->file != stdin) fclose(r->file);

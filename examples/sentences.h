@@ -76,8 +76,8 @@ static const char sentence_after_ordinals[] =
     " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr Semester"
     " Bezirk Armee Division Minute Stunde Woche Monat ";
 
-/* Words that begin sentences and are not names: after an initial or "U.S." they begin a sentence.
-   */
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin a
+   sentence. */
 static const char sentence_starters[] =
     " The He She It They We You I This That These Those There Then But And So If When While After"
     " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
@@ -116,8 +116,8 @@ static int sentence_is_space(uint32_t c) {
 
 static int sentence_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 
-/* Returns -1 for lower case, 1 for upper case, 0 for neither; for Latin, Greek, Cyrillic, Armenian.
-   */
+/* Returns -1 for lower case, 1 for upper case, 0 for neither; for Latin, Greek, Cyrillic,
+   Armenian. */
 static int sentence_case(uint32_t c) {
     if (c < 0x80) return c >= 'a' && c <= 'z' ? -1 : c >= 'A' && c <= 'Z' ? 1 : 0;
     if (c == 0xAA || c == 0xBA || c == 0xD7 || c == 0xF7) return 0;

@@ -213,8 +213,8 @@ static int workers_take(workers *w) {
     return group;
 }
 
-/* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of jobs.
-   */
+/* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of
+   jobs. */
 static void workers_give(workers *w, int jobs) {
     int group;
     workers_lock(w);
