@@ -6460,12 +6460,15 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
 static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_field *f, void *base) {
     tfm__config_stated *stated = (tfm__config_stated *)base;
     void *at = (char *)base + f->at, *count = (char *)base + f->count;
+    tfm__json ahead = r->json;
     switch (f->kind) {
     case TFM__FIELD_IDS: return tfm__config_ids(r, f->name, (const int32_t **)at, (int32_t *)count);
     case TFM__FIELD_SEQUENCES: return tfm__config_sequences(r, f->name, (const tfm_batch **)at);
     case TFM__FIELD_HEADS: return tfm__config_heads(r, &stated->config);
     case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
     case TFM__FIELD_DECODING:
+        if (tfm__json_count(&ahead, '{') < 0)
+            return tfm__config_fault(f->name, "is not an object", "", r->err);
         TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, f->name, at));
         return tfm__check_decode_fields((const tfm_decode_options *)at,
                                         "transformer.config: decoding: ", r->err);
@@ -6478,10 +6481,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
 static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base) {
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
-    tfm__json ahead = r->json;
     int k;
-    if (tfm__json_count(&ahead, '{') < 0)
-        return tfm__config_fault(inside, "is not an object", "", r->err);
     while (tfm__json_member(&r->json, r->spare)) {
         for (k = 0; k < n; k++)
             if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
