@@ -54,8 +54,8 @@
        >>base          9. includes, checked sizes, messages
        >>memory        10. allocator, pool, arena
        >>tensors       11. tensors and the views that modules take of them
-       >>threads       12. work in parts
-       >>kernels       13. the inner loops
+       >>threads       12. threads
+       >>kernels       13. kernel sets, plain loops
        >>packed        14. packed weights, products
        >>positions     15. positional encodings
        >>modules       16. norm, linear, softmax, feed-forward, SSRU
@@ -73,7 +73,7 @@
        >>bytebpe       28. byte-level BPE
        >>added         29. added tokens
        >>text          30. text in, text out
-       >>vectors       31. the inner loops by vectors, for each instruction set
+       >>vectors       31. kernels for each instruction set, and their template
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -2325,13 +2325,13 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 }
 
 /* >>threads =======================================================================================
-   12. WORK IN PARTS
-   A pass cuts its products by rows (many) or columns and its attention by heads into parts that
-   write to different places and share no sum, so results are the same bits for any number of
-   threads. The parts go to the host's parallel-for or to threads of the session's own, which look
-   for work for some microseconds and then sleep. The caller takes whatever no other thread has
-   begun: one that sleeps, wakes late or has no core of its own is never waited for. Relies on
-   nothing.
+   12. THREADS
+   A pass divides its products into parts by rows (if there are many) or columns, and its attention
+   into parts by heads. Parts write to different memory and share no sum, so results are the same
+   bits with any number of threads. The host's parallel-for runs the parts, or the session's own
+   threads do, which look for work for some microseconds before they sleep. The calling thread works
+   too and takes every part that no other thread has begun, so it never waits for a thread that
+   sleeps, wakes late or has no core. Relies on nothing.
    ============================================================================================== */
 
 enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
@@ -2340,13 +2340,13 @@ enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
 typedef struct tfm__team {
     const struct tfm__kernels *kernels;
     tfm_parallel parallel;
-    struct tfm__workers *workers; /* behind parallel; NULL: the host's */
-    int32_t n;                    /* 1: nobody to share with */
+    struct tfm__workers *workers; /* the threads that parallel uses; NULL: the host's */
+    int32_t n;                    /* threads, with the calling one */
     unsigned char *converted;     /* room for a product's converted x; NULL: x is floats always */
-    float *scales;                /* of these rows */
+    float *scales;                /* [rows]: their scales, if x becomes int8 */
 } tfm__team;
 
-/* task(context, 0) to task(context, parts - 1). */
+/* Calls task(context, part) for each part, by several threads if there are several parts. */
 static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, int32_t parts) {
     int32_t part;
     if (team->n > 1 && parts > 1) team->parallel.run(team->parallel.user, task, context, parts);
@@ -2354,16 +2354,17 @@ static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, i
         for (part = 0; part < parts; part++) task(context, part);
 }
 
+
 #ifdef TFM__THREADS
 
 enum {
     TFM__SPINS = 4000,  /* looks for work before a thread sleeps */
-    TFM__A_YIELD = 64,  /* as how many looks one counts after which others could run */
-    TFM__NO_CORE = 9999 /* where the system does not say */
+    TFM__A_YIELD = 64,  /* looks that a yield counts as */
+    TFM__NO_CORE = 9999 /* the system does not say which core a thread runs on */
 };
 
-/* What the pool wants of a system: loads and stores in one order for all threads, the core that a
-   thread is on, and locks. */
+/* The system's functions: atomic words that all threads see change in one order, the core that a
+   thread runs on, mutexes and condition variables. */
 #ifdef _WIN32
 typedef uint64_t tfm__atomic;
 typedef HANDLE tfm__thread;
@@ -2460,8 +2461,8 @@ static int tfm__thread_start(tfm__thread *thread, void *(*run)(void *), void *co
 static void tfm__thread_join(tfm__thread thread) { pthread_join(thread, NULL); }
 #endif
 
-/* The work at hand in one word, so that a part is taken by one exchange that fails if the work has
-   changed: its number, how many parts it has, and the next of them. */
+/* The current work in one word: its number, how many parts it has, and the next part. A thread
+   takes a part by one atomic exchange, which fails if the work has changed meanwhile. */
 #define TFM__TICKET(number, parts, next)                                                           \
     ((uint64_t)(number) << 32 | (uint64_t)(parts) << 16 | (uint64_t)(next))
 
@@ -2471,13 +2472,13 @@ typedef struct tfm__workers {
     tfm__mutex mutex;
     tfm__condition wake;
     int32_t asleep;   /* under the mutex */
-    tfm__atomic wanted; /* a thread sleeps, or is about to, that nobody has woken */
+    tfm__atomic wanted; /* 1: a thread sleeps, or will soon, and has not been woken */
     tfm__atomic ticket;
-    tfm__atomic core; /* the caller's */
-    tfm__atomic seen; /* the number of the work that a thread found last */
-    tfm__atomic done; /* parts of this work */
+    tfm__atomic core; /* on which the calling thread runs */
+    tfm__atomic seen; /* number of the last work that a thread found */
+    tfm__atomic done; /* parts of the current work */
     tfm__atomic stop;
-    tfm_task task; /* of this work: stay as they are until all its parts are done */
+    tfm_task task; /* of the current work; unchanged until all its parts are done */
     void *context;
 } tfm__workers;
 
@@ -2491,7 +2492,7 @@ static uint32_t tfm__workers_number(tfm__workers *w) {
     return (uint32_t)(tfm__atomic_load(&w->ticket) >> 32);
 }
 
-/* Takes parts of work number until there are none. */
+/* Runs parts of work `number` until none is left. */
 static void tfm__workers_drain(tfm__workers *w, uint32_t number) {
     for (;;) {
         uint64_t ticket = tfm__atomic_load(&w->ticket);
@@ -2503,14 +2504,15 @@ static void tfm__workers_drain(tfm__workers *w, uint32_t number) {
     }
 }
 
-/* Whether a thread has only the core that the caller works on: some schedulers wake it there though
-   another is idle (a guest's idle core may count as taken). */
+/* Whether this thread runs on the calling thread's core. Some schedulers wake it there although
+   another core is idle, because in a guest an idle core may look busy. The thread then keeps
+   away. */
 static int tfm__workers_crowded(tfm__workers *w) {
     uint64_t core = tfm__thread_core();
     return core != TFM__NO_CORE && core == tfm__atomic_load(&w->core);
 }
 
-/* The number of the work that comes after the one seen; sleeps if none comes soon. */
+/* Returns the number of the next work after `seen`. Sleeps if there is none soon. */
 static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
@@ -2524,7 +2526,7 @@ static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     w->asleep++;
     for (;;) {
         tfm__atomic_store(&w->wanted,
-                          1); /* before the last look: whoever posts after it sees this */
+                          1); /* before the last look, so that every later post sees it */
         number = tfm__workers_number(w);
         if (number != seen) break;
         tfm__condition_wait(&w->wake, &w->mutex);
@@ -2546,14 +2548,14 @@ static TFM__THREAD_MAIN tfm__workers_main(void *workers) {
     }
 }
 
-/* Under the mutex. */
+/* Wakes all threads. The caller holds the mutex. */
 static void tfm__workers_wake(tfm__workers *w) {
     tfm__atomic_store(&w->wanted, 0);
     tfm__condition_wake_all(&w->wake);
 }
 
-/* Puts up the next work: its number. If the mutex is another's, the work after it wakes those who
-   sleep. */
+/* Publishes the next work and returns its number. If the mutex is held, threads that sleep are left
+   for the next post to wake, because waiting for it would cost more than they would give. */
 static uint32_t tfm__workers_post(tfm__workers *w, int32_t parts) {
     uint32_t number = tfm__workers_number(w) + 1;
     uint64_t core = tfm__thread_core();
@@ -2566,14 +2568,16 @@ static uint32_t tfm__workers_post(tfm__workers *w, int32_t parts) {
     return number;
 }
 
-/* Whether a thread has found one of the last works. If not, one that has no parts calls them. */
+/* Whether some thread has found one of the last works and so is awake. If none has, wakes them
+   with a work that has no parts. */
 static int tfm__workers_awake(tfm__workers *w) {
     if (tfm__workers_number(w) - (uint32_t)tfm__atomic_load(&w->seen) <= 2) return 1;
     (void)tfm__workers_post(w, 0);
     return 0;
 }
 
-/* tfm_parallel's run: the caller works too, and those who sleep too long miss it. */
+/* The run of tfm_parallel. The calling thread works too; a thread that sleeps too long misses the
+   work. */
 static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_t parts) {
     tfm__workers *w = (tfm__workers *)workers;
     int i;
@@ -2582,7 +2586,7 @@ static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_
     tfm__workers_drain(w, tfm__workers_post(w, parts));
     for (i = 0; tfm__atomic_load(&w->done) != (uint64_t)parts; i++) {
         if (i < TFM__SPINS) tfm__thread_pause();
-        else tfm__thread_yield(); /* whoever has the last part may want this core */
+        else tfm__thread_yield(); /* the thread with the last part may need this core */
     }
 }
 
@@ -2597,7 +2601,7 @@ static void tfm__workers_stop(tfm__workers *w) {
     tfm__mutex_destroy(&w->mutex, &w->wake);
 }
 
-/* n threads besides the caller's. What was started is stopped again if one cannot be. */
+/* Starts n threads besides the calling one. If one cannot start, stops those that did. */
 static tfm_status tfm__workers_start(tfm__workers *w, int32_t n, tfm_error *err) {
     memset(w, 0, sizeof *w);
     if (!tfm__mutex_init(&w->mutex, &w->wake))
@@ -2614,11 +2618,12 @@ static tfm_status tfm__workers_start(tfm__workers *w, int32_t n, tfm_error *err)
 #endif /* TFM__THREADS */
 
 enum {
-    TFM__WORTH_SHARING = 1 << 18, /* operations: some microseconds, and */
-    TFM__WORTH_WAKING = 1 << 24   /* as many as a thread that sleeps may take to come */
+    TFM__WORTH_SHARING = 1 << 18, /* operations that take some microseconds */
+    TFM__WORTH_WAKING = 1 << 24   /* operations that take as long as waking a thread */
 };
 
-/* Whether so many operations are to be cut into parts, which costs something. */
+/* Whether dividing this many operations pays. If threads sleep, work that is done before they
+   wake is not divided. */
 static int tfm__team_shares(const tfm__team *team, int64_t operations) {
     if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
 #ifdef TFM__THREADS
@@ -2628,23 +2633,20 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
 }
 
 /* >>kernels =======================================================================================
-   13. THE INNER LOOPS
-   All time is spent here. The plain loops define each operation: tfm__plain_tile and
-   tfm__plain_tile_int8 a product with packed weights (>>packed has the layout), the others dot
-   products of rows and what goes element by element. The vector kernels do the same with the
-   instructions that the machine has, and are tested against them; a model chooses its set when it
-   is loaded (tfm__kernel_best), and its sessions pass it along.
+   13. KERNELS
+   Nearly all time is spent in kernels. A kernel set (tfm__kernels) is a table of functions for one
+   instruction set. This section has the types, the choice of a set, and the plain loops, which
+   define what each kernel computes: tfm__plain_tile and tfm__plain_tile_int8 a product with packed
+   weights (>>packed describes their layout), the others dot products of rows and element-wise
+   operations. The vector kernels are at the end of the file (>>vectors) and are tested against the
+   plain loops. A model chooses its set when it is loaded (tfm__kernel_best).
 
-   A tile of some rows of x by some panels of w runs down k with its sums in registers. Where w is
+   A tile multiplies some rows of x by some panels of w and keeps its sums in registers. Where w is
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
 
-   The vector kernels are written once, over a vector type and its operations. Each instruction set
-   defines these, and includes this file once more for that part (TRANSFORMER_FILE). SAME_VECTORS:
-   the next set has them too, and says what else it has.
-
-   The order of every sum depends on its length alone, so a row's result is the same in any batch.
-   By packed weights a sum goes from k = 0 upwards; by rows, element k goes to lane k mod 16, and
-   the lanes are added by halves. Sums of int8 are exact.
+   The order of every sum depends on its length alone, so a row has the same result in any batch.
+   With packed weights a sum goes from k = 0 upwards. With rows, element k is added in lane k mod
+   16, and the lanes are added by halves. Sums of int8 are exact.
    ============================================================================================== */
 
 enum {
@@ -2652,42 +2654,42 @@ enum {
     TFM__PANEL = 16  /* rows of a panel of packed weights */
 };
 
-/* Some rows of x by some panels of w, over K columns. */
+/* The arguments of a tile: rows of x by panels of w, over K columns. */
 enum { TFM__MOST_ROWS = 32, TFM__MOST_PANELS = 4 };
 typedef struct tfm__tile {
     const void *x; /* rows of floats or int8, TFM__X_STRIDE bytes apart */
     const unsigned char *w[TFM__MOST_PANELS];
-    const unsigned char *ahead; /* what will be wanted next, TFM__MOST_PANELS panels or less */
-    int64_t ahead_stride;       /* from one of its panels to the next, in bytes */
+    const unsigned char *ahead; /* the panels of the next tile, to prefetch */
+    int64_t ahead_stride;       /* bytes from one of them to the next */
     int64_t K;
-    int rows; /* of y that are wanted: those of the tile, or where it has fewer at least, less */
+    int rows; /* of y to write: the tile's, or fewer at the edge, as tfm__tiling.least allows */
     float *y;
     int64_t y_stride;
-    int begins;                       /* the sums begin at zero; else they go on from y */
+    int begins;                       /* 1: sums start at zero; 0: at y */
     const float *bias;                /* added at the end; NULL: none */
     const float *x_scales, *w_scales; /* of int8 */
-    const int32_t *block_sums;        /* what the zero point has added to the sums */
+    const int32_t *block_sums;        /* what the zero point adds to the sums of int8 */
 } tfm__tile;
 
-/* How many rows and panels a tile has, and who computes it. */
+/* A tile's size and its function. */
 typedef struct tfm__tiling {
-    int rows, least; /* and for how few rows it is worth its while: it reads all of them */
+    int rows, least; /* the tile reads `rows` rows; `least` are enough to make it worth while */
     int panels;
     void (*run)(const tfm__tile *t);
-    int configured; /* between configure(1) and configure(0) of the kernel set */
+    int configured; /* 1: runs only between configure(1) and configure(0) of the kernel set */
 } tfm__tiling;
 
 enum {
-    TFM__X_BYTES = 2048,  /* of a row of x that a tile takes at a time */
-    TFM__X_STRIDE = 2112, /* off the powers of two, at which rows would drive each other out */
-    TFM__X_CHUNK = 96,    /* rows of x, or */
-    TFM__CONVERTED_CHUNK = 512, /* where they became smaller and w is read from further away, and */
-    TFM__W_CHUNK = 512 << 10    /* bytes of w that stay in the second-level cache together */
+    TFM__X_BYTES = 2048,        /* bytes of a row of x that a tile reads at a time */
+    TFM__X_STRIDE = 2112,       /* no power of two, so that rows do not evict each other */
+    TFM__X_CHUNK = 96,          /* float rows per chunk */
+    TFM__CONVERTED_CHUNK = 512, /* converted rows per chunk when w exceeds the cache */
+    TFM__W_CHUNK = 512 << 10    /* bytes of w per chunk, which stay in the second-level cache */
 };
 
-enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* behind tfm_activation: an SSRU's gate */
-enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* behind tfm_weight_type: BF16, and so is x */
-/* The same by the names that the kernels' tables have. */
+enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* after tfm_activation: for the gate of an SSRU */
+enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* after tfm_weight_type: BF16 times BF16 */
+/* Weight types by the names of the kernels' tables. */
 enum {
     TFM__TYPE_f32 = TFM_WEIGHTS_F32,
     TFM__TYPE_f16 = TFM_WEIGHTS_F16,
@@ -2695,27 +2697,27 @@ enum {
     TFM__TYPE_pairs = TFM__PAIRS
 };
 
-/* One set of inner loops. */
+/* A kernel set. */
 typedef struct tfm__kernels {
     const char *name;
-    /* by tfm_weight_type of w, from many rows to one; NULL: such w are packed as F32 */
+    /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
-    int zero_point;            /* what the tiles of int8 want added to x's */
-    void (*configure)(int on); /* tile registers, for tilings that say so; NULL: it has none */
-    /* to bf16, the nearest: x of products with w of bf16; NULL: they take floats */
+    int zero_point;            /* added to x when it becomes int8 */
+    void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
+    /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
     /* sums[j] = x . w[j] */
     void (*dots_1x16)(const float *x, const float *const *w, int64_t n, float *sums);
     void (*dots_1x4)(const float *x, const float *const *w, int64_t n, float *sums);
-    /* y[j] += sum_i p[i] rows[i, j] over the rows whose p is not zero: a masked row is never
-       touched. Added to y row by row, so two calls give the bits of one. */
+    /* y[j] += sum_i p[i] rows[i, j]. A row whose p is zero is never read, because it is masked.
+       Rows are added one by one, so two calls give the same bits as one. */
     void (*weighted_sum)(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
                          int64_t width);
     /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
-    /* the largest of n numbers, or of their sizes; NaN passed over; -inf or 0 if there is none */
+    /* the largest of n numbers, or of their absolute values; NaN is ignored; -inf or 0 if n is 0 */
     float (*largest)(const float *x, int64_t n);
     float (*absmax)(const float *x, int64_t n);
     void (*scale)(float *x, float factor, int64_t n);
@@ -2724,21 +2726,21 @@ typedef struct tfm__kernels {
     /* q[i] = x[i] * factor + bias, rounded to even; q has room for 63 bytes more */
     void (*quantize)(unsigned char *q, const float *x, float factor, int bias, int64_t n);
     void (*activate)(float *x, int64_t n, tfm_activation activation);
-    /* of some rows, n wide; y may be x */
+    /* normalizes rows of n numbers; y may be x */
     void (*norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows,
                  int64_t n, const tfm_norm_weights *w);
-    /* Of F16, whose elements become floats as they are read: sums[i] = x . row i, and weighted_sum.
-       Each has the bits of the loops for floats over rows that were widened. */
+    /* The same over rows of F16, with the bits that rows widened to floats would give:
+       sums[i] = x . row i, and weighted_sum. */
     void (*dots_f16)(float *sums, const float *x, const uint16_t *rows, int64_t stride, int64_t n,
                      int64_t width);
     void (*weighted_sum_f16)(float *y, const float *p, const uint16_t *rows, int64_t stride,
                              int64_t n, int64_t width);
-    /* The nearest F16; what is too large for it becomes its largest, +-65504. */
+    /* Converts to the nearest F16. Larger numbers become the largest, +-65504. */
     void (*narrow_f16)(uint16_t *to, const float *x, int64_t n);
 } tfm__kernels;
 
 #if defined(__GNUC__) && !defined(__TINYC__)
-/* into callers that know the constants, so that loops over registers unroll */
+/* Inlined into callers that know the constants, so that loops over registers unroll. */
 #define TFM__INLINE inline __attribute__((always_inline))
 #define TFM__PREFETCH(address) __builtin_prefetch(address)
 #else
@@ -2746,10 +2748,10 @@ typedef struct tfm__kernels {
 #define TFM__PREFETCH(address) ((void)(address))
 #endif
 #if defined(__clang__)
-/* "unroll" may stop halfway, and then sums stay in memory */
+/* A plain "unroll" may stop halfway, and then sums stay in memory. */
 #define TFM__UNROLL _Pragma("clang loop unroll(full)")
 #if __has_feature(memory_sanitizer)
-#define TFM__UNSEEN_STORES /* it does not know that storing a tile writes memory */
+#define TFM__UNSEEN_STORES /* it misses that a stored tile register writes memory */
 #endif
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define TFM__UNROLL _Pragma("GCC unroll 24")
@@ -2770,8 +2772,8 @@ typedef struct tfm__kernels {
 #endif
 
 #ifdef TFM__X86
-/* Tile registers are for Linux, which has to be asked for them; they, BF16 and AVX-VNNI are for
-   compilers whose assemblers know them. */
+/* BF16 and AVX-VNNI need a compiler whose assembler knows them. Tile registers (AMX) also need
+   Linux, which grants them on request. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -2781,7 +2783,7 @@ typedef struct tfm__kernels {
 #endif
 #endif
 
-/* X_ROWS: the most rows of x that a tile of floats has; a product keeps so many on the stack. */
+/* X_ROWS: the most rows of x in a tile of floats, which a product copies to its stack. */
 #ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
 static int tfm__cpu_is_intel(void) { return __builtin_cpu_is("intel"); }
@@ -2792,7 +2794,7 @@ static int tfm__cpu_is_intel(void) { return 0; }
 
 /* ---- plain loops ---- */
 
-/* Halves of the lanes onto each other, until one is left, as a vector unit would do it. */
+/* Adds the upper half of the lanes to the lower until one is left, as a vector unit does. */
 static float tfm__sum_lanes(const float *lanes) {
     float sum[TFM__LANES];
     int width, l;
@@ -2932,9 +2934,9 @@ static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, 
     }
 }
 
-/* ---- the tiles: what each micro-kernel computes ---- */
+/* ---- plain tiles ---- */
 
-/* Column k of row l of a panel as a float. */
+/* Returns column k of row l of a panel as a float. */
 static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type type, int64_t k,
                                        int l) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
@@ -2944,7 +2946,7 @@ static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type t
     return tfm__float_from_bits((uint32_t)halves[(k / 2 * TFM__PANEL + l) * 2 + k % 2] << 16);
 }
 
-/* y = (y or 0) + x w^T + bias: floats. */
+/* Computes y = (y or 0) + x w^T + bias for floats. */
 static TFM__INLINE void tfm__plain_tile(const tfm__tile *t, tfm_weight_type type, int rows,
                                         int panels) {
     int r, p, l;
@@ -2962,7 +2964,7 @@ static TFM__INLINE void tfm__plain_tile(const tfm__tile *t, tfm_weight_type type
         }
 }
 
-/* The same of int8: x and w are s8, four columns side by side; y is their sum times both scales. */
+/* Computes the same for int8, four columns side by side. y is the exact sum times both scales. */
 static TFM__INLINE void tfm__plain_tile_int8(const tfm__tile *t, int rows, int panels) {
     int r, p, l;
     for (r = 0; r < rows; r++)
@@ -3001,7 +3003,7 @@ static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *
     return 1 / sqrt(square / (double)n + eps);
 }
 
-/* Sums in double: a row is short, and its mean is subtracted from numbers of its own size. */
+/* Sums are in double, because the mean is subtracted from numbers of its own size. */
 static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t x_stride,
                             int64_t rows, int64_t n, const tfm_norm_weights *w) {
     const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
@@ -3034,11 +3036,12 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
     for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = 1.0f / (1.0f + expf(-y[i]));
 }
 
-/* Set i, from the plainest to the fastest: >>vectors. */
+/* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
+   lacks it (>>vectors). */
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* The fastest that there is, and that TRANSFORMER_KERNELS allows. */
+/* Returns the fastest set that the machine has and TRANSFORMER_KERNELS allows. */
 static const tfm__kernels *tfm__kernel_best(void) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     while (!tfm__kernel_set(i)) i--;
@@ -3048,29 +3051,29 @@ static const tfm__kernels *tfm__kernel_best(void) {
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
 /* >>packed ========================================================================================
-   14. PACKED WEIGHTS
-   What products read, and the one place that knows how it lies; the tiles of >>kernels read it.
+   14. PACKED WEIGHTS AND PRODUCTS
+   This section alone knows the layout of packed weights, besides the tiles that read them.
 
-   A packed matrix [rows, columns] is a sequence of panels of 16 rows. Within a panel, each group of
-   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. A
-   vector of w then serves as many rows of x as there are registers, and one row of x reads memory
-   in order. Zeros fill up the last group of columns and the last panel, which lies elsewhere (tail)
-   where the panels took the place of the rows that a file had.
+   A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
+   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. So a
+   vector of w serves as many rows of x as there are registers, and one row of x reads memory in
+   order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
+   a file in place, the last panel does not fit there and has memory of its own (tail).
 
-   int8: w = q * scale[row]: symmetric, one scale per output channel; activations are quantized
-   dynamically, one scale per token; sums are int32. Scales are padded to whole panels and the most
-   that a tile reads behind them. Kernels that multiply u8 by s8 add a zero point of 128 to x; what
-   that adds to a sum, zero_point times the sum of q over a block of TFM__X_BYTES columns, is
-   block_sums[block][padded row], and the tile takes it off. A packed file has them for 128: a set
-   of kernels has that zero point or none.
+   int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
+   are quantized dynamically with one scale per token; sums are int32. Scales are padded to whole
+   panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point
+   of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one for
+   each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has them
+   for 128; every other kernel set has no zero point.
 
-   A model's matrix has one of three forms: packed; rows of floats, where in_place or BLAS wants
-   them; as the file has it, rows or panels, of which some are looked up and none is multiplied
-   with. The panels of a packed file are used where they lie, if the kernels have the same groups.
-   Relies on the kernels.
+   A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
+   stored in the file (rows or panels), if rows are only looked up. Panels of a packed file are used
+   where they are if the kernels have the same groups. Relies on the kernels.
    ============================================================================================== */
 
-/* An element type: a row of this table, its pack and unpack, and tiles in some set of kernels. */
+/* An element type. A new type needs a row in tfm__types, functions that pack and unpack it, and
+   tiles in some kernel set. */
 enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
 typedef struct tfm__type {
     const char *name;
@@ -3078,14 +3081,15 @@ typedef struct tfm__type {
     int bits;        /* of an element */
     int k_group;     /* columns that lie side by side */
     int has_scales;  /* one a row */
-    /* n floats of a row to elements, and its scale; room for 63 bytes more */
+    /* turns n floats of a row into elements and a scale; `to` has room for 63 bytes more */
     void (*pack)(const struct tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
                  const float *row, int64_t n, float *scale);
-    /* n elements to floats, not yet scaled */
+    /* turns n elements into floats, not yet scaled */
     void (*unpack)(const struct tfm__type *type, float *row, const unsigned char *from, int64_t n);
 } tfm__type;
 
-/* Floats. 16 bits: little-endian machines only, since no other has tiles for them. */
+/* Floats. Types of 16 bits are for little-endian machines, because others have no tiles for
+   them. */
 static void tfm__type_pack_floats(const tfm__type *type, const tfm__kernels *kernels,
                                   unsigned char *to, const float *row, int64_t n, float *scale) {
     (void)kernels, (void)scale;
@@ -3097,7 +3101,7 @@ static void tfm__type_unpack_floats(const tfm__type *type, float *row, const uns
     else tfm__widen(row, from, type->dtype, n);
 }
 
-/* What a row is multiplied by to become int8; scale is what brings it back. */
+/* Returns the factor that makes a row int8, and the scale that reverses it. */
 static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64_t n,
                               float *scale) {
     float absmax = kernels->absmax(x, n);
@@ -3114,7 +3118,7 @@ static void tfm__type_unpack_int8(const tfm__type *type, float *row, const unsig
     tfm__widen(row, from, type->dtype, n);
 }
 
-/* By tfm_weight_type, as are the tiles of a set of kernels. */
+/* By tfm_weight_type, like the tiles of a kernel set. */
 static const tfm__type tfm__types[TFM__TYPES] = {
     {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
     {"f32", TFM_F32, 32, 1, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
@@ -3126,12 +3130,12 @@ static const tfm__type tfm__types[TFM__TYPES] = {
 /* A matrix [rows, columns] of a model. */
 typedef struct tfm__matrix {
     int64_t rows, columns;
-    tfm_weight_type type; /* packed as; TFM_WEIGHTS_AS_STORED: as below */
-    tfm_dtype dtype;      /* of what is as the file has it */
-    int k_group;          /* of panels as the file has them; 0: rows */
-    unsigned char *data;  /* packed; or as the file has it: little-endian, any alignment */
-    unsigned char *tail;  /* the last panel; NULL: behind the others */
-    const float *floats;  /* or rows of floats, stride apart; else NULL */
+    tfm_weight_type type; /* of packed weights; TFM_WEIGHTS_AS_STORED: not packed */
+    tfm_dtype dtype;      /* of weights as stored */
+    int k_group;          /* of panels as stored; 0: rows */
+    unsigned char *data;  /* packed, or as stored (little-endian, any alignment) */
+    unsigned char *tail;  /* the last panel; NULL: it follows the others */
+    const float *floats;  /* rows of floats, stride apart; NULL: another form */
     int64_t stride;
     float *scales; /* of int8; packed: [padded rows] */
     int32_t *block_sums;
@@ -3141,7 +3145,7 @@ typedef struct tfm__matrix {
 typedef struct tfm__linear {
     tfm__matrix w;
     const float *bias;        /* [w.rows]; NULL: none */
-    struct tfm__linear *next; /* of those that the loader packs */
+    struct tfm__linear *next; /* in the loader's list of maps to pack */
 } tfm__linear;
 
 /* ---- sizes ---- */
@@ -3151,7 +3155,7 @@ static int64_t tfm__packed_blocks(int64_t columns) {
     return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
 }
 
-/* A group of columns of one row. */
+/* Returns the bytes of a group of columns of one row. */
 static int64_t tfm__packed_group_bytes(const tfm__type *type) {
     return type->bits * type->k_group / 8;
 }
@@ -3167,31 +3171,32 @@ static int64_t tfm__packed_bytes(tfm_weight_type type, int64_t rows, int64_t col
     return tfm__packed_panels(rows) * tfm__packed_panel_bytes(type, columns);
 }
 
-/* Of scales and block sums. */
+/* Returns the length of scales and of block sums. */
 static int64_t tfm__packed_padded_rows(int64_t rows) {
     return (tfm__packed_panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
 }
 
-/* Floats that tfm__packed_make needs while it works: 16 rows as elements, and one as floats. */
+/* Returns the floats of scratch that tfm__packed_make needs: for 16 rows of elements and one row of
+   floats. */
 static int64_t tfm__packed_scratch(int64_t columns) {
     return (TFM__PANEL + 1) * columns + TFM__PANEL;
 }
 
 /* ---- panels ---- */
 
-/* Panel i, where panels have so many bytes. */
+/* Returns panel i. bytes: the size of a panel. */
 static unsigned char *tfm__packed_panel_at(const tfm__matrix *w, int64_t i, int64_t bytes) {
     return w->tail && i == w->rows / TFM__PANEL ? w->tail : w->data + i * bytes;
 }
 
-/* Panel i, from its column k on, a multiple of the group. */
+/* Returns panel i from column k on, which is a multiple of the group. */
 static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t k) {
     return tfm__packed_panel_at(w, i, tfm__packed_panel_bytes(w->type, w->columns)) +
            k * TFM__PANEL * tfm__types[w->type].bits / 8;
 }
 
 #ifdef TFM__SHUFFLES
-/* Four groups of 4 bytes of each of four rows, where they lie one after the other. */
+/* Interleaves four groups of 4 bytes of each of four rows. In a row, groups follow each other. */
 static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
                                                    const unsigned char *const *rows, int64_t at) {
     typedef uint32_t four __attribute__((vector_size(16)));
@@ -3213,7 +3218,8 @@ static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
 }
 #endif
 
-/* Some groups of n rows, from group g on: 2 or 4 bytes each, step bytes apart in a row. */
+/* Interleaves some groups of n rows, from group g on. A group has 2 or 4 bytes, and groups are step
+   bytes apart in a row. */
 static TFM__INLINE void tfm__packed_interleave_some(unsigned char *panel,
                                                     const unsigned char *const *rows, int n,
                                                     int64_t g, int some, int64_t bytes,
@@ -3229,7 +3235,7 @@ static TFM__INLINE void tfm__packed_interleave_some(unsigned char *panel,
     }
 }
 
-/* All groups of n rows side by side: four of a row at a time, whose address is found once. */
+/* Interleaves all groups of n rows. Four groups of a row share one address computation. */
 static void tfm__packed_interleave(unsigned char *panel, const unsigned char *const *rows, int n,
                                    int64_t groups, int64_t bytes, int64_t step) {
     int64_t g = 0;
@@ -3245,7 +3251,7 @@ static void tfm__packed_interleave(unsigned char *panel, const unsigned char *co
     for (; g < groups; g++) tfm__packed_interleave_some(panel, rows, n, g, 1, bytes, step);
 }
 
-/* Panel i of rows whose groups lie step bytes apart; where there are fewer than 16, zeros. */
+/* Writes panel i from rows whose groups are step bytes apart. Zeros stand in for missing rows. */
 static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigned char *const *rows,
                                   int64_t step) {
     const tfm__type *type = &tfm__types[w->type];
@@ -3256,14 +3262,14 @@ static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigne
                            tfm__packed_group_bytes(type), step);
 }
 
-/* The type of weights whose elements these are. */
+/* Returns the weight type with elements of this dtype. */
 static tfm_weight_type tfm__type_of_dtype(tfm_dtype dtype) {
     int type = TFM_WEIGHTS_F32;
     while (type < TFM_WEIGHTS_I8 && tfm__types[type].dtype != dtype) type++;
     return (tfm_weight_type)type;
 }
 
-/* Row i as floats, whatever the form. */
+/* Reads row i as floats, whatever form the matrix has. */
 static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
     const tfm__type *type = &tfm__types[w->type];
     int64_t k, n;
@@ -3272,14 +3278,14 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
         tfm__widen(row, w->data + i * tfm__dtypes[w->dtype].bits / 8 * w->columns, w->dtype,
                    w->columns);
     else {
-        unsigned char some[256]; /* of the row, without the others */
+        unsigned char some[256]; /* elements of this row alone */
         int bits = w->type ? type->bits : tfm__dtypes[w->dtype].bits;
         int64_t k_group = w->type ? type->k_group : w->k_group, bytes = bits * k_group / 8, g;
         int64_t panel_bytes = TFM__PANEL * bytes * ((w->columns + k_group - 1) / k_group);
         const unsigned char *from = tfm__packed_panel_at(w, i / TFM__PANEL, panel_bytes) +
                                     i % TFM__PANEL * bytes;
         for (k = 0; k < w->columns; k += n) {
-            n = tfm__min(256 * 8 / bits, w->columns - k); /* whole groups, but at the end */
+            n = tfm__min(256 * 8 / bits, w->columns - k); /* whole groups, except at the end */
             for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
             if (w->type) type->unpack(type, row + k, some, n);
@@ -3290,7 +3296,7 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
         for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
 }
 
-/* Attention's keys [n, columns], stride floats apart, packed into w's data times scale. */
+/* Packs keys of attention [n, columns], which are stride floats apart, times scale. */
 static void tfm__packed_set_keys(tfm__matrix *w, const float *rows, int64_t stride, float scale,
                                  const tfm__kernels *kernels) {
     const unsigned char *panel[TFM__PANEL];
@@ -3304,7 +3310,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *rows, int64_t stri
                    tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
 }
 
-/* The same of bf16. row: room for a row of floats, and 16 of bf16, of whole vectors. */
+/* Packs them as bf16. row: scratch for a row of floats and 16 rows of bf16, in whole vectors. */
 static void tfm__packed_set_keys_bf16(tfm__matrix *w, const float *rows, int64_t stride,
                                       float scale, const tfm__kernels *kernels, float *row) {
     unsigned char *panel[TFM__PANEL], *bf16 = (unsigned char *)(row + w->columns);
@@ -3321,7 +3327,8 @@ static void tfm__packed_set_keys_bf16(tfm__matrix *w, const float *rows, int64_t
     }
 }
 
-/* Its values [columns, rows], which are summed up row by row, likewise: w is their transpose. */
+/* Packs values of attention [columns, rows]. They are summed row by row, so w is their
+   transpose. */
 static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t stride) {
     float *to = (float *)(void *)w->data;
     int64_t i, s;
@@ -3333,7 +3340,8 @@ static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t 
         }
 }
 
-/* The same of bf16: two positions side by side. pair: room for two rows of bf16, whole vectors. */
+/* Packs them as bf16, two positions side by side. pair: scratch for two rows of bf16, in whole
+   vectors. */
 static void tfm__packed_set_values_bf16(tfm__matrix *w, const float *values, int64_t stride,
                                         const tfm__kernels *kernels, uint16_t *pair) {
     uint16_t *first = pair, *second = pair + w->rows + 32, *to;
@@ -3357,10 +3365,10 @@ static void tfm__packed_set_values_bf16(tfm__matrix *w, const float *values, int
 
 /* ---- packing a model's matrices ---- */
 
-/* What the loader says about all of them. */
+/* The loader's settings for all matrices. */
 typedef struct tfm__packer {
     const tfm__kernels *kernels;
-    tfm_arena arena;         /* for what is packed; measuring, and nothing is packed */
+    tfm_arena arena;         /* for packed weights; if it measures, nothing is packed */
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
     int is_ours;             /* panels may take the place of rows */
@@ -3368,12 +3376,12 @@ typedef struct tfm__packer {
     tfm_error *err;
 } tfm__packer;
 
-/* Little-endian, aligned F32 on such a machine: the bytes are the floats. */
+/* Whether a file's bytes can be read as floats where they are. */
 static int tfm__are_floats(const void *data, tfm_dtype dtype) {
     return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
 }
 
-/* Rows of floats: where they lie, or a copy. */
+/* Makes a matrix rows of floats: in place if the file's bytes are floats here, else a copy. */
 static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
     void *memory = w->data;
     int64_t i;
@@ -3388,8 +3396,8 @@ static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
     return TFM_OK;
 }
 
-/* Panel i's block sums: what a row of nothing but zero points gives. (Exact as floats: multiples of
-   128, below 2^25.) */
+/* Computes the block sums of panel i by multiplying a row of zero points. The floats are exact,
+   because they are multiples of 128 below 2^25. */
 static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w,
                                        int64_t i) {
     enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL };
@@ -3414,7 +3422,7 @@ static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__m
     }
 }
 
-/* Zeroed memory for what stands beside int8. */
+/* Allocates zeroed scales and block sums of int8. */
 static tfm_status tfm__packed_alloc_scales(tfm__packer *p, tfm__matrix *w) {
     int64_t padded = tfm__packed_padded_rows(w->rows),
             sums = padded * tfm__packed_blocks(w->columns);
@@ -3426,15 +3434,16 @@ static tfm_status tfm__packed_alloc_scales(tfm__packer *p, tfm__matrix *w) {
     return TFM_OK;
 }
 
-/* The type that a matrix is packed as: what is wanted, or the file's; F32 where these kernels have
-   no tiles for it. */
+/* Returns the type to pack a matrix as: the wanted one, else the file's. It is F32 if these kernels
+   have no tiles for that type. */
 static tfm_weight_type tfm__packed_choose_type(const tfm__packer *p, const tfm__matrix *w) {
     int type = (int)p->weights;
     for (; !type || (!p->weights && tfm__types[type].dtype != w->dtype);) type++;
     return p->kernels->tiles[type] ? (tfm_weight_type)type : TFM_WEIGHTS_F32;
 }
 
-/* Uses the panels of a packed file where they lie. 0: they are not as these kernels read them. */
+/* Uses the panels of a packed file where they are. Returns 0 if these kernels read another
+   layout. */
 static int tfm__packed_use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type *type) {
     if (type->dtype != w->dtype || type->k_group != w->k_group) return 0;
     if (w->dtype == TFM_F32 && !tfm__are_floats(w->data, TFM_F32)) return 0;
@@ -3442,7 +3451,7 @@ static int tfm__packed_use_panels(const tfm__packer *p, tfm__matrix *w, const tf
     return 1;
 }
 
-/* Packs a matrix that is as the file has it. */
+/* Packs a matrix that is as stored in the file. */
 static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const tfm__type *type;
@@ -3468,7 +3477,7 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     panel_bytes = tfm__packed_panel_bytes(w->type, w->columns);
     same = type->dtype == from.dtype && !from.k_group &&
            (from.dtype != TFM_F32 || tfm__are_floats(from.data, TFM_F32));
-    /* panels may take the place of their own rows, if these are whole groups */
+    /* panels may replace their own rows if these are whole groups */
     in_place = same && p->is_ours && w->columns % type->k_group == 0;
     if (!in_place || panels > full) {
         TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
@@ -3516,9 +3525,9 @@ static tfm_status tfm__packed_make_all(tfm__packer *p, tfm__pool *pool, tfm__lin
     return TFM_OK;
 }
 
-/* ---- some rows of a matrix: a shortlist of the output projection ---- */
+/* ---- some rows of a matrix, for a shortlist of the output projection ---- */
 
-/* Memory for n rows of w. */
+/* Allocates memory for n rows of w. */
 static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n,
                                          tfm__matrix *to, tfm_error *err) {
     int64_t padded = tfm__packed_padded_rows(n);
@@ -3533,7 +3542,7 @@ static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w,
     return TFM_OK;
 }
 
-/* The rows ids [n] of w, into memory for as many or more. */
+/* Copies rows ids [n] of w into memory for n rows or more. */
 static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_t *ids,
                                     int64_t n) {
     const tfm__type *type = &tfm__types[w->type];
@@ -3890,8 +3899,8 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
     tfm__team_run(&hands, tfm__product_part, &job, (int32_t)(n * job.parts));
 }
 
-/* y = exp(x - max) in n entries; x may be y. Returns what makes their sum 1; where all are -inf,
-   all become 0. */
+/* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
+   y. If all are -inf, all become 0. */
 static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     double sum;
@@ -4323,6 +4332,8 @@ static tfm_status tfm__check_masks(const tfm_masks *m, const tfm_tensor *shape, 
 
 /* ---- relative positions ---- */
 
+enum { TFM__MAX_DISTANCE = 128 }; /* of relative positions, by default */
+
 /* A table, the values that it gives, and which of a session's spread tables that is. */
 typedef struct tfm__relative {
     const float *table; /* [buckets, H]; NULL: none */
@@ -4379,7 +4390,6 @@ static tfm_status tfm__check_buckets(const tfm__relative *r, const char *name, t
                      r->causal ? "" : " of both directions", r->max_distance);
 }
 
-enum { TFM__MAX_DISTANCE = 128 }; /* the default */
 
 /* Checks a caller's table for H heads. */
 static tfm_status tfm__view_relative(const tfm_relative_positions *w, const char *name, int64_t H,
@@ -4571,7 +4581,8 @@ static int64_t tfm__tile_scratch(tfm_weight_type type, int64_t S, int64_t K, int
                4;
 }
 
-/* Keys or values as weights of a product, which are packed next, to *at, which moves on. */
+/* Returns keys or values as the weights of a product. They will be packed at *at, which moves
+   on. */
 static tfm__linear tfm__packed_map(tfm_weight_type type, int64_t rows, int64_t columns,
                                    float **at) {
     tfm__linear map;
@@ -4977,8 +4988,8 @@ typedef struct tfm__sizes {
     int64_t spread; /* heads with relative positions */
 } tfm__sizes;
 
-/* Everything that the layers of a pass need besides the stream: taken first, so that the
-   computation cannot fail in its middle. */
+/* Allocates everything that the layers of a pass need besides the stream, before the first layer
+   runs, so that the computation cannot fail halfway. */
 static tfm_status tfm__work_alloc(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
                                   tfm_error *err) {
     TFM__TRY(TFM__TAKE(arena, z->M, z->HK, &w->q, err));
@@ -5012,12 +5023,12 @@ typedef struct tfm__stack {
 
 static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* Rows of D columns, one for each of the stream's, at data. */
+/* Returns rows of D columns at data, one for each row of the stream. */
 static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
     return tfm__rows_make(data, p->x.B, p->x.L, D);
 }
 
-/* The input of a sub-layer: the stream itself, or its norm. */
+/* Returns the input of a sub-layer: the stream itself, or its norm. */
 static tfm__rows tfm__sublayer_in(const tfm__pass *p, const tfm_norm_weights *norm,
                                   tfm_norm_order order) {
     tfm__rows to = tfm__rows_beside(p, p->work.n, p->x.D);
@@ -5026,7 +5037,7 @@ static tfm__rows tfm__sublayer_in(const tfm__pass *p, const tfm_norm_weights *no
     return to;
 }
 
-/* Adds work.y to the stream, and normalizes it where the norm comes after. */
+/* Adds work.y to the stream, then normalizes it with post-norm. */
 static void tfm__sublayer_out(const tfm__pass *p, const tfm_norm_weights *norm,
                               tfm_norm_order order) {
     TFM_PART(NORM);
@@ -5125,7 +5136,7 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     tfm__ssru_out(p->work.team->kernels, c);
 }
 
-/* Keys and values of a pass that needs none later. */
+/* Returns scratch for keys and values that are not needed after the layer. */
 static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
     tfm__kv kv;
     memset(&kv, 0, sizeof kv);
@@ -12585,14 +12596,20 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 
 /* >>vectors =======================================================================================
    31. VECTOR KERNELS
+   The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
+   TFM__I). The template is the last code in this file. Here each instruction set defines the
+   operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.
+   TFM__SAME_VECTORS keeps the definitions for the next set, which adds what it has of its own.
+
+   Every function names the instructions that it needs, so the file compiles without flags, and
+   tfm__kernel_set asks the CPU before it returns a set. Relies on the types and plain loops of
+   >>kernels.
    ============================================================================================== */
 
-/* ---- x86-64: dot products of rows ----
-   Each function names the instructions that it needs, so the file compiles with no flags; the CPU
-   is asked before one is called. */
+/* ---- x86-64 ---- */
 
 #ifdef TFM__X86
-#if !defined(__clang__) /* some versions warn of what their own header does (GCC bug 105593) */
+#if !defined(__clang__) /* some versions warn about their own headers (GCC bug 105593) */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -12606,13 +12623,14 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
 
-/* The lanes that are left, at most 16: what stands behind the end is neither read nor added. */
+/* Returns the mask of the lanes that are left, at most 16. Other lanes are neither read nor
+   written. */
 TFM__AVX512 static TFM__INLINE __mmask16 tfm__avx512_mask(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
     return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
 }
 
-/* The lanes of 16 accumulators added by halves, all at once: sum i in lane i. */
+/* Adds the lanes of 16 accumulators by halves, all at once. Lane i of the result is sum i. */
 TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_sum_lanes(const __m512 *a) {
     __m512 b[8], c[4], d[2], e;
     int i;
@@ -12636,14 +12654,14 @@ TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_sum_lanes(const __m512 *a) {
     return _mm512_shuffle_f32x4(e, e, 0xD8);
 }
 
-/* 16 lanes in two registers. */
+/* Returns the mask of the lanes that are left, at most 8. */
 TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int32_t n = (int32_t)(left < 0 ? 0 : left > 8 ? 8 : left);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
-/* The sums of four accumulators of two registers each, by halves as ever. */
+/* Adds the lanes of four accumulators by halves. Each accumulator is two registers. */
 TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const __m256 *high) {
     __m256 a[4], b, c;
     __m128 d;
@@ -12661,55 +12679,45 @@ TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const
     return d;
 }
 
-/* ---- x86-64: what the CPU has and __builtin_cpu_supports does not know everywhere ---- */
-
-/* The answer, asked for once: in a virtual machine that takes longer than many a kernel. known is 0
-   as long as nobody has asked, then 1 for no and 2 for yes; any thread finds the same. */
-static int tfm__cpu_ask_once(int *known, int (*ask)(void)) {
-    int answer = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (!answer) {
-        answer = ask() ? 2 : 1;
-        __atomic_store_n(known, answer, __ATOMIC_RELAXED);
-    }
-    return answer == 2;
-}
-
-static int tfm__cpu_ask_f16c(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
-}
-static int tfm__cpu_has_f16c(void) {
-    static int known;
-    return tfm__cpu_ask_once(&known, tfm__cpu_ask_f16c);
-}
+/* ---- x86-64: features that __builtin_cpu_supports does not know everywhere ---- */
 
 #ifdef TFM__AVX_VNNI
-/* VPDPBUSD on a CPU without AVX-512: Intel's desktops and laptops since the 12th generation. EVEX,
-   in tests: as AVX-512 encodes the same instruction, for machines that have only that. */
+/* AVX-VNNI has VPDPBUSD without AVX-512, in Intel's desktops and laptops since the 12th generation.
+   TFM__EVEX is for tests on machines that have only AVX-512's encoding of the instruction. */
 #ifdef TFM__EVEX
 #define TFM__VEX ""
 #else
 #define TFM__VEX "%{vex%} "
 #endif
-static int tfm__cpu_ask_avx_vnni(void) {
-#ifdef TFM__EVEX
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
-#else
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
-#endif
-}
-static int tfm__cpu_has_avx_vnni(void) {
-    static int known;
-    return tfm__cpu_ask_once(&known, tfm__cpu_ask_avx_vnni);
-}
 #define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
     __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
 #endif
 
+enum { TFM__CPU_KNOWN = 1, TFM__CPU_F16C = 2, TFM__CPU_AVX_VNNI = 4 };
+
+/* Whether the CPU has a feature. The answers are kept, because in a virtual machine CPUID takes
+   longer than many a kernel. All threads find the same answers. */
+static int tfm__cpu_has(int feature) {
+    static int known;
+    int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!has) {
+        unsigned a, b, c, d;
+        has = TFM__CPU_KNOWN;
+        if (__get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1)) has |= TFM__CPU_F16C;
+#ifdef TFM__EVEX
+        if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
+#else
+        if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1))
+#endif
+            has |= TFM__CPU_AVX_VNNI;
+        __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+    }
+    return (has & feature) != 0;
+}
+
 #ifdef TFM__AMX
-/* Whether the CPU has AMX and the system lets this process use it, which has to be asked for: Linux
-   makes room for the tiles in a signal's frame from then on. */
+/* Whether the CPU has AMX and the system grants it. A process must request it, because Linux then
+   reserves room for the tiles in signal frames. */
 static int tfm__cpu_ask_amx(void) {
     enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d, low, high;
@@ -12720,13 +12728,16 @@ static int tfm__cpu_ask_amx(void) {
     return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
 }
 static int tfm__cpu_has_amx(void) {
-    static int known;
-    return tfm__cpu_ask_once(&known, tfm__cpu_ask_amx);
+    static int known; /* 0 not asked yet, 1 no, 2 yes */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!answer) answer = 1 + tfm__cpu_ask_amx();
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    return answer == 2;
 }
 #endif
 
 #ifdef TFM__BF16
-/* Whether VDPBF16PS does more than FMA: twice as much on AMD's Zen 4, half on an Intel with AMX. */
+/* Whether VDPBF16PS is faster than FMA: it does twice the work on AMD's Zen 4, half on an Intel. */
 static int tfm__cpu_has_fast_bf16(void) {
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
 }
@@ -12744,7 +12755,7 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 }
 #endif
 
-/* ---- the operations of each instruction set: x86-64 ---- */
+/* ---- x86-64: SSE2, AVX2, AVX-512 ---- */
 
 #define TFM__V __m128
 #define TFM__VL 4
@@ -12797,7 +12808,7 @@ static TFM__INLINE void tfm__sse2_store_bytes(unsigned char *q, __m128 v, int bi
 static TFM__INLINE __m128 tfm__sse2_if_less(__m128 less, __m128 x, __m128 y) {
     return _mm_or_ps(_mm_and_ps(less, x), _mm_andnot_ps(less, y));
 }
-/* The lower eight bytes as words. */
+/* Widens the lower eight bytes to 16 bits. */
 static TFM__INLINE __m128i tfm__sse2_widen(__m128i bytes) {
     return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
 }
@@ -12843,8 +12854,8 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
 #define TFM__INT8_TARGET TFM__AVX2
-/* Without a product of u8 and s8 that adds to a sum: that of u8 and s8 which adds pairs in 16 bits,
-   of the size of w and x with w's sign. x is from -127 to 127: a pair has at most 2 * 128 * 127. */
+/* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so w gives its absolute value and x takes the
+   sign of w. x is -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. */
 #define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 1) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
@@ -12933,7 +12944,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__I_ADD(a, b) _mm512_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(four) _mm512_set1_epi32(four)
-#ifdef __clang__ /* which takes the inputs of assembly for floats: a Zen 4 then waits for them */
+#ifdef __clang__ /* it would treat operands of assembly as floats, and a Zen 4 waits for that */
 #define TFM__I_DOT(sum, x, w) sum = _mm512_dpbusd_epi32(sum, x, w)
 #else /* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
          syntax, then for -masm=intel. */
@@ -12984,7 +12995,7 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
 
 #ifdef TFM__NEON
 #include <arm_neon.h>
-/* Dot products of bytes, where the compiler can be told of them, or was. */
+/* Dot products of bytes, if the compiler has them or can be told to use them. */
 #if defined(__ARM_FEATURE_DOTPROD)
 #define TFM__NEON_DOT
 #elif !defined(__clang__) && __GNUC__ >= 8
@@ -13036,7 +13047,7 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
     sum = tfm__neon_madd(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 
-/* Its own minimum and maximum give NaN where either is. */
+/* NEON's own minimum and maximum give NaN if either operand is NaN. */
 static TFM__INLINE float32x4_t tfm__neon_min(float32x4_t a, float32x4_t b) {
     return vbslq_f32(vcltq_f32(a, b), a, b);
 }
@@ -13050,7 +13061,7 @@ static TFM__INLINE void tfm__neon_store_bytes(unsigned char *q, float32x4_t v, i
     uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
     memcpy(q, &four, sizeof four);
 }
-/* x has no -128, so two products fit 16 bits. */
+/* x is never -128, so the sum of two products fits 16 bits. */
 static TFM__INLINE int32x4_t tfm__neon_madd(int32x4_t sum, int8x16_t x, int8x16_t w) {
     int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
     return vpadalq_s16(sum, vpaddq_s16(low, vmull_high_s8(x, w)));
@@ -13088,7 +13099,7 @@ static int tfm__cpu_has_neon_dot(void) {
 #endif
 #endif /* TFM__NEON */
 
-/* ---- WebAssembly, which cannot be asked when it runs ---- */
+/* ---- WebAssembly, whose features are known when it is compiled ---- */
 
 #ifdef TFM__WASM
 #include <wasm_simd128.h>
@@ -13141,12 +13152,11 @@ static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bi
 #include TRANSFORMER_FILE
 #endif /* TFM__WASM */
 
-/* ---- which of them ---- */
+/* ---- the kernel sets ---- */
 
-/* Set i, from the plainest to the fastest; NULL: this machine or this build does not have it. */
 static const tfm__kernels *tfm__kernel_set(int i) {
-/* a set, its name; tiles of F32, F16, BF16, int8; zero point, configure, narrow; whose
-   loops, loops of F16 and narrow_f16 it has */
+/* A set: its variable and name; tiles of F32, F16, BF16 and int8; zero point, configure, narrow;
+   and the sets that its loops, loops of F16 and narrow_f16 are taken from. */
 #define TFM__LOOPS_OF(isa)                                                                         \
     tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
         tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
@@ -13189,7 +13199,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #endif
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        tfm__cpu_has_f16c())
+        tfm__cpu_has(TFM__CPU_F16C))
         return &avx2;
     if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
@@ -13204,7 +13214,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #endif
     }
 #ifdef TFM__AVX_VNNI
-    else if (i == 4 && tfm__kernel_set(2) && tfm__cpu_has_avx_vnni())
+    else if (i == 4 && tfm__kernel_set(2) && tfm__cpu_has(TFM__CPU_AVX_VNNI))
         return &avx_vnni;
 #endif
 #endif
@@ -13231,10 +13241,11 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 
 #endif /* TRANSFORMER_IMPLEMENTATION */
 
-/* ---- the vector kernels, over whatever vector is defined ----
-   V: a vector of VL floats. _SOME: the first n of them, at most VL, the others zero. MAX and MIN
-   give b where either is NaN. S: SL sums, to which the first n numbers of V are added, SL or VL, SL
-   at a time. I: integers, sums of int8; see int8 below. */
+/* ---- the template of the vector kernels: tiles of floats ----
+   This part is compiled once for each instruction set, when the file includes itself (>>vectors).
+   V: a vector of VL floats. V_LOAD_SOME, V_STORE_SOME: its first n numbers, at most VL; the others
+   load as zeros. V_MAX and V_MIN return b if either operand is NaN. S: a vector of SL sums; S_ADD
+   adds the first n numbers of a V, which are SL or VL. I: integers, sums of int8. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -13244,16 +13255,15 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__TILING(type, rows, panels) {rows, rows, panels, TFM__(tile_##type##_##rows), 0},
 
 #ifdef TFM__FLOAT_TILES
-/* TALL_TILE: one panel, so that a multiply-add reads and broadcasts its own x: a third fewer
-   instructions than twice the panels by half of the rows. Products take it on an Intel, which reads
-   two vectors a cycle, and there it pays most where another thread has half of the core; a Zen 4
-   reads one. */
+/* TALL_TILE has one panel, and its multiply-adds broadcast x from memory themselves, a third fewer
+   instructions than with two panels and half the rows. Products use it on an Intel, which reads two
+   vectors a cycle; a Zen 4 reads one and would be slower. */
 #ifndef TFM__TALL_TILE
 #define TFM__TALL_TILE(X, type)
 #endif
 
-/* The element type of w is a constant where this is inlined, and so are rows and panels.
-   TFM__PAIRS: bf16 by bf16; two columns at a time, w's and x's, go by as a float would. */
+/* Loads vector i of a column of a panel. type, rows and panels are constants where these functions
+   are inlined. In TFM__PAIRS (bf16 times bf16) two columns are handled like one float. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
                                                     int odd) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
@@ -13266,8 +13276,8 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int 
                : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
 }
 
-/* One column of x times those of w; odd: the second of a pair. One loop over rows and vectors:
-   clang leaves sums in memory where an inner loop has but one turn. */
+/* Adds one column of x times one of w; odd: the second of a pair. There is one loop over rows and
+   vectors, because clang leaves sums in memory if an inner loop has a single iteration. */
 TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
                                                        const unsigned char *const *ws, int type,
                                                        int odd, int rows, int panels) {
@@ -13311,14 +13321,14 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
         acc[i] = t->begins ? TFM__V_SET(0.0f)
                            : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
     for (k = step; k <= K; k += step, x += step) {
-        /* few rows read memory as fast as it gives; many would wait for it */
+        /* With few rows the loop is bound by memory bandwidth already. */
         if (rows > 4) {
             TFM__PREFETCH(ahead);
             if (bytes > 64) TFM__PREFETCH(ahead + 64);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
             ahead += bytes;
         }
-        /* clang would give x an index register, which parts the read from the multiply-add again */
+        /* Otherwise clang gives x an index register, which splits load and multiply-add again. */
         if (rows == TFM__TALL) __asm__("" : "+r"(x));
         TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
         if (step == 2) TFM__(tile_column)(acc, x + 1, w, type, 1, rows, panels);
@@ -13327,7 +13337,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
     }
     if (step == 2 && K % 2) TFM__(tile_column)(acc, x, w, type, 0, rows, panels);
     TFM__UNROLL
-    for (i = 0; i < wide; i++) /* -0 changes no number */
+    for (i = 0; i < wide; i++) /* adding -0 changes no number */
         bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
     TFM__UNROLL
     for (i = 0; i < rows * wide; i++)
@@ -13360,24 +13370,25 @@ static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__TILING, pairs)}
 #endif
 #endif /* TFM__FLOAT_TILES */
 
-/* ---- int8: four of x by four of w to each sum ----
-   INT8_SPLIT: sums that each output has while they run, side by side in I. I_LOAD: w of
-   VL / INT8_SPLIT outputs; I_X: the same four of x for each; I_FLOATS: VL outputs as floats,
-   of one or two vectors, less what zero_point brings in. */
+/* ---- tiles of int8: each step adds four products to each sum ----
+   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
+   VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
+   from one or two vectors of sums, less the share of the zero point. */
 
 #ifdef TFM__INT8_TILES
-/* Four bytes as the number that they are in memory. */
+/* Returns four bytes as one number. */
 TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
     return four;
 }
 
-/* I_BYTES: of w that a vector has. */
+/* I_BYTES: bytes of w in a vector. */
 #define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
 typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
 
-/* y by the sums of some rows and of so many vectors of outputs, the first of which is output o. */
+/* Writes y from the sums of some rows, for some vectors of outputs, the first of which is output
+   o. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
                                                            TFM__(sums) * sums, int rows,
                                                            int64_t o, int outputs) {
@@ -13471,13 +13482,13 @@ TFM__INT8_TILES(TFM__INT8_TILE, int8)
 static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__TILING, int8)};
 #endif /* TFM__INT8_TILES */
 
-/* ---- tiles of AMX: 16 groups of a panel are a tile register as they lie ----
-   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT: the sums of 16 rows of
-   x by a panel go on, of u8 by s8 or of bf16. Tiles 0 to 3 are sums: of 32 rows by two panels, or
-   of 16 by four. (Tiles are named in the instruction, so no loop goes over them.) */
+/* ---- tiles of AMX: 16 groups of a panel fill a tile register ----
+   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT_INT8 and TILE_DOT_BF16
+   add 16 rows of x times a panel to the sums. Registers 0 to 3 are sums, of 32 rows by two panels or of 16
+   rows by four. Instructions name their registers, so no loop can go over them. */
 
 #ifdef TFM__TILE_LOAD
-/* All eight tiles have 16 rows of 64 bytes. */
+/* Sets up all eight registers with 16 rows of 64 bytes, or releases them. */
 static void TFM__(configure)(int on) {
     static const unsigned char shape[64] = {1,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
                                             0,  0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
@@ -13487,6 +13498,14 @@ static void TFM__(configure)(int on) {
     else TFM__TILE_RELEASE();
 }
 
+/* The product of int8 or of bf16, as the type that the function has. */
+#define TFM__TILE_DOT(c, a, b)                                                                     \
+    do {                                                                                           \
+        if (type == TFM_WEIGHTS_I8) TFM__TILE_DOT_INT8(c, a, b);                                   \
+        else TFM__TILE_DOT_BF16(c, a, b);                                                          \
+    } while (0)
+
+/* Multiplies 64 bytes of each of 32 rows of x by two panels. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
                                                         const unsigned char *const *w, int64_t at,
                                                         tfm_weight_type type) {
@@ -13494,18 +13513,12 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
     TFM__TILE_LOAD(6, w[0] + at, 64);
     TFM__TILE_LOAD(7, w[1] + at, 64);
     TFM__TILE_LOAD(5, x + 16 * TFM__X_STRIDE, TFM__X_STRIDE);
-    if (type == TFM_WEIGHTS_I8) {
-        TFM__TILE_DOT_INT8(0, 4, 6);
-        TFM__TILE_DOT_INT8(1, 4, 7);
-        TFM__TILE_DOT_INT8(2, 5, 6);
-        TFM__TILE_DOT_INT8(3, 5, 7);
-    } else {
-        TFM__TILE_DOT_BF16(0, 4, 6);
-        TFM__TILE_DOT_BF16(1, 4, 7);
-        TFM__TILE_DOT_BF16(2, 5, 6);
-        TFM__TILE_DOT_BF16(3, 5, 7);
-    }
+    TFM__TILE_DOT(0, 4, 6);
+    TFM__TILE_DOT(1, 4, 7);
+    TFM__TILE_DOT(2, 5, 6);
+    TFM__TILE_DOT(3, 5, 7);
 }
+/* The same of 16 rows by four panels. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
                                                         const unsigned char *const *w, int64_t at,
                                                         tfm_weight_type type) {
@@ -13513,22 +13526,15 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
     TFM__TILE_LOAD(5, w[0] + at, 64);
     TFM__TILE_LOAD(6, w[1] + at, 64);
     TFM__TILE_LOAD(7, w[2] + at, 64);
-    if (type == TFM_WEIGHTS_I8) {
-        TFM__TILE_DOT_INT8(0, 4, 5);
-        TFM__TILE_LOAD(5, w[3] + at, 64);
-        TFM__TILE_DOT_INT8(1, 4, 6);
-        TFM__TILE_DOT_INT8(2, 4, 7);
-        TFM__TILE_DOT_INT8(3, 4, 5);
-    } else {
-        TFM__TILE_DOT_BF16(0, 4, 5);
-        TFM__TILE_LOAD(5, w[3] + at, 64);
-        TFM__TILE_DOT_BF16(1, 4, 6);
-        TFM__TILE_DOT_BF16(2, 4, 7);
-        TFM__TILE_DOT_BF16(3, 4, 5);
-    }
+    TFM__TILE_DOT(0, 4, 5);
+    TFM__TILE_LOAD(5, w[3] + at, 64);
+    TFM__TILE_DOT(1, 4, 6);
+    TFM__TILE_DOT(2, 4, 7);
+    TFM__TILE_DOT(3, 4, 5);
 }
 
-/* The sums go on over the rows of x; these have zeros up to whole tiles, and so gets w. */
+/* Adds all columns to the sums. Rows of x end in zeros up to whole tiles; w is copied to get
+   them. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type,
                                                        int rows, int panels) {
     const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
@@ -13547,7 +13553,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_w
     else TFM__(step_16)(x + k, w, 0, type);
 }
 
-/* y by sums [rows, panels * 16] of int8, or of bf16. */
+/* Writes y from sums [rows, panels * 16] of int8 or of bf16. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_weight_type type,
                                                        const float *sums, int panels) {
     int r, i;
@@ -13568,7 +13574,8 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_w
     }
 }
 
-/* int8: sums are integers and begin at zero. bf16: floats, which go on from y. */
+/* Computes a tile. Sums of int8 are integers and start at zero; those of bf16 are floats and go on
+   from y. */
 TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weight_type type,
                                                     int rows, int panels) {
     unsigned char memory[TFM__MOST_ROWS * 2 * TFM__PANEL * sizeof(float) + 63];
@@ -13609,7 +13616,8 @@ TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 32, 2)
 TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 16, 4)
 TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 32, 2)
 TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 16, 4)
-/* Few rows of int8 are as fast by other tiles, whose sums are the same; those of bf16 are not. */
+/* Few rows of int8 are as fast with AVX-512, which gives the same sums. bf16 has different sums
+   there, so its tiles run for all numbers of rows. */
 static const tfm__tiling TFM__(amx_int8)[] = {{32, 21, 2, TFM__(amx_int8_32), 1},
                                               {16, 5, 4, TFM__(amx_int8_16), 1},
                                               TFM__INT8_TILES(TFM__TILING, int8)};
@@ -13626,7 +13634,7 @@ static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1}
 #endif /* TFM__TILE_LOAD */
 
 #ifdef TFM__LOOPS
-#ifndef TFM__V_LOAD_SOME /* wider ones have masks */
+#ifndef TFM__V_LOAD_SOME /* wider vectors have masks */
 #define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
 #define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some)(const float *p, int64_t n) {
@@ -13653,7 +13661,7 @@ TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_
 #define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
 #define TFM__S_ADD(s, v, n) TFM__V_ADD(s, v)
 #endif
-#ifndef TFM__V_LDEXP /* v 2^m by two factors, each of them a normal number */
+#ifndef TFM__V_LDEXP /* v 2^m by two factors, which are normal numbers */
 #define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
 TFM__TARGET static TFM__INLINE TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
     TFM__V half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
@@ -13706,7 +13714,7 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
     return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
 }
 
-/* The lanes of s added up. */
+/* Returns the sum of the lanes of s. */
 TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
     float lanes[TFM__SL];
     double sum = 0;
@@ -13716,7 +13724,7 @@ TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
     return sum;
 }
 
-/* Lanes add up for so many elements, then in double: sums that stay exact where rows are long. */
+/* After this many elements lanes are added in double, so that sums over long rows stay accurate. */
 #define TFM__RUN (64 * TFM__SL)
 
 TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
@@ -13751,7 +13759,7 @@ TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
     int64_t i;
     if (n < TFM__VL) return tfm__plain_largest(x, n);
     for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
-    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* some of them again */
+    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* the last vector overlaps */
     return TFM__V_MOST(max);
 }
 
@@ -13795,7 +13803,7 @@ TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float 
     if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
 }
 
-/* The first n of a vector of halves as floats, zeros behind them. */
+/* Loads the first n numbers of F16 as floats, and zeros after them. */
 #ifdef TFM__V_F16
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
     uint16_t some[TFM__VL];
@@ -13806,7 +13814,7 @@ TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, in
 }
 #endif
 
-/* Loads the first n numbers of row i at columns that start with vector l. */
+/* Loads the first n numbers of vector l of a row. */
 TFM__TARGET static TFM__INLINE TFM__V TFM__(load_column)(const void *row, int l, int64_t n,
                                                          int is_f16) {
 #ifdef TFM__V_F16
@@ -13859,8 +13867,8 @@ TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const floa
 }
 
 #ifndef TFM__MOMENTS
-/* Of some rows, a constant where this is inlined: the mean (RMS: 0), and what deviations from it
-   are multiplied by. Rows side by side, since the sums of one wait for each other. */
+/* Computes mean (RMS: 0) and scale of some rows (a constant where this is inlined). Rows are
+   handled side by side, because the additions of one row wait for each other. */
 TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
                                                       int64_t n, const tfm_norm_weights *w,
                                                       float *means, float *scales) {

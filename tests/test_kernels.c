@@ -78,7 +78,7 @@ enum { BF16_SET = 5, AMX_SET, AVX_VNNI = TFM__KERNEL_SETS, EMULATED_BF16, EMULAT
 static const tfm__kernels *avx_vnni_set(void) {
 #ifdef TFM__AVX_VNNI
     static tfm__kernels k;
-    if (!tfm__kernel_set(2) || !tfm__cpu_has_avx_vnni()) return NULL;
+    if (!tfm__kernel_set(2) || !tfm__cpu_has(TFM__CPU_AVX_VNNI)) return NULL;
     k = *tfm__kernel_set(2);
     k.name = "AVX2 with VNNI, as AVX-512 encodes it";
     k.zero_point = 128, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;

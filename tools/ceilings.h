@@ -161,7 +161,7 @@ static const char *find_stints(stint *unit, stint *read) {
     if (__builtin_cpu_supports("avx512vnni")) unit[UNIT_VNNI] = vnni;
 #endif
 #ifdef TFM__AVX_VNNI
-    if (!unit[UNIT_VNNI] && tfm__cpu_has_avx_vnni()) unit[UNIT_VNNI] = avx_vnni;
+    if (!unit[UNIT_VNNI] && tfm__cpu_has(TFM__CPU_AVX_VNNI)) unit[UNIT_VNNI] = avx_vnni;
 #endif
 #ifdef TFM__BF16
     if (__builtin_cpu_supports("avx512bf16")) unit[UNIT_BF16] = bf16;
