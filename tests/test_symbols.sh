@@ -35,7 +35,9 @@ END
     awk '/^TFM_DEF tfm_status/ { text = "" } { text = text " " $0 }
         /;$/ && text ~ /^ TFM_DEF tfm_status.*tfm_error \*err\)/ {
             name = text; sub(/^ TFM_DEF tfm_status /, "", name); sub(/\(.*/, "", name)
-            zeros = gsub(/,/, ",", text); call = name "("; while (zeros--) call = call "0, "
+            sub(/^[^(]*\(/, "", text); n = split(text, parameters, ","); call = name "("
+            for (i = 1; i < n; i++) { # C++ wants an enum for an enum
+                type = parameters[i]; sub(/[a-z_0-9]+ *$/, "", type); call = call "(" type ")0, " }
             print "    WALK(\"" name "\", " call "&err));" } /;$/ { text = "" }
         /^#endif .* TRANSFORMER_H / { exit }' transformer.h
     echo '    return puts("walked") < 0; }'
