@@ -177,6 +177,8 @@ static void refused(void) {
                 "tensor 'src_merges' is missing");
     CHECK_FAILS(load(begin(BOTH, lines_of(SMALL), rows_of(good, 3, 2), none), &m), TFM_E_TENSOR,
                 "expected [n, 3]");
+    CHECK_FAILS(load(begin(BOTH, lines_of(SMALL), merges, rows_of(good, 1, 3)), &m), TFM_E_TENSOR,
+                "src_added is [1, 3], expected [n, 2]");
     CHECK_FAILS(
         load(begin(BOTH, lines_of(SMALL), tfm_tensor_1d(merges.data, TFM_U8, 24), none), &m),
         TFM_E_TENSOR, "expected U32 of rank 2");
@@ -228,7 +230,7 @@ static tfm_model *with_target(const char *config, tfm_tensor merges, tfm_tensor 
 
 static void small(void) {
     static const uint32_t good[] = {4, 5, 6, 6, 5, 7}, other[] = {5, 4, 8}, any[] = {9, 0};
-    static const uint32_t flags[] = {9, 7};
+    static const uint32_t flags[] = {9, 7}, word[] = {9, 8}, normalized[] = {9, 24};
     tfm_tensor merges = rows_of(good, 2, 3), more = rows_of(other, 1, 3), none;
     tfm_model *m;
     char text[64];
@@ -250,6 +252,19 @@ static void small(void) {
        "a piece of the text is not in src_vocabulary, and the model has no src_unk");
     must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "ababb");
+    tfm_model_free(m);
+    /* a token that is a word has no letter or digit beside it; 3 is an unknown character */
+    must(load(begin(BOTH ", \"src_unk\": 3", lines_of(SMALL), merges, rows_of(word, 1, 2)), &m));
+    is(ids_of(m, 0, "<x>"), "9");
+    is(ids_of(m, 0, "a<x>"), "4 3 3 3");
+    is(ids_of(m, 0, "<x>b"), "3 3 3 5");
+    is(ids_of(m, 0, "\xC3\xA9<x>"), "3 3 3 3 3");
+    is(ids_of(m, 0, "?<x>.<x>"), "3 9 3 9");
+    tfm_model_free(m);
+    must(load(begin(BOTH ", \"src_unk\": 3", lines_of(SMALL), merges, rows_of(normalized, 1, 2)),
+              &m));
+    is(ids_of(m, 0, "ab<x>"), "6 3 3 3");
+    is(ids_of(m, 0, "?<x>?"), "3 9 3");
     tfm_model_free(m);
     m = with_target(BOTH, merges, more);
     is(ids_of(m, 0, "abba"), "7 4");

@@ -327,6 +327,48 @@ static void wire(void) {
     ACCEPTED("a NUL as a piece, with bytes");
 }
 
+/* Returns the ids of a text by the file in `built`, with a vocabulary that has "bb" as an added
+   token of these flags. */
+static const char *added_ids(uint32_t flags, const char *text) {
+    static const char words[] = "<unk>\n<s>\n</s>\na\nb\nab\n" SPACE "\n" SPACE "a\nbb\n";
+    static char out[128];
+    uint32_t row[2];
+    tiny t = tiny_default();
+    tfm_model *m = NULL;
+    st_writer w;
+    size_t size, n = 0;
+    void *data;
+    int32_t ids[16], count = 0, i;
+    row[0] = 8, row[1] = flags;
+    t.config = ", \"src_text\": \"sentencepiece\", \"src_unk\": 0", t.src = words, t.vs = t.vt = 9;
+    tiny_write(&w, t);
+    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_U8, (int64_t)n_built));
+    st_add(&w, "src_added", tfm_tensor_2d(row, TFM_U32, 1, 2));
+    data = tiny_bytes(&w, &size);
+    must(tfm_model_load(&m, data, size, NULL, &err));
+    must(tokenize(m, text, strlen(text), ids, 16, &count));
+    for (i = 0, out[0] = 0; i < count; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%d", i ? " " : "", (int)ids[i]);
+    tfm_model_free(m);
+    return out;
+}
+
+/* Where a becomes b by the file's rules, a normalized token "bb" is found in "aa" too. */
+static void added_tokens(void) {
+    static const struct {
+        uint32_t flags;
+        const char *text, *ids;
+    } rows[] = {{0, "bb", "8"},          {0, "aa", "6 4 4"},    {16, "aa", "8"},
+                {16, "ab", "8"},         {24, "aa", "8"},       {24, "aab", "6 4 4 4"},
+                {24, "b aa", "6 4 8"}, {24, "baa", "6 4 4 4"}};
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *ids = added_ids(rows[i].flags, rows[i].text);
+        CHECK(strcmp(ids, rows[i].ids) == 0, "added token of flags %u in '%s': %s",
+              (unsigned)rows[i].flags, rows[i].text, ids);
+    }
+}
+
 static void charsmaps(void) {
     /* root's children at 0 ^ c; 'a' is 97, its children at 97 ^ 128 ^ c: value at 225 */
     static const unit_row good[] = {{0, 0}, {97, 97 | 1 << 8 | 128u << 10}, {225, 0x80000000u}};
@@ -335,7 +377,7 @@ static void charsmaps(void) {
     static char large[4000];
     unit_row bad[3];
     tfm_model *m;
-    int32_t ids[64], count;
+    int32_t ids[64], count, i;
     SECTION("normalization rules");
     begin_file(), put_charsmap(good, 3, "b", 2);
     ACCEPTED("a becomes b");
@@ -344,6 +386,14 @@ static void charsmaps(void) {
               ids[1] == 4 && ids[2] == 4 && ids[3] == 4,
           "aab is " SPACE " b b b: %s", m ? "" : err.text);
     tfm_model_free(m);
+    added_tokens();
+    begin_file(), put_charsmap(good, 3, "", 1);
+    for (i = 0; i < 3; i++) {
+        static const char *const texts[] = {"abb", "bba", "aabbaa"};
+        CHECK(strcmp(added_ids(24, texts[i]), "8") == 0,
+              "'%s', of which the rules drop a, is an added token: %s", texts[i],
+              added_ids(24, texts[i]));
+    }
     begin_file(), put_charsmap(ring, 2, "", 1);
     ACCEPTED("a trie in a ring");
     m = load(plain_file(built, n_built, 8));
