@@ -142,7 +142,7 @@ static void too_many_rows(const tfm_model *m) {
     tfm_tensor out;
     tfm_decode_options o;
     int i;
-    clock_t began = clock();
+    time_t began = time(NULL);
     for (i = 0; i < 2; i++) {
         src.rows = rows = i ? 3 : INT32_MAX;
         none.rows = rows;
@@ -154,7 +154,7 @@ static void too_many_rows(const tfm_model *m) {
         CHECK_FAILS(tfm_score(s, &src, &none, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
         CHECK_FAILS(tfm_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG, "takes 1 to 2");
     }
-    CHECK((double)(clock() - began) / CLOCKS_PER_SEC < 1, "no call goes through 2147483647 rows");
+    CHECK(difftime(time(NULL), began) < 3, "no call goes through 2147483647 rows");
     tfm_session_free(s);
 }
 
