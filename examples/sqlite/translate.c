@@ -1,13 +1,11 @@
-/* An SQLite extension: SELECT translate_model(path) loads a model for the connection; then
-   translate(text) and translate_score(text, translation) use it.
+/* An SQLite extension: SELECT translate_model(path), then translate(text), translate_score(text, target).
    cc -O2 -shared -fPIC -I. examples/sqlite/translate.c -o translate.so -lm */
 #define TRANSFORMER_STATIC /* another extension may contain another version of the library */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
-/* PURE functions may be used in indexes: all connections must then load the same model. */
-enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY,
+enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then load one model */
        PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 typedef struct host { /* state of a connection; SQLite runs its functions one at a time */
     int functions;    /* number of functions that use it; the last one frees it */
