@@ -10777,7 +10777,7 @@ static void tfm__bpe_merge(tfm__spm_work *b) {
 
 enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apart */
 
-/* An unused piece is what it was merged of, halves first to last, deeper ones likewise. */
+/* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
 static void tfm__bpe_split(tfm__spm_work *b, int32_t at, int32_t size, int depth) {
     const tfm__unit *u = tfm__trie_walk(&b->p->trie, b->p->trie.root, b->text + at, size);
     int32_t id = u ? u->id : -1, left = -1;
@@ -12178,7 +12178,7 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to what is held, but for the last bytes: a rule may take them with the next. */
+/* Applies the rules to the held bytes, except the last: a rule may need them with later bytes. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;

@@ -73,7 +73,7 @@ static void read_vectors(const char *text) {
     for (; *text; text = *end ? end + 1 : end) {
         if (n == ROOM) fail("too many numbers");
         numbers[n++] = strtof(text, &end);
-        if (end == text) fail("vectors hold what is no number");
+        if (end == text) fail("vectors: expected a number");
         width += *end == ';';
     }
     vectors = tfm_tensor_3d(numbers, TFM_F32, 1, width, n / width);

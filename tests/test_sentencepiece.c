@@ -391,7 +391,7 @@ static void charsmaps(void) {
     for (i = 0; i < 3; i++) {
         static const char *const texts[] = {"abb", "bba", "aabbaa"};
         CHECK(strcmp(added_ids(24, texts[i]), "8") == 0,
-              "'%s', of which the rules drop a, is an added token: %s", texts[i],
+              "the rules drop a, so '%s' is an added token: %s", texts[i],
               added_ids(24, texts[i]));
     }
     begin_file(), put_charsmap(ring, 2, "", 1);

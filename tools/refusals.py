@@ -20,7 +20,7 @@ EXPORTED = "take the folder of PyTorch or safetensors that it was exported from"
 DECODER = "a decoder alone (a language model)"
 ENCODER = "an encoder alone"
 
-# A file whose name says what it is, as IN or in a folder that no reader takes, and what to do.
+# Names of files that no reader takes, given as IN or found in its folder, and the advice for each.
 EXPORTS = (
     (r".*\.onnx(_data)?", f"ONNX: {EXPORTED}"),
     (r".*\.gguf|ggml.*\.bin", f"GGUF: {UNQUANTIZED}"),
