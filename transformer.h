@@ -68,12 +68,13 @@
        >>weights       23. from named tensors to a model
        >>session       24. sessions
        >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>vocabulary    26. vocabularies
-       >>sentencepiece 27. SentencePiece
-       >>bytebpe       28. byte-level BPE
-       >>added         29. added tokens
-       >>text          30. text in, text out
-       >>vectors       31. kernels for each instruction set, and their template
+       >>tokenizers    26. what tokenizers share: normalized text, merging of pairs
+       >>vocabulary    27. vocabularies
+       >>sentencepiece 28. SentencePiece
+       >>bytebpe       29. byte-level BPE
+       >>added         30. added tokens
+       >>text          31. text in, text out
+       >>vectors       32. kernels for each instruction set, and their template
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -9504,8 +9505,138 @@ TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_bat
 
 #ifndef TRANSFORMER_NO_TEXT
 
+/* >>tokenizers ====================================================================================
+   26. WHAT TOKENIZERS SHARE
+   Normalized text, its cells, and the merging of byte-pair encoding, which SentencePiece and
+   byte-level BPE use with tables of their own.
+   ============================================================================================== */
+
+/* ---- normalized text and its cells ---- */
+
+/* Bytes of the character that begins with c, in valid UTF-8. */
+static int32_t tfm__utf8_size(unsigned char c) {
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+/* Rules of SentencePiece: sets [*out, *out + *n) to what text begins with after them, and returns
+   the bytes that were taken for it. */
+typedef struct tfm__charsmap tfm__charsmap;
+static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
+                                  const char **out, int64_t *n);
+
+/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
+   piece that begins at i, from piece to piece; .prev may hold where the byte comes from. */
+typedef struct tfm__cell {
+    float score;  /* unigram: of the best way to here */
+    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
+    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
+    int32_t id; /* unigram: of that piece; BPE: the symbol, -1: none, or -2 - id: stays as it is */
+} tfm__cell;
+
+/* Normalized text under construction; counts on where it does not fit. */
+typedef struct tfm__normal {
+    char *text;
+    int64_t n, capacity;
+    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
+    int64_t n_cells;
+} tfm__normal;
+
+/* n bytes that were made of what stands at origin. */
+static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
+    int64_t k;
+    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
+    else o->capacity = 0; /* nothing behind a gap */
+    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
+    o->n += n;
+    TFM_COUNT_TEXT(n);
+}
+
+/* Two neighbours that would make one symbol. */
+typedef struct tfm__pair {
+    int32_t rank;       /* the pair of the highest is merged first */
+    int32_t left, size; /* in bytes: where it begins, and of both together */
+    int32_t symbol;     /* what both become */
+} tfm__pair;
+
+/* Scratch for n bytes of normalized text. */
+typedef struct tfm__cells {
+    const tfm__side *side;
+    char *text;
+    tfm__cell *cells; /* [n + 1] */
+    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
+    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
+    int32_t n, n_heap;
+    int32_t end; /* BPE: of the symbols that there are so far */
+    int has_ids; /* BPE: symbols are ids, so two pairs of the same bytes may differ */
+    /* BPE: sets rank and symbol of the pair at left; 0 if the two make no symbol */
+    int (*find_pair)(struct tfm__cells *b, int32_t left, tfm__pair *pair);
+} tfm__cells;
+
+/* ---- byte-pair encoding ---- */
+
+static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
+    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
+}
+
+/* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
+static void tfm__bpe_push(tfm__cells *b, int32_t left) {
+    const tfm__cell *l = &b->cells[left], *r = l + l->next;
+    tfm__pair pair;
+    int32_t i;
+    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair)) return;
+    pair.left = left;
+    pair.size = l->next + r->next;
+    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        b->heap[i] = b->heap[(i - 1) / 2];
+        TFM_COUNT_TEXT(1);
+    }
+    b->heap[i] = pair;
+}
+
+/* Appends the symbol in cell at, of size bytes; last: the symbol before, -1: none. */
+static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t last) {
+    b->cells[at].next = size;
+    b->cells[at].prev = last;
+    b->end = at + size;
+    if (last >= 0) tfm__bpe_push(b, last);
+}
+
+/* Takes the first pair from the heap. */
+static tfm__pair tfm__bpe_pop(tfm__cells *b) {
+    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
+    int32_t i = 0, child;
+    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
+        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
+        if (!tfm__pair_first(&b->heap[child], &last)) break;
+        b->heap[i] = b->heap[child];
+        TFM_COUNT_TEXT(1);
+    }
+    b->heap[i] = last;
+    return top;
+}
+
+/* Merges pairs until none is left. */
+static void tfm__bpe_merge(tfm__cells *b) {
+    while (b->n_heap) {
+        tfm__pair top = tfm__bpe_pop(b), now;
+        tfm__cell *l = &b->cells[top.left], *r;
+        int32_t right = top.left + l->next;
+        /* one of them was merged with another since */
+        if (l->next == 0 || right >= b->end) continue;
+        r = &b->cells[right];
+        if (l->next + r->next != top.size) continue;
+        if (b->has_ids && !b->find_pair(b, top.left, &now)) continue; /* cut otherwise since */
+        l->next = top.size;
+        l->id = top.symbol;
+        r->next = 0;
+        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
+        if (l->prev >= 0) tfm__bpe_push(b, l->prev);
+        tfm__bpe_push(b, top.left);
+    }
+}
+
 /* >>vocabulary ====================================================================================
-   26. VOCABULARIES
+   27. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
    traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
    hash that a hostile file could aim at. The bytes stay in the file's buffer.
@@ -9706,8 +9837,38 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
+/* The longest spelling that text begins with after the rules, and the bytes that it takes; -1: none.
+   Spellings of the side's special tokens do not count; side may be NULL, and rules without units.
+   The sorted spellings that begin so are narrowed byte by byte. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
+                                  const tfm__charsmap *rules, const char *text, size_t size,
+                                  size_t *bytes) {
+    int64_t low = 0, high = v->n_spellings, part = 1, k;
+    int32_t id = -1, depth = 0;
+    size_t n;
+    for (n = 0; n < size; n += (size_t)part) {
+        const tfm__spelling *first;
+        const char *out = text + n;
+        int64_t n_out = 1;
+        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
+        for (k = 0; k < n_out && low < high; k++, depth++) {
+            int c = (unsigned char)out[k];
+            low = tfm__first_spelling(v, low, high, (size_t)depth, c);
+            high = tfm__first_spelling(v, low, high, (size_t)depth, c + 1);
+        }
+        if (low == high) break;
+        first = tfm__sorted(v, low);
+        if (first->size == depth && !(side && (first->id == side->pad || first->id == side->unk ||
+                                               first->id == side->start || first->id == side->end))) {
+            id = first->id;
+            *bytes = n + (size_t)part;
+        }
+    }
+    return id;
+}
+
 /* >>sentencepiece =================================================================================
-   27. SENTENCEPIECE
+   28. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file: protocol buffers, without a library for them. Gives the ids that the package
    gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
@@ -9742,11 +9903,11 @@ typedef struct tfm__trie {
 
 /* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
    strings that they become, each with a NUL behind. */
-typedef struct tfm__charsmap {
+struct tfm__charsmap {
     const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
     int64_t n_units, n_strings;
     const char *strings;
-} tfm__charsmap;
+};
 
 struct tfm__sentencepiece {
     tfm__vocabulary vocabulary; /* the pieces by their spelling */
@@ -10478,7 +10639,6 @@ static int64_t tfm__user_match(const tfm__sentencepiece *p, const char *text, in
     return length;
 }
 
-/* What text begins with, after rules: sets [*out, *out + *n), returns the bytes taken. */
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n) {
     uint32_t character;
@@ -10501,68 +10661,6 @@ static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text,
     *out = text;
     *n = tfm__user_match(p, text, size, &id);
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
-}
-
-/* Bytes of the character that begins with c, in valid UTF-8. */
-static int32_t tfm__utf8_size(unsigned char c) {
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
-
-/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
-   piece that begins at i, from piece to piece; .prev may hold where the byte comes from. */
-typedef struct tfm__cell {
-    float score;  /* unigram: of the best way to here */
-    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
-    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
-    int32_t id; /* unigram: of that piece; BPE: the symbol's unit, -1, or -2 - id: stays as it is */
-} tfm__cell;
-
-/* Normalized text under construction; counts on where it does not fit. */
-typedef struct tfm__normal {
-    char *text;
-    int64_t n, capacity;
-    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
-    int64_t n_cells;
-} tfm__normal;
-
-/* n bytes that were made of what stands at origin. */
-static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
-    int64_t k;
-    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
-    else o->capacity = 0; /* nothing behind a gap */
-    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
-    o->n += n;
-    TFM_COUNT_TEXT(n);
-}
-
-/* The longest spelling that text begins with after the rules, and the bytes that it takes; -1: none.
-   Spellings of the side's special tokens do not count; side may be NULL, and rules without units.
-   The sorted spellings that begin so are narrowed byte by byte. */
-static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
-                                  const tfm__charsmap *rules, const char *text, size_t size,
-                                  size_t *bytes) {
-    int64_t low = 0, high = v->n_spellings, part = 1, k;
-    int32_t id = -1, depth = 0;
-    size_t n;
-    for (n = 0; n < size; n += (size_t)part) {
-        const tfm__spelling *first;
-        const char *out = text + n;
-        int64_t n_out = 1;
-        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
-        for (k = 0; k < n_out && low < high; k++, depth++) {
-            int c = (unsigned char)out[k];
-            low = tfm__first_spelling(v, low, high, (size_t)depth, c);
-            high = tfm__first_spelling(v, low, high, (size_t)depth, c + 1);
-        }
-        if (low == high) break;
-        first = tfm__sorted(v, low);
-        if (first->size == depth && !(side && (first->id == side->pad || first->id == side->unk ||
-                                               first->id == side->start || first->id == side->end))) {
-            id = first->id;
-            *bytes = n + (size_t)part;
-        }
-    }
-    return id;
 }
 
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
@@ -10623,24 +10721,6 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Two neighbours that would make a piece. */
-typedef struct tfm__pair {
-    int32_t rank; /* the score's bits, in an order that integers have */
-    int32_t left, size, unit;
-} tfm__pair;
-
-/* Scratch for n bytes of normalized text. */
-typedef struct tfm__spm_work {
-    const tfm__sentencepiece *p;
-    const tfm__byte_bpe *bpe; /* or this, of >>bytebpe: symbols are ids of tokens, not units */
-    char *text;
-    tfm__cell *cells; /* [n + 1] */
-    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
-    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
-    int32_t n, n_heap;
-    int32_t end; /* BPE: of the symbols that there are so far */
-} tfm__spm_work;
-
 /* A way to end whose last piece begins at start. Cells up to the frontier have been reached or
    passed; prev is -1 where no way leads to. */
 static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
@@ -10655,8 +10735,8 @@ static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start,
 /* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
    rounded to float after every addition, and taken down when they grow large, exactly as the
    package does it, or ties would fall otherwise. */
-static void tfm__unigram(tfm__spm_work *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->p;
+static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
     const char *text = b->text + from;
     tfm__cell *cells = b->cells + from;
     const float limit = 100000.0f;
@@ -10696,10 +10776,6 @@ static void tfm__unigram(tfm__spm_work *b, int32_t from, int32_t to) {
     }
 }
 
-static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
-    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
-}
-
 /* Floats compare as these integers do, -0 before 0. */
 static int32_t tfm__float_rank(float score) {
     int32_t bits;
@@ -10707,99 +10783,46 @@ static int32_t tfm__float_rank(float score) {
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
-/* What a token and the one behind it become, by the file's merges. */
-typedef struct tfm__merge {
-    int32_t right, rank, becomes;
-} tfm__merge;
-static const tfm__merge *tfm__find_merge(const tfm__byte_bpe *p, int32_t left, int32_t right);
-
-/* Puts the symbol at left and its right neighbour into the heap if they make a piece. */
-static void tfm__bpe_pair(tfm__spm_work *b, int32_t left) {
+/* tfm__find_pair of SentencePiece: both symbols together are a piece. */
+static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
+    const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    int32_t right = left + l->next, i;
-    tfm__pair pair;
-    if (right == b->end || l->id < 0 || r->id < -1) return;
-    if (b->bpe) {
-        const tfm__merge *merge = tfm__find_merge(b->bpe, l->id, r->id);
-        if (!merge) return;
-        pair.rank = -merge->rank;
-        pair.unit = merge->becomes;
-    } else {
-        const tfm__trie *t = &b->p->trie;
-        const tfm__unit *u = tfm__trie_walk(t, t->units[l->id].link >> 9, b->text + right, r->next);
-        if (!u || u->id < 0) return;
-        if (b->p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
-        pair.rank = tfm__float_rank(b->p->scores[u->id]);
-        pair.unit = (int32_t)(u - t->units);
-    }
-    pair.left = left;
-    pair.size = l->next + r->next;
-    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        b->heap[i] = b->heap[(i - 1) / 2];
-        TFM_COUNT_TEXT(1);
-    }
-    b->heap[i] = pair;
-}
-
-/* Takes the first pair from the heap. */
-static tfm__pair tfm__bpe_pop(tfm__spm_work *b) {
-    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
-    int32_t i = 0, child;
-    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
-        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
-        if (!tfm__pair_first(&b->heap[child], &last)) break;
-        b->heap[i] = b->heap[child];
-        TFM_COUNT_TEXT(1);
-    }
-    b->heap[i] = last;
-    return top;
-}
-
-/* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__spm_work *b) {
-    while (b->n_heap) {
-        tfm__pair top = tfm__bpe_pop(b);
-        tfm__cell *l = &b->cells[top.left], *r;
-        int32_t right = top.left + l->next;
-        /* one of them was merged with another since */
-        if (l->next == 0 || right >= b->end) continue;
-        r = &b->cells[right];
-        if (l->next + r->next != top.size) continue;
-        if (b->bpe && !tfm__find_merge(b->bpe, l->id, r->id)) continue; /* cut otherwise since */
-        l->next = top.size;
-        l->id = top.unit;
-        r->next = 0;
-        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
-        if (l->prev >= 0) tfm__bpe_pair(b, l->prev);
-        tfm__bpe_pair(b, top.left);
-    }
+    const tfm__unit *u = tfm__trie_walk(&p->trie, p->trie.units[l->id].link >> 9,
+                                        b->text + left + l->next, r->next);
+    if (!u || u->id < 0) return 0;
+    if (p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
+    pair->rank = tfm__float_rank(p->scores[u->id]);
+    pair->symbol = (int32_t)(u - p->trie.units);
+    return 1;
 }
 
 enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apart */
 
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
-static void tfm__bpe_split(tfm__spm_work *b, int32_t at, int32_t size, int depth) {
-    const tfm__unit *u = tfm__trie_walk(&b->p->trie, b->p->trie.root, b->text + at, size);
+static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
+    const tfm__sentencepiece *p = b->side->spm;
+    const tfm__unit *u = tfm__trie_walk(&p->trie, p->trie.root, b->text + at, size);
     int32_t id = u ? u->id : -1, left = -1;
-    if (id >= 0 && b->p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
+    if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
         left = b->splits[id];
         if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
     }
     if (left > 0) {
-        tfm__bpe_split(b, at, left, depth + 1);
-        tfm__bpe_split(b, at + left, size - left, depth + 1);
+        tfm__spm_split(b, at, left, depth + 1);
+        tfm__spm_split(b, at + left, size - left, depth + 1);
     } else {
         b->cells[at].next = at + size;
-        b->cells[at].id = id < 0 ? b->p->unk : id;
+        b->cells[at].id = id < 0 ? p->unk : id;
     }
 }
 
 /* Byte-pair encoding: characters, then always the pair of the best score, leftmost first, becomes
    one symbol. Symbols are linked by their sizes and by prev. */
-static void tfm__bpe_encode(tfm__spm_work *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->p;
+static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
     int32_t at, last = -1, size, id = 0;
     int space, was_space = 0;
+    b->find_pair = tfm__spm_find_pair;
     for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
         size = (int32_t)tfm__user_match(p, b->text + at, to - at, &id);
@@ -10816,10 +10839,7 @@ static void tfm__bpe_encode(tfm__spm_work *b, int32_t from, int32_t to) {
             tfm__bpe_merge(b);
             last = -1;
         }
-        cell->next = size;
-        cell->prev = last;
-        b->end = at + size;
-        if (last >= 0) tfm__bpe_pair(b, last);
+        tfm__bpe_append(b, at, size, last);
         last = at;
         was_space = space;
     }
@@ -10830,12 +10850,12 @@ static void tfm__bpe_encode(tfm__spm_work *b, int32_t from, int32_t to) {
         id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.units[cell->id].id;
         cell->next = at + size;
         cell->id = id < 0 ? p->unk : id;
-        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__bpe_split(b, at, size, 0);
+        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
     }
 }
 
 /* >>bytebpe =======================================================================================
-   28. BYTE-LEVEL BPE
+   29. BYTE-LEVEL BPE
    GPT-2's (Radford et al. 2019): a text falls into words by a regular expression; the bytes of a
    word are tokens, and always the pair of the first merge in the file, leftmost first, becomes one.
    Gives the ids that the package tokenizers gives (0.23; tests/compare_byte_bpe.py). Merges go on in
@@ -10924,6 +10944,11 @@ static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
     return c < TFM__LOW_CHARACTERS ? classes->low[c] : tfm__find_class(classes, c);
 }
 
+/* What a token and the one behind it become, by the file's merges. */
+typedef struct tfm__merge {
+    int32_t right, rank, becomes;
+} tfm__merge;
+
 struct tfm__byte_bpe {
     tfm__merge *merges;               /* [n], by left token, then by right */
     int32_t *ends;                    /* [V]: behind the last merge of a left token */
@@ -10946,7 +10971,10 @@ static int tfm__byte_of_letter(uint32_t c) {
                         : -1;
 }
 
-static const tfm__merge *tfm__find_merge(const tfm__byte_bpe *p, int32_t left, int32_t right) {
+/* tfm__find_pair of byte-level BPE: the file merges the two tokens. */
+static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
+    const tfm__byte_bpe *p = b->side->bpe;
+    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
     int32_t low = left ? p->ends[left - 1] : 0, end = p->ends[left], high = end;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
@@ -10954,7 +10982,10 @@ static const tfm__merge *tfm__find_merge(const tfm__byte_bpe *p, int32_t left, i
         else high = middle;
         TFM_COUNT_TEXT(1);
     }
-    return low < end && p->merges[low].right == right ? &p->merges[low] : NULL;
+    if (low == end || p->merges[low].right != right) return 0;
+    pair->rank = -p->merges[low].rank;
+    pair->symbol = p->merges[low].becomes;
+    return 1;
 }
 
 /* ---- the model file ---- */
@@ -11089,17 +11120,16 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
 
-static void tfm__bytes_encode(tfm__spm_work *b, int32_t from, int32_t to) {
-    const tfm__byte_bpe *p = b->bpe;
+static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+    const tfm__byte_bpe *p = b->side->bpe;
     int32_t at, end, i, size;
+    b->find_pair = tfm__byte_bpe_find_pair;
+    b->has_ids = 1;
     for (at = from; at < to; at = end) {
         end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
         for (i = at; i < end; i++) {
             b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
-            b->cells[i].next = 1;
-            b->cells[i].prev = i == at ? -1 : i - 1;
-            b->end = i + 1;
-            if (i > at) tfm__bpe_pair(b, i - 1);
+            tfm__bpe_append(b, i, 1, i == at ? -1 : i - 1);
         }
         tfm__bpe_merge(b);
         for (i = at; i < end; i += size) {
@@ -11110,7 +11140,7 @@ static void tfm__bytes_encode(tfm__spm_work *b, int32_t from, int32_t to) {
 }
 
 /* >>added =========================================================================================
-   29. ADDED TOKENS
+   30. ADDED TOKENS
    Tokens that the package tokenizers finds in a text before it is cut: first those that are found in
    the text as it is, then, between these, those that are found in the normalized text; of several
    the leftmost, and there the longest. What lies between tokens is normalized and cut by itself.
@@ -11307,15 +11337,15 @@ static int32_t tfm__added_at(const char *text) {
 }
 
 /* Cuts the parts between marks. */
-static void tfm__encode(tfm__spm_work *b, int has_marks) {
+static void tfm__encode(tfm__cells *b, int has_marks) {
     int32_t at = 0, end, i;
-    for (i = 0; b->splits && i < b->p->vocabulary.n; i++) b->splits[i] = -1;
+    for (i = 0; b->splits && i < b->side->spm->vocabulary.n; i++) b->splits[i] = -1;
     for (; at < b->n; at = end + TFM__ADDED_MARK) {
         const char *mark = NULL;
         if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
         end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at && b->bpe) tfm__bytes_encode(b, at, end);
-        else if (end > at && b->p->bpe) tfm__bpe_encode(b, at, end);
+        if (end > at && !b->side->spm) tfm__byte_bpe_encode(b, at, end);
+        else if (end > at && b->side->spm->bpe) tfm__spm_bpe_encode(b, at, end);
         else if (end > at) tfm__unigram(b, at, end);
         if (!mark) break;
         b->cells[end].id = -1;
@@ -11343,14 +11373,13 @@ static void tfm__spm_origins(const tfm__side *side, const char *text, int64_t si
 }
 
 static tfm_status tfm__spm_take(const tfm__side *side, int64_t n, tfm_arena *scratch,
-                                tfm__spm_work *work, tfm_error *err) {
+                                tfm__cells *work, tfm_error *err) {
     const tfm__sentencepiece *p = side->spm;
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
     memset(work, 0, sizeof *work);
-    work->p = p;
-    work->bpe = side->bpe;
+    work->side = side;
     work->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &work->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &work->cells, err));
@@ -11364,7 +11393,7 @@ static tfm_status tfm__spm_take(const tfm__side *side, int64_t n, tfm_arena *scr
 /* Normalizes text and cuts it into pieces: work->cells, from cell 0 by next to cell n. A measuring
    arena gets no further than to the size. */
 static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t size,
-                               tfm_arena *scratch, tfm__spm_work *work, tfm_error *err) {
+                               tfm_arena *scratch, tfm__cells *work, tfm_error *err) {
     int has_heap = !side->spm || side->spm->bpe;
     size_t each = 1 + sizeof(tfm__cell) + (has_heap ? 2 * sizeof(tfm__pair) : 0);
     int64_t room = 0, n;
@@ -11389,7 +11418,7 @@ static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t 
 }
 
 /* >>text ==========================================================================================
-   30. TEXT IN, TEXT OUT
+   31. TEXT IN, TEXT OUT
    Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
    Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
    program could make.
@@ -11605,7 +11634,7 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     if (s->model->source.spm || s->model->source.bpe) {
         tfm_arena need = tfm_arena_measuring();
-        tfm__spm_work work;
+        tfm__cells work;
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
         TFM__TRY(tfm__spm_take(&s->model->source, bytes, &need, &work, err));
         s->text.scratch_size = need.peak;
@@ -11938,7 +11967,7 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
    arena learns its size. */
 static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_form form,
                                  const tfm_text *text, tfm_arena *scratch, tfm_error *err) {
-    tfm__spm_work work;
+    tfm__cells work;
     tfm_arena all;
     char *marked = NULL;
     memset(c, 0, sizeof *c);
@@ -12595,7 +12624,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   31. VECTOR KERNELS
+   32. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.

@@ -573,7 +573,7 @@ static void tensors(void) {
     {
         static tfm__sentencepiece p;
         static tfm__side side;
-        tfm__spm_work work;
+        tfm__cells work;
         arena = tfm_arena_measuring(), side.spm = &p;
         CHECK_FAILS(tfm__spm_take(&side, (int64_t)INT32_MAX / 2 + 1, &arena, &work, &err),
                     TFM_E_OVERFLOW, "1073741824 bytes after normalization");
