@@ -2355,7 +2355,6 @@ static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, i
         for (part = 0; part < parts; part++) task(context, part);
 }
 
-
 #ifdef TFM__THREADS
 
 enum {
@@ -2472,7 +2471,7 @@ typedef struct tfm__workers {
     int32_t n; /* threads besides the caller's */
     tfm__mutex mutex;
     tfm__condition wake;
-    int32_t asleep;   /* under the mutex */
+    int32_t asleep;     /* under the mutex */
     tfm__atomic wanted; /* 1: a thread sleeps, or will soon, and has not been woken */
     tfm__atomic ticket;
     tfm__atomic core; /* on which the calling thread runs */
@@ -2709,9 +2708,9 @@ typedef struct tfm__kernels {
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
-    /* sums[j] = x . w[j] */
-    void (*dots_1x16)(const float *x, const float *const *w, int64_t n, float *sums);
-    void (*dots_1x4)(const float *x, const float *const *w, int64_t n, float *sums);
+    /* sums[i] = x . row i, for n rows, stride floats apart, of width floats */
+    void (*dots)(float *sums, const float *x, const float *rows, int64_t stride, int64_t n,
+                 int64_t width);
     /* y[j] += sum_i p[i] rows[i, j]. A row whose p is zero is never read, because it is masked.
        Rows are added one by one, so two calls give the same bits as one. */
     void (*weighted_sum)(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
@@ -2730,8 +2729,7 @@ typedef struct tfm__kernels {
     /* normalizes rows of n numbers; y may be x */
     void (*norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows,
                  int64_t n, const tfm_norm_weights *w);
-    /* The same over rows of F16, with the bits that rows widened to floats would give:
-       sums[i] = x . row i, and weighted_sum. */
+    /* dots and weighted_sum over rows of F16, with the bits that rows widened to floats would give */
     void (*dots_f16)(float *sums, const float *x, const uint16_t *rows, int64_t stride, int64_t n,
                      int64_t width);
     void (*weighted_sum_f16)(float *y, const float *p, const uint16_t *rows, int64_t stride,
@@ -2796,83 +2794,69 @@ static int tfm__cpu_is_intel(void) { return 0; }
 /* ---- plain loops ---- */
 
 /* Adds the upper half of the lanes to the lower until one is left, as a vector unit does. */
-static float tfm__sum_lanes(const float *lanes) {
-    float sum[TFM__LANES];
+static float tfm__sum_lanes(float *lanes) {
     int width, l;
-    memcpy(sum, lanes, sizeof sum);
     for (width = TFM__LANES / 2; width; width /= 2)
-        for (l = 0; l < width; l++) sum[l] += sum[l + width];
-    return sum[0];
-}
-static double tfm__sum_double_lanes(const double *lanes) {
-    double sum[TFM__LANES];
-    int width, l;
-    memcpy(sum, lanes, sizeof sum);
-    for (width = TFM__LANES / 2; width; width /= 2)
-        for (l = 0; l < width; l++) sum[l] += sum[l + width];
-    return sum[0];
+        for (l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return lanes[0];
 }
 
-static void tfm__plain_dots_1x4(const float *x, const float *const *w, int64_t n, float *sums) {
-    int64_t k;
-    int i, l;
-    for (i = 0; i < 4; i++) {
+/* Returns element i of a row of floats or of F16. */
+static TFM__INLINE float tfm__row_element(const void *row, int64_t i, int is_f16) {
+    return is_f16 ? tfm__float_from_half(((const uint16_t *)row)[i]) : ((const float *)row)[i];
+}
+
+/* sums[i] = x . row i. In these loops is_f16 is a constant where they are inlined. */
+static TFM__INLINE void tfm__plain_row_dots(float *sums, const float *x, const void *rows,
+                                            int64_t stride, int64_t n, int64_t width, int is_f16) {
+    int64_t i, k;
+    int l;
+    for (i = 0; i < n; i++) {
+        const char *row = (const char *)rows + i * stride * (is_f16 ? 2 : 4);
         float acc[TFM__LANES] = {0};
-        for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
-            for (l = 0; l < TFM__LANES; l++) acc[l] += x[k + l] * w[i][k + l];
-        for (l = 0; k < n; k++, l++) acc[l] += x[k] * w[i][k];
+        for (k = 0; k + TFM__LANES <= width; k += TFM__LANES)
+            for (l = 0; l < TFM__LANES; l++)
+                acc[l] += x[k + l] * tfm__row_element(row, k + l, is_f16);
+        for (l = 0; k < width; k++, l++) acc[l] += x[k] * tfm__row_element(row, k, is_f16);
         sums[i] = tfm__sum_lanes(acc);
     }
+}
+static void tfm__plain_dots(float *sums, const float *x, const float *rows, int64_t stride,
+                            int64_t n, int64_t width) {
+    tfm__plain_row_dots(sums, x, rows, stride, n, width, 0);
+}
+static void tfm__plain_dots_f16(float *sums, const float *x, const uint16_t *rows, int64_t stride,
+                                int64_t n, int64_t width) {
+    tfm__plain_row_dots(sums, x, rows, stride, n, width, 1);
 }
 static void tfm__plain_dots_4x4(const float *const *x, const float *const *w, int64_t n,
                                 float *sums) {
     int i;
-    for (i = 0; i < 4; i++) tfm__plain_dots_1x4(x[i], w, n, sums + 4 * i);
-}
-static void tfm__plain_dots_1x16(const float *x, const float *const *w, int64_t n, float *sums) {
-    int i;
-    for (i = 0; i < 16; i += 4) tfm__plain_dots_1x4(x, w + i, n, sums + i);
+    for (i = 0; i < 16; i++) tfm__plain_dots(sums + i, x[i / 4], w[i % 4], 0, 1, n);
 }
 
+static TFM__INLINE void tfm__plain_weighted(float *y, const float *p, const void *rows,
+                                            int64_t stride, int64_t n, int64_t width, int is_f16) {
+    int64_t i, j, l, lanes;
+    for (j = 0; j < width; j += lanes) {
+        float acc[TFM__LANES];
+        lanes = tfm__min(TFM__LANES, width - j);
+        memcpy(acc, y + j, (size_t)lanes * sizeof *acc);
+        for (i = 0; i < n; i++) {
+            const char *row = (const char *)rows + (i * stride + j) * (is_f16 ? 2 : 4);
+            for (l = 0; p[i] != 0.0f && l < lanes; l++)
+                acc[l] += p[i] * tfm__row_element(row, l, is_f16);
+        }
+        memcpy(y + j, acc, (size_t)lanes * sizeof *acc);
+    }
+}
 static void tfm__plain_weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
                                     int64_t n, int64_t width) {
-    float acc[TFM__LANES];
-    int64_t i, j;
-    int l;
-    for (j = 0; j < width; j += TFM__LANES) {
-        int lanes = (int)tfm__min(TFM__LANES, width - j);
-        memcpy(acc, y + j, (size_t)lanes * sizeof(float));
-        for (i = 0; i < n; i++) {
-            const float *row = rows + i * stride + j;
-            float weight = p[i];
-            if (weight == 0.0f) continue;
-            if (lanes == TFM__LANES)
-                for (l = 0; l < TFM__LANES; l++) acc[l] += weight * row[l];
-            else
-                for (l = 0; l < lanes; l++) acc[l] += weight * row[l];
-        }
-        memcpy(y + j, acc, (size_t)lanes * sizeof(float));
-    }
+    tfm__plain_weighted(y, p, rows, stride, n, width, 0);
 }
-
-static void tfm__plain_dots_f16(float *sums, const float *x, const uint16_t *rows, int64_t stride,
-                                int64_t n, int64_t width) {
-    int64_t i, k;
-    for (i = 0; i < n; i++) {
-        float acc[TFM__LANES];
-        memset(acc, 0, sizeof acc);
-        for (k = 0; k < width; k++)
-            acc[k % TFM__LANES] += x[k] * tfm__float_from_half(rows[i * stride + k]);
-        sums[i] = tfm__sum_lanes(acc);
-    }
-}
-
 static void tfm__plain_weighted_sum_f16(float *y, const float *p, const uint16_t *rows,
                                         int64_t stride, int64_t n, int64_t width) {
-    int64_t i, j;
-    for (i = 0; i < n; i++)
-        for (j = 0; p[i] != 0.0f && j < width; j++)
-            y[j] += p[i] * tfm__float_from_half(rows[i * stride + j]);
+    tfm__plain_weighted(y, p, rows, stride, n, width, 1);
 }
 
 static void tfm__plain_narrow_f16(uint16_t *to, const float *x, int64_t n) {
@@ -2884,15 +2868,17 @@ static void tfm__plain_narrow_f16(uint16_t *to, const float *x, int64_t n) {
 }
 
 static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n) {
-    double acc[TFM__LANES];
+    double acc[TFM__LANES] = {0};
     int64_t i;
-    memset(acc, 0, sizeof acc);
+    int width, l;
     for (i = 0; i < n; i++) {
         float e = expf(x[i] - max);
         acc[i % TFM__LANES] += (double)e;
         if (y) y[i] = e;
     }
-    return tfm__sum_double_lanes(acc);
+    for (width = TFM__LANES / 2; width; width /= 2)
+        for (l = 0; l < width; l++) acc[l] += acc[l + width];
+    return acc[0];
 }
 
 static float tfm__plain_largest(const float *x, int64_t n) {
@@ -2911,20 +2897,19 @@ static float tfm__plain_absmax(const float *x, int64_t n) {
     return max;
 }
 
-static void tfm__plain_scale(float *x, float factor, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) x[i] *= factor;
-}
+/* Elementwise operations x[i] = x[i] op y: name, y, its element i, its vector i, operator. */
+#define TFM__ELEMENTWISE_TABLE(X)                                                                  \
+    X(scale, float y, y, SET(y), *)                                                                \
+    X(add, const float *y, y[i], LOAD(y + i), +)                                                   \
+    X(times, const float *y, y[i], LOAD(y + i), *)
 
-static void tfm__plain_add(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) x[i] += y[i];
-}
-
-static void tfm__plain_times(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i < n; i++) x[i] *= y[i];
-}
+#define TFM_X(name, operand, number, vector, op)                                                   \
+    static void tfm__plain_##name(float *x, operand, int64_t n) {                                  \
+        int64_t i;                                                                                 \
+        for (i = 0; i < n; i++) x[i] = x[i] op number;                                             \
+    }
+TFM__ELEMENTWISE_TABLE(TFM_X)
+#undef TFM_X
 
 static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, int bias,
                                 int64_t n) {
@@ -3626,23 +3611,6 @@ static void tfm__product_finish(const tfm__kernels *kernels, const tfm__product 
     if (p->gate) kernels->times(y, y + p->gate, n);
 }
 
-/* Computes y[i] = x . row i of w, for i < rows. The rows of w are stride floats apart. */
-static void tfm__product_dots(const tfm__kernels *kernels, float *y, const float *x, const float *w,
-                              int64_t stride, int64_t rows, int64_t n) {
-    const float *some[16];
-    float sums[16];
-    int64_t i;
-    int c, step;
-    for (i = 0; i < rows; i += step) {
-        step = rows - i > 4 ? 16 : 4;
-        /* The last row stands in for rows past the end, which saves a second loop. */
-        for (c = 0; c < step; c++) some[c] = w + tfm__min(i + c, rows - 1) * stride;
-        if (step == 16) kernels->dots_1x16(x, some, n, sums);
-        else kernels->dots_1x4(x, some, n, sums);
-        memcpy(y + i, sums, (size_t)tfm__min(step, rows - i) * sizeof *y);
-    }
-}
-
 /* Multiplies one batch row of x by a w that is rows of floats. */
 static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
@@ -3659,8 +3627,7 @@ static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p
     }
 #endif
     for (m = 0; M < 4 && m < M; m++)
-        tfm__product_dots(kernels, tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride,
-                          N, K);
+        kernels->dots(tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N, K);
     for (n = 0; M >= 4 && n < N; n += 4)
         for (m = 0; m < M; m += 4) {
             const float *xs[4], *ws[4];
@@ -4523,7 +4490,7 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
 static void tfm__dot_keys(const tfm__kernels *kernels, float *sums, const float *q,
                           const tfm__heads *k, const void *rows, int64_t n, int64_t K) {
     if (k->is_f16) kernels->dots_f16(sums, q, (const uint16_t *)rows, k->t, n, K);
-    else tfm__product_dots(kernels, sums, q, (const float *)rows, k->t, n, K);
+    else kernels->dots(sums, q, (const float *)rows, k->t, n, K);
 }
 
 /* y += sum_i p[i] * row i, likewise */
@@ -12796,22 +12763,11 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__V_LOAD(p) _mm_loadu_ps(p)
 #define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__sse2_store_bytes(q, v, bias)
-#define TFM__V_BF16_EVEN(p)                                                                        \
-    _mm_castsi128_ps(_mm_slli_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm_castsi128_ps(_mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(p)),            \
-                                   _mm_set1_epi32(-65536)))
-#define TFM__V_ADD(a, b) _mm_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm_div_ps(a, b)
 #define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
 #define TFM__V_MIN(a, b) _mm_min_ps(a, b)
 #define TFM__V_MAX(a, b) _mm_max_ps(a, b)
 #define TFM__V_IF_LESS(a, b, x, y) tfm__sse2_if_less(_mm_cmplt_ps(a, b), x, y)
 #define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
-#define TFM__V_EXP2(v)                                                                             \
-    _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(v), _mm_set1_epi32(127)), 23))
 #define TFM__V_LOWS(a, b) _mm_shuffle_ps(a, b, 0x44)
 #define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
 #define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
@@ -12820,8 +12776,6 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I __m128i
-#define TFM__I_ZERO _mm_setzero_si128()
-#define TFM__I_ADD(a, b) _mm_add_epi32(a, b)
 #define TFM__I_LOAD(p) tfm__sse2_widen(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define TFM__I_X(four) tfm__sse2_widen(_mm_set1_epi32(four))
 #define TFM__I_DOT(sum, x, w) sum = _mm_add_epi32(sum, _mm_madd_epi16(x, w))
@@ -12861,35 +12815,20 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__V_STORE_SOME(p, v, n) tfm__avx2_store_some(p, v, n)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__avx2_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TFM__V_BF16_EVEN(p)                                                                        \
-    _mm256_castsi256_ps(                                                                           \
-        _mm256_slli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p)),   \
-                                         _mm256_set1_epi32(-65536)))
 #define TFM__V_STORE_F16(p, v)                                                                     \
     _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
 #define TFM__V_STORE_SUMS(p, a) _mm_storeu_ps(p, tfm__avx2_sum_lanes(a[0], a[1]))
-#define TFM__V_ADD(a, b) _mm256_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm256_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm256_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm256_div_ps(a, b)
 #define TFM__V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define TFM__V_MIN(a, b) _mm256_min_ps(a, b)
 #define TFM__V_MAX(a, b) _mm256_max_ps(a, b)
 #define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define TFM__V_EXP2(v)                                                                             \
-    _mm256_castsi256_ps(                                                                           \
-        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(127)), 23))
 #define TFM__INT8_TARGET TFM__AVX2
 /* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so w gives its absolute value and x takes the
    sign of w. x is -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. */
 #define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 1) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
-#define TFM__I_ZERO _mm256_setzero_si256()
-#define TFM__I_ADD(a, b) _mm256_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
@@ -12936,15 +12875,8 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__avx512_mask(n), v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__avx512_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define TFM__V_BF16_EVEN(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32(-65536)))
 #define TFM__DOTS 16
 #define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__avx512_sum_lanes(a[0]))
-#define TFM__V_ADD(a, b) _mm512_add_ps(a, b)
-#define TFM__V_SUB(a, b) _mm512_sub_ps(a, b)
-#define TFM__V_MUL(a, b) _mm512_mul_ps(a, b)
-#define TFM__V_DIV(a, b) _mm512_div_ps(a, b)
 #define TFM__V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define TFM__V_MIN(a, b) _mm512_min_ps(a, b)
 #define TFM__V_MAX(a, b) _mm512_max_ps(a, b)
@@ -12969,8 +12901,6 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
     X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m512i
-#define TFM__I_ZERO _mm512_setzero_si512()
-#define TFM__I_ADD(a, b) _mm512_add_epi32(a, b)
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
 #define TFM__I_X(four) _mm512_set1_epi32(four)
 #ifdef __clang__ /* it would treat operands of assembly as floats, and a Zen 4 waits for that */
@@ -12982,7 +12912,6 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #endif
 #define TFM__I_FLOATS(a, b, sums) _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_loadu_si512(sums)))
 #ifdef TFM__AMX
-#define TFM__I_SUMS(p) _mm512_load_si512(p)
 #define TFM__TILE_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
 #define TFM__TILE_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
 #define TFM__TILE_ZERO(t) __asm__ volatile("{tilezero %%tmm" #t "|tilezero tmm" #t "}" ::)
@@ -13044,22 +12973,12 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
 #define TFM__V_STORE(p, v) vst1q_f32(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__neon_store_bytes(q, v, bias)
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
-#define TFM__V_BF16_EVEN(p) vreinterpretq_f32_u32(vshlq_n_u32(TFM__NEON_PAIRS(p), 16))
-#define TFM__V_BF16_ODD(p)                                                                         \
-    vreinterpretq_f32_u32(vandq_u32(TFM__NEON_PAIRS(p), vdupq_n_u32(0xFFFF0000u)))
-#define TFM__NEON_PAIRS(p) vreinterpretq_u32_u16(vld1q_u16(p))
 #define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
-#define TFM__V_ADD(a, b) vaddq_f32(a, b)
-#define TFM__V_SUB(a, b) vsubq_f32(a, b)
-#define TFM__V_MUL(a, b) vmulq_f32(a, b)
-#define TFM__V_DIV(a, b) vdivq_f32(a, b)
 #define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
 #define TFM__V_MIN(a, b) tfm__neon_min(a, b)
 #define TFM__V_MAX(a, b) tfm__neon_max(a, b)
 #define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
 #define TFM__V_ROUND(v) vrndnq_f32(v)
-#define TFM__V_EXP2(v)                                                                             \
-    vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(127)), 23))
 #define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
 #define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
 #define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
@@ -13068,8 +12987,6 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
 #define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
 #define TFM__I int32x4_t
-#define TFM__I_ZERO vdupq_n_s32(0)
-#define TFM__I_ADD(a, b) vaddq_s32(a, b)
 #define TFM__I_LOAD(p) vreinterpretq_s32_u8(vld1q_u8(p))
 #define TFM__I_X(four) vdupq_n_s32(four)
 #define TFM__I_DOT(sum, x, w)                                                                      \
@@ -13132,44 +13049,37 @@ static int tfm__cpu_has_neon_dot(void) {
 
 #ifdef TFM__WASM
 #include <wasm_simd128.h>
-#define TFM__V v128_t
+typedef float tfm__wasm_floats __attribute__((vector_size(16)));
+#define TFM__V tfm__wasm_floats
 #define TFM__VL 4
 #define TFM__ISA wasm
 #define TFM__TARGET
 #define TFM__LOOPS
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
-#define TFM__V_SET(x) wasm_f32x4_splat(x)
-#define TFM__V_LOAD(p) wasm_v128_load(p)
-#define TFM__V_STORE(p, v) wasm_v128_store(p, v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__wasm_store_bytes(q, v, bias)
-#define TFM__V_BF16_EVEN(p) wasm_i32x4_shl(wasm_v128_load(p), 16)
-#define TFM__V_BF16_ODD(p) wasm_v128_and(wasm_v128_load(p), wasm_i32x4_splat(-65536))
-#define TFM__V_ADD(a, b) wasm_f32x4_add(a, b)
-#define TFM__V_SUB(a, b) wasm_f32x4_sub(a, b)
-#define TFM__V_MUL(a, b) wasm_f32x4_mul(a, b)
-#define TFM__V_DIV(a, b) wasm_f32x4_div(a, b)
-#define TFM__V_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
-#define TFM__V_MIN(a, b) wasm_f32x4_pmin(b, a) /* a < b ? a : b */
-#define TFM__V_MAX(a, b) wasm_f32x4_pmax(b, a)
-#define TFM__V_IF_LESS(a, b, x, y) wasm_v128_bitselect(x, y, wasm_f32x4_lt(a, b))
-#define TFM__V_ROUND(v) wasm_f32x4_nearest(v)
-#define TFM__V_EXP2(v)                                                                             \
-    wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(v), wasm_i32x4_splat(127)), 23)
-#define TFM__V_LOWS(a, b) wasm_i64x2_shuffle(a, b, 0, 2)
-#define TFM__V_HIGHS(a, b) wasm_i64x2_shuffle(a, b, 1, 3)
-#define TFM__V_EVENS(a, b) wasm_i32x4_shuffle(a, b, 0, 2, 4, 6)
-#define TFM__V_ODDS(a, b) wasm_i32x4_shuffle(a, b, 1, 3, 5, 7)
+#define TFM__V_SET(x) (TFM__V) wasm_f32x4_splat(x)
+#define TFM__V_LOAD(p) (TFM__V) wasm_v128_load(p)
+#define TFM__V_STORE(p, v) wasm_v128_store(p, (v128_t)(v))
+#define TFM__V_STORE_BYTES(q, v, bias) tfm__wasm_store_bytes(q, (v128_t)(v), bias)
+#define TFM__V_FMA(a, b, c)                                                                        \
+    (TFM__V) wasm_f32x4_add(wasm_f32x4_mul((v128_t)(a), (v128_t)(b)), (v128_t)(c))
+#define TFM__V_MIN(a, b) (TFM__V) wasm_f32x4_pmin((v128_t)(b), (v128_t)(a)) /* a < b ? a : b */
+#define TFM__V_MAX(a, b) (TFM__V) wasm_f32x4_pmax((v128_t)(b), (v128_t)(a))
+#define TFM__V_IF_LESS(a, b, x, y)                                                                 \
+    (TFM__V) wasm_v128_bitselect((v128_t)(x), (v128_t)(y), (v128_t)((a) < (b)))
+#define TFM__V_ROUND(v) (TFM__V) wasm_f32x4_nearest((v128_t)(v))
+#define TFM__V_LOWS(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define TFM__V_HIGHS(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define TFM__V_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define TFM__V_ODDS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define TFM__INT8_TARGET
 #define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
 #define TFM__I v128_t
-#define TFM__I_ZERO wasm_i32x4_splat(0)
-#define TFM__I_ADD(a, b) wasm_i32x4_add(a, b)
 #define TFM__I_LOAD(p) wasm_i16x8_load8x8(p)
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
 #define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
 #define TFM__I_FLOATS(a, b, sums)                                                                  \
-    wasm_f32x4_convert_i32x4(wasm_i32x4_add(TFM__V_EVENS(a, b), TFM__V_ODDS(a, b)))
+    (TFM__V) wasm_f32x4_convert_i32x4(TFM__V_EVENS(a, b) + TFM__V_ODDS(a, b))
 
 static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bias) {
     v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
@@ -13187,10 +13097,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* A set: its variable and name; tiles of F32, F16, BF16 and int8; zero point, configure, narrow;
    and the sets that its loops, loops of F16 and narrow_f16 are taken from. */
 #define TFM__LOOPS_OF(isa)                                                                         \
-    tfm__##isa##_dots_4x4, tfm__##isa##_dots_1x16, tfm__##isa##_dots_1x4,                          \
-        tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, tfm__##isa##_largest,                     \
-        tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,             \
-        tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
+    tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum,     \
+        tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add,           \
+        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
 #define TFM__F16_OF(dots, isa)                                                                     \
     tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
 #define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
@@ -13282,6 +13191,14 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__(name) TFM__PASTED(TFM__ISA, name)
 #define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
 #define TFM__TILING(type, rows, panels) {rows, rows, panels, TFM__(tile_##type##_##rows), 0},
+#define TFM__INLINED TFM__TARGET static TFM__INLINE
+#define TFM__INT8_INLINED TFM__INT8_TARGET static TFM__INLINE
+
+#if TFM__VL > 1
+typedef uint32_t TFM__(bits) __attribute__((vector_size(4 * TFM__VL)));
+#else
+typedef uint32_t TFM__(bits); /* tests/test_kernels.c has vectors of one number */
+#endif
 
 #ifdef TFM__FLOAT_TILES
 /* TALL_TILE has one panel, and its multiply-adds broadcast x from memory themselves, a third fewer
@@ -13293,23 +13210,25 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 
 /* Loads vector i of a column of a panel. type, rows and panels are constants where these functions
    are inlined. In TFM__PAIRS (bf16 times bf16) two columns are handled like one float. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_w)(const unsigned char *w, int i, int type,
-                                                    int odd) {
-    const uint16_t *halves = (const uint16_t *)(const void *)w;
+TFM__INLINED TFM__V TFM__(load_w)(const unsigned char *w, int i, int type, int odd) {
+    const int at = odd * TFM__PANEL + i * TFM__VL;
+    TFM__(bits) pairs;
+    TFM__V v;
     if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
-        return TFM__V_LOAD((const float *)(const void *)w + odd * TFM__PANEL + i * TFM__VL);
+        return TFM__V_LOAD((const float *)(const void *)w + at);
 #ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16(halves + odd * TFM__PANEL + i * TFM__VL);
+    if (type == TFM_WEIGHTS_F16) return TFM__V_F16((const uint16_t *)(const void *)w + at);
 #endif
-    return odd ? TFM__V_BF16_ODD(halves + 2 * i * TFM__VL)
-               : TFM__V_BF16_EVEN(halves + 2 * i * TFM__VL);
+    memcpy(&pairs, w + 4 * i * TFM__VL, sizeof pairs);
+    pairs = odd ? pairs & 0xFFFF0000u : pairs << 16;
+    memcpy(&v, &pairs, sizeof v);
+    return v;
 }
 
 /* Adds one column of x times one of w; odd: the second of a pair. There is one loop over rows and
    vectors, because clang leaves sums in memory if an inner loop has a single iteration. */
-TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float *x,
-                                                       const unsigned char *const *ws, int type,
-                                                       int odd, int rows, int panels) {
+TFM__INLINED void TFM__(tile_column)(TFM__V *acc, const float *x, const unsigned char *const *ws,
+                                     int type, int odd, int rows, int panels) {
     TFM__V w[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
     int i, p;
@@ -13330,8 +13249,7 @@ TFM__TARGET static TFM__INLINE void TFM__(tile_column)(TFM__V *acc, const float 
     }
 }
 
-TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, int rows,
-                                                int panels) {
+TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels) {
     TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
     TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
@@ -13370,32 +13288,27 @@ TFM__TARGET static TFM__INLINE void TFM__(tile)(const tfm__tile *t, int type, in
         bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
     TFM__UNROLL
     for (i = 0; i < rows * wide; i++)
-        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL,
-                     TFM__V_ADD(acc[i], bias[i % wide]));
+        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL, acc[i] + bias[i % wide]);
 }
 
-/* A function for each tile of floats, and for each type a table of them. */
+/* Functions for tiles of floats, and a table of them. */
 #define TFM__FLOAT_TILE(type, rows, panels)                                                        \
     TFM__TARGET static void TFM__(tile_##type##_##rows)(const tfm__tile *t) {                      \
         TFM__(tile)(t, TFM__TYPE_##type, rows, panels);                                            \
     }
-TFM__TALL_TILE(TFM__FLOAT_TILE, f32)
-TFM__FLOAT_TILES(TFM__FLOAT_TILE, f32)
-static const tfm__tiling TFM__(f32)[] = {TFM__TALL_TILE(TFM__TILING, f32)
-                                             TFM__FLOAT_TILES(TFM__TILING, f32)};
-TFM__TALL_TILE(TFM__FLOAT_TILE, bf16)
-TFM__FLOAT_TILES(TFM__FLOAT_TILE, bf16)
-static const tfm__tiling TFM__(bf16)[] = {TFM__TALL_TILE(TFM__TILING, bf16)
-                                              TFM__FLOAT_TILES(TFM__TILING, bf16)};
+#define TFM__FLOAT_TABLE(type, TALL)                                                               \
+    TALL(TFM__FLOAT_TILE, type)                                                                    \
+    TFM__FLOAT_TILES(TFM__FLOAT_TILE, type)                                                        \
+    static const tfm__tiling TFM__(type)[] = {TALL(TFM__TILING, type)                              \
+                                                  TFM__FLOAT_TILES(TFM__TILING, type)};
+#define TFM__NO_TILE(X, type)
+TFM__FLOAT_TABLE(f32, TFM__TALL_TILE)
+TFM__FLOAT_TABLE(bf16, TFM__TALL_TILE)
 #ifdef TFM__V_F16
-TFM__TALL_TILE(TFM__FLOAT_TILE, f16)
-TFM__FLOAT_TILES(TFM__FLOAT_TILE, f16)
-static const tfm__tiling TFM__(f16)[] = {TFM__TALL_TILE(TFM__TILING, f16)
-                                             TFM__FLOAT_TILES(TFM__TILING, f16)};
+TFM__FLOAT_TABLE(f16, TFM__TALL_TILE)
 #endif
 #ifdef TFM__V_DOT_BF16
-TFM__FLOAT_TILES(TFM__FLOAT_TILE, pairs)
-static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__TILING, pairs)};
+TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 #endif
 #endif /* TFM__FLOAT_TILES */
 
@@ -13406,7 +13319,7 @@ static const tfm__tiling TFM__(pairs)[] = {TFM__FLOAT_TILES(TFM__TILING, pairs)}
 
 #ifdef TFM__INT8_TILES
 /* Returns four bytes as one number. */
-TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) {
+TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
     return four;
@@ -13416,25 +13329,27 @@ TFM__INT8_TARGET static TFM__INLINE int32_t TFM__(four)(const unsigned char *p) 
 #define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
 typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
 
-/* Writes y from the sums of some rows, for some vectors of outputs, the first of which is output
-   o. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
-                                                           TFM__(sums) * sums, int rows,
-                                                           int64_t o, int outputs) {
+/* Writes y for some rows from the first one on and for some vectors of outputs from output o on.
+   sums: of int8, or of bf16 by AMX. */
+TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * sums, int first,
+                                    int rows, int64_t o, int outputs) {
     int r, i;
     TFM__UNROLL
     for (i = 0; i < outputs; i++, o += TFM__VL) {
-        TFM__V scale = TFM__V_LOAD(t->w_scales + o), bias = TFM__V_SET(-0.0f);
+        TFM__V scale = TFM__V_SET(1.0f), bias = TFM__V_SET(-0.0f);
+        if (type == TFM_WEIGHTS_I8) scale = TFM__V_LOAD(t->w_scales + o);
         if (t->bias) bias = TFM__V_LOAD(t->bias + o);
         TFM__UNROLL
-        for (r = 0; r < rows; r++) {
+        for (r = first; r < first + rows; r++) {
             float *y = t->y + r * t->y_stride + o;
-            TFM__V v = TFM__I_FLOATS(sums[r][i * TFM__INT8_SPLIT],
-                                     sums[r][i * TFM__INT8_SPLIT + TFM__INT8_SPLIT - 1],
-                                     t->block_sums + o);
-            v = TFM__V_MUL(v, TFM__V_MUL(TFM__V_SET(t->x_scales[r]), scale));
-            if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-            TFM__V_STORE(y, TFM__V_ADD(v, bias));
+            TFM__I *sum = sums[r] + i * TFM__INT8_SPLIT;
+            TFM__V v;
+            if (type == TFM_WEIGHTS_I8) {
+                v = TFM__I_FLOATS(sum[0], sum[TFM__INT8_SPLIT - 1], t->block_sums + o);
+                v = v * (TFM__V_SET(t->x_scales[r]) * scale);
+                if (!t->begins) v = TFM__V_LOAD(y) + v;
+            } else memcpy(&v, sum, sizeof v); /* the sums began at y */
+            TFM__V_STORE(y, v + bias);
         }
     }
 }
@@ -13442,11 +13357,9 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(write_int8)(const tfm__tile *t,
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
    own. One loop goes over all sums, because clang leaves sums in memory where an inner loop has
    but one turn. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums,
-                                                          const unsigned char *x,
-                                                          const unsigned char *w0,
-                                                          const unsigned char *w1, int steps,
-                                                          int rows, int panels, int vectors) {
+TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+                                        const unsigned char *w0, const unsigned char *w1, int steps,
+                                        int rows, int panels, int vectors) {
     const int wide = panels * vectors;
     TFM__I w[8 * 2 * TFM__PER_PANEL * TFM__INT8_SPLIT];
     int i;
@@ -13466,8 +13379,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(step_int8)(TFM__(sums) * sums,
    fastest when it is read from end to end, so they go by one panel after the other. Each addition
    waits for the one before it in its sum, so few rows keep at least eight sums, if necessary over
    different columns (steps), and add them up at the end. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, int rows,
-                                                          int panels) {
+TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels) {
     const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, so that sums fit registers */
     const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
     const int side = rows > 4 ? panels : 1, sums_of_step = rows * vectors;
@@ -13482,7 +13394,7 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
             TFM__(sums) sums[TFM__X_ROWS]; /* [steps, rows] */
             TFM__UNROLL
             for (s = 0; s < steps * rows * side * vectors; s++)
-                sums[s / (side * vectors)][s % (side * vectors)] = TFM__I_ZERO;
+                sums[s / (side * vectors)][s % (side * vectors)] = (TFM__I)TFM__V_SET(0.0f);
             for (; x_end - x >= 4 * steps; x += 4 * steps) {
                 if (rows > 4) {
                     TFM__PREFETCH(ahead);
@@ -13497,9 +13409,10 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(tile_int8)(const tfm__tile *t, in
             TFM__UNROLL
             for (s = rows * vectors; s < steps * rows * vectors; s++) {
                 TFM__I *sum = &sums[s / vectors % rows][s % vectors];
-                *sum = TFM__I_ADD(*sum, sums[s / vectors][s % vectors]);
+                TFM__(bits) more = (TFM__(bits))sums[s / vectors][s % vectors];
+                *sum = (TFM__I)(more + (TFM__(bits))sum[0]);
             }
-            TFM__(write_int8)(t, sums, rows, i * TFM__PANEL + o, side * outputs);
+            TFM__(write)(t, TFM_WEIGHTS_I8, sums, 0, rows, i * TFM__PANEL + o, side * outputs);
         }
 }
 
@@ -13535,9 +13448,8 @@ static void TFM__(configure)(int on) {
     } while (0)
 
 /* Multiplies 64 bytes of each of 32 rows of x by two panels. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
-                                                        const unsigned char *const *w, int64_t at,
-                                                        tfm_weight_type type) {
+TFM__INT8_INLINED void TFM__(step_32)(const unsigned char *x, const unsigned char *const *w,
+                                      int64_t at, tfm_weight_type type) {
     TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
     TFM__TILE_LOAD(6, w[0] + at, 64);
     TFM__TILE_LOAD(7, w[1] + at, 64);
@@ -13548,9 +13460,8 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(step_32)(const unsigned char *x,
     TFM__TILE_DOT(3, 5, 7);
 }
 /* The same of 16 rows by four panels. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
-                                                        const unsigned char *const *w, int64_t at,
-                                                        tfm_weight_type type) {
+TFM__INT8_INLINED void TFM__(step_16)(const unsigned char *x, const unsigned char *const *w,
+                                      int64_t at, tfm_weight_type type) {
     TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
     TFM__TILE_LOAD(5, w[0] + at, 64);
     TFM__TILE_LOAD(6, w[1] + at, 64);
@@ -13564,8 +13475,8 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(step_16)(const unsigned char *x,
 
 /* Adds all columns to the sums. Rows of x end in zeros up to whole tiles; w is copied to get
    them. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type,
-                                                       int rows, int panels) {
+TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, int rows,
+                                     int panels) {
     const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
     unsigned char last[TFM__MOST_PANELS][16 * 64];
     int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
@@ -13582,59 +13493,39 @@ TFM__INT8_TARGET static TFM__INLINE void TFM__(sum_up)(const tfm__tile *t, tfm_w
     else TFM__(step_16)(x + k, w, 0, type);
 }
 
-/* Writes y from sums [rows, panels * 16] of int8 or of bf16. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(finish)(const tfm__tile *t, tfm_weight_type type,
-                                                       const float *sums, int panels) {
-    int r, i;
-    for (r = 0; r < t->rows; r++) {
-        float *y = t->y + r * t->y_stride;
-        TFM__UNROLL
-        for (i = 0; i < panels * TFM__PER_PANEL; i++, y += TFM__VL, sums += TFM__VL) {
-            TFM__V v;
-            if (type == TFM_WEIGHTS_I8) {
-                TFM__I sum = TFM__I_SUMS(sums);
-                v = TFM__V_MUL(TFM__V_SET(t->x_scales[r]), TFM__V_LOAD(t->w_scales + i * TFM__VL));
-                v = TFM__V_MUL(TFM__I_FLOATS(sum, sum, t->block_sums + i * TFM__VL), v);
-                if (!t->begins) v = TFM__V_ADD(TFM__V_LOAD(y), v);
-            } else v = TFM__V_LOAD(sums);
-            if (t->bias) v = TFM__V_ADD(v, TFM__V_LOAD(t->bias + i * TFM__VL));
-            TFM__V_STORE(y, v);
-        }
-    }
-}
-
 /* Computes a tile. Sums of int8 are integers and start at zero; those of bf16 are floats and go on
    from y. */
-TFM__INT8_TARGET static TFM__INLINE void TFM__(amx)(const tfm__tile *t, tfm_weight_type type,
-                                                    int rows, int panels) {
-    unsigned char memory[TFM__MOST_ROWS * 2 * TFM__PANEL * sizeof(float) + 63];
-    float *sums = (float *)(void *)(memory + (-(uintptr_t)memory & 63));
-    float *second = rows == 32 ? sums + 512 : sums + 32; /* where tiles 2 and 3 begin */
-    const int width = panels * TFM__PANEL, stride = 4 * width;
-    int r;
+TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int rows, int panels) {
+    TFM__(sums) sums[TFM__MOST_ROWS]; /* of two panels; with 16 rows the other two follow */
+    const int stride = 2 * TFM__PANEL * 4;
+    unsigned char *at = (unsigned char *)sums;
+    int r, p;
     if (type == TFM_WEIGHTS_I8 || t->begins) {
         TFM__TILE_ZERO(0);
         TFM__TILE_ZERO(1);
         TFM__TILE_ZERO(2);
         TFM__TILE_ZERO(3);
     } else {
-        memset(sums, 0, sizeof memory - 63);
-        for (r = 0; r < t->rows; r++)
-            memcpy(sums + r * width, t->y + r * t->y_stride, (size_t)stride);
-        TFM__TILE_LOAD(0, sums, stride);
-        TFM__TILE_LOAD(1, sums + 16, stride);
-        TFM__TILE_LOAD(2, second, stride);
-        TFM__TILE_LOAD(3, second + 16, stride);
+        memset(sums, 0, sizeof sums);
+        for (p = 0; p < panels; p += 2)
+            for (r = 0; r < t->rows; r++)
+                memcpy(sums[8 * p + r], t->y + r * t->y_stride + p * TFM__PANEL, sizeof *sums);
+        TFM__TILE_LOAD(0, at, stride);
+        TFM__TILE_LOAD(1, at + 64, stride);
+        TFM__TILE_LOAD(2, at + 16 * stride, stride);
+        TFM__TILE_LOAD(3, at + 16 * stride + 64, stride);
     }
     TFM__(sum_up)(t, type, rows, panels);
 #ifdef TFM__UNSEEN_STORES
-    memset(sums, 0, sizeof memory - 63);
+    memset(sums, 0, sizeof sums);
 #endif
-    TFM__TILE_STORE(0, sums, stride);
-    TFM__TILE_STORE(1, sums + 16, stride);
-    TFM__TILE_STORE(2, second, stride);
-    TFM__TILE_STORE(3, second + 16, stride);
-    TFM__(finish)(t, type, sums, panels);
+    TFM__TILE_STORE(0, at, stride);
+    TFM__TILE_STORE(1, at + 64, stride);
+    TFM__TILE_STORE(2, at + 16 * stride, stride);
+    TFM__TILE_STORE(3, at + 16 * stride + 64, stride);
+    for (p = 0; p < panels; p += 2)
+        for (r = 0; r < t->rows; r++)
+            TFM__(write)(t, (int)type, sums + 8 * p, r, 1, p * TFM__PANEL, 2 * TFM__PER_PANEL);
 }
 
 #define TFM__AMX_TILE(type, TYPE, rows, panels)                                                    \
@@ -13659,21 +13550,20 @@ static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1}
 #undef TFM__TILE_STORE
 #undef TFM__TILE_DOT_INT8
 #undef TFM__TILE_DOT_BF16
-#undef TFM__I_SUMS
 #endif /* TFM__TILE_LOAD */
 
 #ifdef TFM__LOOPS
 #ifndef TFM__V_LOAD_SOME /* wider vectors have masks */
 #define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
 #define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some)(const float *p, int64_t n) {
+TFM__INLINED TFM__V TFM__(load_some)(const float *p, int64_t n) {
     float some[TFM__VL];
     if (n == TFM__VL) return TFM__V_LOAD(p);
     memset(some, 0, sizeof some);
     memcpy(some, p, (size_t)n * sizeof *some);
     return TFM__V_LOAD(some);
 }
-TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
+TFM__INLINED void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
     float some[TFM__VL];
     if (n == TFM__VL) {
         TFM__V_STORE(p, v);
@@ -13688,18 +13578,22 @@ TFM__TARGET static TFM__INLINE void TFM__(store_some)(float *p, TFM__V v, int64_
 #define TFM__SL TFM__VL
 #define TFM__S_ZERO TFM__V_SET(0.0f)
 #define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
-#define TFM__S_ADD(s, v, n) TFM__V_ADD(s, v)
+#define TFM__S_ADD(s, v, n) ((s) + (v))
 #endif
 #ifndef TFM__V_LDEXP /* v 2^m by two factors, which are normal numbers */
 #define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
-TFM__TARGET static TFM__INLINE TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
-    TFM__V half = TFM__V_ROUND(TFM__V_MUL(m, TFM__V_SET(0.5f)));
-    return TFM__V_MUL(TFM__V_MUL(v, TFM__V_EXP2(half)), TFM__V_EXP2(TFM__V_SUB(m, half)));
+/* 2^m: 2^23 and the biased exponent as a float have the exponent in their lowest bits. */
+TFM__INLINED TFM__V TFM__(exp2)(TFM__V m) {
+    return (TFM__V)((TFM__(bits))(m + TFM__V_SET(8388608.0f + 127.0f)) << 23);
+}
+TFM__INLINED TFM__V TFM__(ldexp)(TFM__V v, TFM__V m) {
+    TFM__V half = TFM__V_ROUND(m * TFM__V_SET(0.5f));
+    return v * TFM__(exp2)(half) * TFM__(exp2)(m - half);
 }
 #endif
 #ifndef TFM__V_MOST /* none of them is NaN */
 #define TFM__V_MOST(v) TFM__(most)(v)
-TFM__TARGET static TFM__INLINE float TFM__(most)(TFM__V v) {
+TFM__INLINED float TFM__(most)(TFM__V v) {
     float lanes[TFM__VL];
     TFM__V_STORE(lanes, v);
     return tfm__plain_largest(lanes, TFM__VL);
@@ -13709,42 +13603,42 @@ TFM__TARGET static TFM__INLINE float TFM__(most)(TFM__V v) {
 /* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
    the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. In this
    order of MIN and MAX, NaN stays NaN. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(exp)(TFM__V x) {
+TFM__INLINED TFM__V TFM__(exp)(TFM__V x) {
     TFM__V m, r, q;
     x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
-    m = TFM__V_ROUND(TFM__V_MUL(x, TFM__V_SET(1.44269504f)));
+    m = TFM__V_ROUND(x * TFM__V_SET(1.44269504f));
     r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
     r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
     q = TFM__V_FMA(TFM__V_SET(0.00139262508f), r, TFM__V_SET(0.00836323288f));
     q = TFM__V_FMA(q, r, TFM__V_SET(0.0416665542f));
     q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
     q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
-    q = TFM__V_ADD(TFM__V_FMA(TFM__V_MUL(q, r), r, r), TFM__V_SET(1.0f));
+    q = TFM__V_FMA(q * r, r, r) + TFM__V_SET(1.0f);
     return TFM__V_LDEXP(q, m);
 }
 
 /* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
    4 on. Both fits are minimax and our own. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(erf)(TFM__V x) {
+TFM__INLINED TFM__V TFM__(erf)(TFM__V x) {
     static const float ps[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
                                0.00520385895f, -0.000817563909f, 8.51310251e-05f};
     static const float qs[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
                                -0.107858211f,   0.0247745123f,    -0.00399410119f,
                                0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
     const TFM__V zero = TFM__V_SET(0.0f);
-    TFM__V square = TFM__V_MUL(x, x), size = TFM__V_MAX(TFM__V_SUB(zero, x), x);
+    TFM__V square = x * x, size = TFM__V_MAX(zero - x, x);
     TFM__V p = TFM__V_SET(ps[6]), q = TFM__V_SET(qs[8]);
     int i;
     size = TFM__V_MIN(TFM__V_SET(4.0f), size);
     for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(ps[i]));
     for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(qs[i]));
-    q = TFM__V_SUB(TFM__V_SET(1.0f), TFM__(exp)(q));
-    q = TFM__V_IF_LESS(x, zero, TFM__V_SUB(zero, q), q);
+    q = TFM__V_SET(1.0f) - TFM__(exp)(q);
+    q = TFM__V_IF_LESS(x, zero, zero - q, q);
     return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
 }
 
 /* Returns the sum of the lanes of s. */
-TFM__TARGET static TFM__INLINE double TFM__(total)(TFM__S s) {
+TFM__INLINED double TFM__(total)(TFM__S s) {
     float lanes[TFM__SL];
     double sum = 0;
     int l;
@@ -13765,14 +13659,14 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
         TFM__S total = TFM__S_ZERO;
         TFM__V e;
         for (; i + TFM__VL <= end; i += TFM__VL) {
-            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD(x + i), shift));
+            e = TFM__(exp)(TFM__V_LOAD(x + i) - shift);
             if (y) TFM__V_STORE(y + i, e);
             total = TFM__S_ADD(total, e, TFM__VL);
         }
         if (i < end) {
             float rest[TFM__VL];
             int l = 0;
-            e = TFM__(exp)(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, end - i), shift));
+            e = TFM__(exp)(TFM__V_LOAD_SOME(x + i, end - i) - shift);
             TFM__V_STORE(rest, e);
             if (y) TFM__V_STORE_SOME(y + i, e, end - i);
             if (i + TFM__SL <= end) total = TFM__S_ADD(total, e, TFM__SL), l = TFM__SL;
@@ -13799,55 +13693,39 @@ TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
         TFM__V v = TFM__V_LOAD_SOME(x + i, tfm__min(TFM__VL, n - i));
         max = TFM__V_MAX(v, max), least = TFM__V_MIN(v, least);
     }
-    return TFM__V_MOST(TFM__V_MAX(TFM__V_SUB(TFM__V_SET(0.0f), least), max));
+    return TFM__V_MOST(TFM__V_MAX(TFM__V_SET(0.0f) - least, max));
 }
 
-TFM__TARGET static void TFM__(scale)(float *x, float factor, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_SET(factor)));
-    tfm__plain_scale(x + i, factor, n - i);
-}
-
-TFM__TARGET static void TFM__(add)(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_ADD(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
-    tfm__plain_add(x + i, y + i, n - i);
-}
-
-TFM__TARGET static void TFM__(times)(float *x, const float *y, int64_t n) {
-    int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE(x + i, TFM__V_MUL(TFM__V_LOAD(x + i), TFM__V_LOAD(y + i)));
-    tfm__plain_times(x + i, y + i, n - i);
-}
+#define TFM_X(name, operand, number, vector, op)                                                   \
+    TFM__TARGET static void TFM__(name)(float *x, operand, int64_t n) {                            \
+        int64_t i;                                                                                 \
+        for (i = 0; i + TFM__VL <= n; i += TFM__VL)                                                \
+            TFM__V_STORE(x + i, TFM__V_LOAD(x + i) op TFM__V_##vector);                            \
+        for (; i < n; i++) x[i] = x[i] op number;                                                  \
+    }
+TFM__ELEMENTWISE_TABLE(TFM_X)
+#undef TFM_X
 
 TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
                                         int64_t n) {
     const TFM__V f = TFM__V_SET(factor);
     int64_t i;
     for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD(x + i), f), bias);
-    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_MUL(TFM__V_LOAD_SOME(x + i, n - i), f), bias);
+        TFM__V_STORE_BYTES(q + i, TFM__V_LOAD(x + i) * f, bias);
+    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_LOAD_SOME(x + i, n - i) * f, bias);
 }
 
-/* Loads the first n numbers of F16 as floats, and zeros after them. */
+/* Loads the first n numbers of vector l of a row, and zeros after them. */
+TFM__INLINED TFM__V TFM__(load_column)(const void *row, int l, int64_t n, int is_f16) {
 #ifdef TFM__V_F16
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_some_f16)(const uint16_t *p, int64_t n) {
+    const uint16_t *from = (const uint16_t *)row + l * TFM__VL;
     uint16_t some[TFM__VL];
-    if (n == TFM__VL) return TFM__V_F16(p);
-    memset(some, 0, sizeof some);
-    memcpy(some, p, (size_t)n * sizeof *some);
-    return TFM__V_F16(some);
-}
-#endif
-
-/* Loads the first n numbers of vector l of a row. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(load_column)(const void *row, int l, int64_t n,
-                                                         int is_f16) {
-#ifdef TFM__V_F16
-    if (is_f16) return TFM__(load_some_f16)((const uint16_t *)row + l * TFM__VL, n);
+    if (is_f16 && n == TFM__VL) return TFM__V_F16(from);
+    if (is_f16) {
+        memset(some, 0, sizeof some);
+        memcpy(some, from, (size_t)n * sizeof *some);
+        return TFM__V_F16(some);
+    }
 #endif
     (void)is_f16;
     return TFM__V_LOAD_SOME((const float *)row + l * TFM__VL, n);
@@ -13861,10 +13739,9 @@ static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
 
 /* Adds rows, each times its p, to some vectors of columns, which stay in registers over all rows.
    vectors and is_f16 are constants where this is inlined. */
-TFM__TARGET static TFM__INLINE void TFM__(weighted_columns)(float *y, const float *p,
-                                                            const void *rows, int64_t stride,
-                                                            int64_t n, int64_t width, int vectors,
-                                                            int is_f16) {
+TFM__INLINED void TFM__(weighted_columns)(float *y, const float *p, const void *rows,
+                                          int64_t stride, int64_t n, int64_t width, int vectors,
+                                          int is_f16) {
     TFM__V a[4];
     const char *row = (const char *)rows;
     int64_t i;
@@ -13898,9 +13775,8 @@ TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const floa
 #ifndef TFM__MOMENTS
 /* Computes mean (RMS: 0) and scale of some rows (a constant where this is inlined). Rows are
    handled side by side, because the additions of one row wait for each other. */
-TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t stride, int rows,
-                                                      int64_t n, const tfm_norm_weights *w,
-                                                      float *means, float *scales) {
+TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, int64_t n,
+                                    const tfm_norm_weights *w, float *means, float *scales) {
     TFM__V total[4], mean[4];
     double sum[4], square[4];
     int64_t i;
@@ -13912,12 +13788,10 @@ TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t st
         for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
         for (; i + TFM__VL <= end; i += TFM__VL) {
             TFM__UNROLL
-            for (r = 0; r < rows; r++)
-                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD(x + r * stride + i));
+            for (r = 0; r < rows; r++) total[r] = total[r] + TFM__V_LOAD(x + r * stride + i);
         }
         for (r = 0; r < rows; r++) {
-            if (i < end)
-                total[r] = TFM__V_ADD(total[r], TFM__V_LOAD_SOME(x + r * stride + i, end - i));
+            if (i < end) total[r] = total[r] + TFM__V_LOAD_SOME(x + r * stride + i, end - i);
             sum[r] += TFM__(total)(total[r]);
         }
         i = end;
@@ -13932,7 +13806,7 @@ TFM__TARGET static TFM__INLINE void TFM__(moments_of)(const float *x, int64_t st
         for (; i + TFM__VL <= end; i += TFM__VL) {
             TFM__UNROLL
             for (r = 0; r < rows; r++) {
-                TFM__V v = TFM__V_SUB(TFM__V_LOAD(x + r * stride + i), mean[r]);
+                TFM__V v = TFM__V_LOAD(x + r * stride + i) - mean[r];
                 total[r] = TFM__V_FMA(v, v, total[r]);
             }
         }
@@ -13969,9 +13843,9 @@ TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, 
             int64_t i;
             for (i = 0; i < n; i += TFM__VL) {
                 int64_t k = tfm__min(TFM__VL, n - i);
-                TFM__V v = TFM__V_MUL(TFM__V_SUB(TFM__V_LOAD_SOME(x + i, k), mean), scale);
-                if (weight) v = TFM__V_MUL(v, TFM__V_LOAD_SOME(weight + i, k));
-                if (bias) v = TFM__V_ADD(v, TFM__V_LOAD_SOME(bias + i, k));
+                TFM__V v = (TFM__V_LOAD_SOME(x + i, k) - mean) * scale;
+                if (weight) v = v * TFM__V_LOAD_SOME(weight + i, k);
+                if (bias) v = v + TFM__V_LOAD_SOME(bias + i, k);
                 TFM__V_STORE_SOME(y + i, v, k);
             }
         }
@@ -13979,25 +13853,21 @@ TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, 
 }
 
 /* x / (1 + exp(-z)) */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
-    const TFM__V one = TFM__V_SET(1.0f);
-    return TFM__V_DIV(x, TFM__V_ADD(one, TFM__(exp)(TFM__V_SUB(TFM__V_SET(0.0f), z))));
+TFM__INLINED TFM__V TFM__(gate)(TFM__V x, TFM__V z) {
+    return x / (TFM__V_SET(1.0f) + TFM__(exp)(TFM__V_SET(0.0f) - z));
 }
-TFM__TARGET static TFM__INLINE TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
-    TFM__V half = TFM__V_MUL(x, TFM__V_SET(0.5f)), cube;
+TFM__INLINED TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
     float lanes[TFM__VL];
     switch ((int)activation) {
     case TFM__SIGMOID: return TFM__(gate)(TFM__V_SET(1.0f), x);
     case TFM_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
     case TFM_GELU:
-        x = TFM__(erf)(TFM__V_MUL(x, TFM__V_SET(0.70710678f)));
-        return TFM__V_MUL(half, TFM__V_ADD(TFM__V_SET(1.0f), x));
+        return x * TFM__V_SET(0.5f) * (TFM__V_SET(1.0f) + TFM__(erf)(x * TFM__V_SET(0.70710678f)));
     case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
-        cube = TFM__V_MUL(TFM__V_MUL(x, x), x);
-        return TFM__(gate)(
-            x, TFM__V_MUL(TFM__V_SET(1.59576912f), TFM__V_FMA(TFM__V_SET(0.044715f), cube, x)));
+        return TFM__(gate)(x, TFM__V_SET(1.59576912f) *
+                                  TFM__V_FMA(TFM__V_SET(0.044715f), x * x * x, x));
     case TFM_SWISH: return TFM__(gate)(x, x);
-    case TFM_GELU_SIGMOID: return TFM__(gate)(x, TFM__V_MUL(x, TFM__V_SET(1.702f)));
+    case TFM_GELU_SIGMOID: return TFM__(gate)(x, x * TFM__V_SET(1.702f));
     default: /* the formula, lane by lane */
         TFM__V_STORE(lanes, x);
         tfm__plain_activate(lanes, TFM__VL, activation);
@@ -14023,38 +13893,36 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 #ifndef TFM__V_STORE_SUMS
 #define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, TFM__(sum_lanes)(a))
 /* Adds the lanes of the four vectors a[..][j] by halves, until one number is left of each j. */
-TFM__TARGET static TFM__INLINE TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
+TFM__INLINED TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
     TFM__V s[4], low, high;
     int j;
     TFM__UNROLL
-    for (j = 0; j < 4; j++)
-        s[j] = TFM__V_ADD(TFM__V_ADD(a[0][j], a[2][j]), TFM__V_ADD(a[1][j], a[3][j]));
-    low = TFM__V_ADD(TFM__V_LOWS(s[0], s[1]), TFM__V_HIGHS(s[0], s[1]));
-    high = TFM__V_ADD(TFM__V_LOWS(s[2], s[3]), TFM__V_HIGHS(s[2], s[3]));
-    return TFM__V_ADD(TFM__V_EVENS(low, high), TFM__V_ODDS(low, high));
+    for (j = 0; j < 4; j++) s[j] = (a[0][j] + a[2][j]) + (a[1][j] + a[3][j]);
+    low = TFM__V_LOWS(s[0], s[1]) + TFM__V_HIGHS(s[0], s[1]);
+    high = TFM__V_LOWS(s[2], s[3]) + TFM__V_HIGHS(s[2], s[3]);
+    return TFM__V_EVENS(low, high) + TFM__V_ODDS(low, high);
 }
 #endif
 
-/* Adds 16 columns from k on of nx rows of x by nw rows of w to their sums. */
-TFM__TARGET static TFM__INLINE void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x,
-                                                    int nx, const void *const *w, int nw,
-                                                    int64_t k, int is_f16) {
+/* Adds n columns, at most 16, from k on of nx rows of x by nw rows of w to their sums. */
+TFM__INLINED void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x, int nx,
+                                  const void *const *w, int nw, int64_t k, int64_t n, int is_f16) {
     int i;
     TFM__UNROLL
     for (i = 0; i < TFM__PER_PANEL * nx * nw; i++) {
         const int v = i / (nx * nw), s = i % (nx * nw);
         const char *row = (const char *)w[s % nw] + k * (is_f16 ? 2 : 4);
-        a[v][s] = TFM__V_FMA(TFM__V_LOAD(x[s / nw] + k + v * TFM__VL),
-                             TFM__(load_column)(row, v, TFM__VL, is_f16), a[v][s]);
+        if (v * TFM__VL < n)
+            a[v][s] = TFM__V_FMA(TFM__(load_column)(x[s / nw] + k, v, TFM__(some)(n, v), 0),
+                                 TFM__(load_column)(row, v, TFM__(some)(n, v), is_f16), a[v][s]);
     }
 }
 
 /* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added in
    lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
-   inlined. Columns after the last whole step go through rows that zeros fill up. */
-TFM__TARGET static TFM__INLINE void TFM__(dots)(float *sums, const float *const *x, int nx,
-                                                const void *const *w, int nw, int64_t n,
-                                                int is_f16) {
+   inlined. Columns after the last whole step are loaded by masks, or copied in front of zeros. */
+TFM__INLINED void TFM__(dots_of)(float *sums, const float *const *x, int nx, const void *const *w,
+                                 int nw, int64_t n, int is_f16) {
     TFM__V a[TFM__PER_PANEL][TFM__DOTS];
     int64_t k;
     int i;
@@ -14062,8 +13930,9 @@ TFM__TARGET static TFM__INLINE void TFM__(dots)(float *sums, const float *const 
     for (i = 0; i < TFM__PER_PANEL * TFM__DOTS; i++)
         a[i / TFM__DOTS][i % TFM__DOTS] = TFM__V_SET(0.0f);
     for (k = 0; k + TFM__LANES <= n; k += TFM__LANES)
-        TFM__(dot_step)(a, x, nx, w, nw, k, is_f16);
-    if (k < n) {
+        TFM__(dot_step)(a, x, nx, w, nw, k, TFM__LANES, is_f16);
+    if (k < n && TFM__VL > 4 && !is_f16) TFM__(dot_step)(a, x, nx, w, nw, k, n - k, 0);
+    else if (k < n) {
         const int size = is_f16 ? 2 : 4;
         float rest[4 + TFM__DOTS][TFM__LANES];
         const float *xs[4];
@@ -14073,21 +13942,31 @@ TFM__TARGET static TFM__INLINE void TFM__(dots)(float *sums, const float *const 
             xs[i] = (float *)memcpy(rest[i], x[i] + k, (size_t)(n - k) * sizeof(float));
         for (i = 0; i < nw; i++)
             ws[i] = memcpy(rest[4 + i], (const char *)w[i] + k * size, (size_t)((n - k) * size));
-        TFM__(dot_step)(a, xs, nx, ws, nw, 0, is_f16);
+        TFM__(dot_step)(a, xs, nx, ws, nw, 0, TFM__LANES, is_f16);
     }
     TFM__V_STORE_SUMS(sums, a);
 }
-TFM__TARGET static void TFM__(dots_1x4)(const float *x, const float *const *w, int64_t n,
-                                        float *sums) {
-    float all[TFM__DOTS];
-    TFM__(dots)(all, &x, 1, (const void *const *)w, 4, n, 0);
-    memcpy(sums, all, 4 * sizeof *sums);
+
+/* Computes the dot products of x with n rows. The last row stands in for rows past the end. */
+TFM__INLINED void TFM__(row_dots)(float *sums, const float *x, const void *rows, int64_t stride,
+                                  int64_t n, int64_t width, int is_f16) {
+    const char *row = (const char *)rows;
+    const int64_t bytes = stride * (is_f16 ? 2 : 4);
+    int64_t step;
+    int j;
+    for (; n > 0; n -= step, sums += step, row += step * bytes) {
+        const void *w[TFM__DOTS];
+        float all[TFM__DOTS];
+        for (j = 0; j < TFM__DOTS; j++) w[j] = row + tfm__min(j, n - 1) * bytes;
+        if (n > 4 || TFM__DOTS == 4) TFM__(dots_of)(all, &x, 1, w, TFM__DOTS, width, is_f16);
+        else TFM__(dots_of)(all, &x, 1, w, 4, width, is_f16);
+        step = tfm__min(TFM__DOTS, n);
+        memcpy(sums, all, (size_t)step * sizeof *sums);
+    }
 }
-TFM__TARGET static void TFM__(dots_1x16)(const float *x, const float *const *w, int64_t n,
-                                         float *sums) {
-    int i;
-    for (i = 0; i < 16; i += TFM__DOTS)
-        TFM__(dots)(sums + i, &x, 1, (const void *const *)(w + i), TFM__DOTS, n, 0);
+TFM__TARGET static void TFM__(dots)(float *sums, const float *x, const float *rows, int64_t stride,
+                                    int64_t n, int64_t width) {
+    TFM__(row_dots)(sums, x, rows, stride, n, width, 0);
 }
 TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
                                         float *sums) {
@@ -14096,7 +13975,7 @@ TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *cons
     for (i = 0; i < 4; i += SIDE)
         for (j = 0; j < 4; j += SIDE) {
             float all[TFM__DOTS];
-            TFM__(dots)(all, x + i, SIDE, (const void *const *)(w + j), SIDE, n, 0);
+            TFM__(dots_of)(all, x + i, SIDE, (const void *const *)(w + j), SIDE, n, 0);
             for (k = 0; k < SIDE; k++)
                 memcpy(sums + 4 * (i + k) + j, all + SIDE * k, SIDE * sizeof *sums);
         }
@@ -14123,20 +14002,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 }
 #endif
 
-/* Computes the dot products of x with n rows. The last row stands in for rows past the end. */
 TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
                                         int64_t stride, int64_t n, int64_t width) {
-    int64_t step;
-    int j;
-    for (; n > 0; n -= step, sums += step, rows += step * stride) {
-        const void *w[TFM__DOTS];
-        float all[TFM__DOTS];
-        for (j = 0; j < TFM__DOTS; j++) w[j] = rows + tfm__min(j, n - 1) * stride;
-        if (n > 4) TFM__(dots)(all, &x, 1, w, TFM__DOTS, width, 1);
-        else TFM__(dots)(all, &x, 1, w, 4, width, 1);
-        step = tfm__min(TFM__DOTS, n);
-        memcpy(sums, all, (size_t)step * sizeof *sums);
-    }
+    TFM__(row_dots)(sums, x, rows, stride, n, width, 1);
 }
 TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
                                                 int64_t stride, int64_t n, int64_t width) {
@@ -14172,21 +14040,14 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__V_STORE_SOME
 #undef TFM__V_STORE_BYTES
 #undef TFM__V_F16
-#undef TFM__V_BF16_EVEN
-#undef TFM__V_BF16_ODD
 #undef TFM__V_DOT_BF16
 #undef TFM__V_STORE_F16
 #undef TFM__V_STORE_SUMS
-#undef TFM__V_ADD
-#undef TFM__V_SUB
-#undef TFM__V_MUL
-#undef TFM__V_DIV
 #undef TFM__V_FMA
 #undef TFM__V_MIN
 #undef TFM__V_MAX
 #undef TFM__V_IF_LESS
 #undef TFM__V_ROUND
-#undef TFM__V_EXP2
 #undef TFM__V_LDEXP
 #undef TFM__V_MOST
 #undef TFM__S
@@ -14196,8 +14057,6 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__S_ADD
 #undef TFM__MOMENTS
 #undef TFM__I
-#undef TFM__I_ZERO
-#undef TFM__I_ADD
 #undef TFM__I_LOAD
 #undef TFM__I_X
 #undef TFM__INT8_SPLIT
