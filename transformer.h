@@ -1221,7 +1221,7 @@ typedef struct tfm_batch {
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
 
-/* All zero: defaults. You own the attention tensors, which are row-major. data NULL: none. */
+/* All zero: defaults. You own the attention tensors. data NULL: none. */
 typedef struct tfm_forward_options {
     int not_causal;               /* 1: target positions attend to later positions too */
     tfm_tensor encoder_attention; /* [N, B, H, S, S] */
@@ -2188,15 +2188,21 @@ static tfm_status tfm__check_tensor(const tfm_tensor *t, const char *name, tfm_d
     return TFM_OK;
 }
 
-/* tfm__check_tensor and exact dimensions. */
-static tfm_status tfm__check_shape(const tfm_tensor *t, const char *name, tfm_dtype dtype,
-                                   const tfm_tensor *expected, tfm_error *err) {
+/* Checks a tensor, its type and its exact dimensions. */
+static tfm_status tfm__check_shape(const tfm_tensor *t, const char *name, tfm_tensor expected,
+                                   tfm_error *err) {
     int i;
-    TFM__TRY(tfm__check_tensor(t, name, dtype, expected->rank, expected->rank, err));
+    TFM__TRY(tfm__check_tensor(t, name, expected.dtype, expected.rank, expected.rank, err));
     for (i = 0; i < t->rank; i++)
-        if (t->dims[i] != expected->dims[i])
-            return tfm__fail(err, TFM_E_SHAPE, "%s is %t, expected %t", name, t, expected);
+        if (t->dims[i] != expected.dims[i])
+            return tfm__fail(err, TFM_E_SHAPE, "%s is %t, expected %t", name, t, &expected);
     return TFM_OK;
+}
+
+/* Does the same for a tensor that may be absent: NULL, or without data. */
+static tfm_status tfm__check_optional(const tfm_tensor *t, const char *name, tfm_tensor expected,
+                                      tfm_error *err) {
+    return t && t->data ? tfm__check_shape(t, name, expected, err) : TFM_OK;
 }
 
 /* Sees an F32 tensor as blocks of rows; dimensions before the last three must be contiguous. */
@@ -2221,9 +2227,9 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
 }
 
 /* tfm__view of a tensor that must have the shape of another. */
-static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, const tfm_tensor *expected,
+static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
-    TFM__TRY(tfm__check_shape(t, name, TFM_F32, expected, err));
+    TFM__TRY(tfm__check_shape(t, name, expected, err));
     return tfm__view(t, name, 1, TFM_MAX_RANK, rows, err);
 }
 
@@ -3884,68 +3890,54 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
 
 /* >>positions =====================================================================================
    15. POSITIONAL ENCODINGS
-   One column at a time, since a column has one frequency. Where PyTorch code rounds to float (the
-   exponent, the frequency, the angle), so does this, unless double_angles says otherwise: at large
-   positions that rounding is larger than 1e-5, and a trained model has seen it.
+   One column at a time, because a column has one frequency. This code rounds to float where PyTorch
+   code does (exponent, frequency, angle), unless double_angles is set: at large positions the
+   rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* The sine or cosine that stands in one column. */
-typedef struct tfm__wave {
-    double frequency;
-    int kind; /* 0 sine, 1 cosine, 2 nothing */
-} tfm__wave;
-
-/* The frequency and kind of a column, by the formulas at tfm_position_kind. */
-static tfm__wave tfm__column_wave(const tfm_position_options *o, int64_t column, int64_t D) {
-    double base = o->base != 0 ? o->base : 10000.0;
+/* Sets the frequency of a column by the formulas at tfm_position_kind. Returns 0 for a column of
+   sines, 1 for cosines, 2 for a column that stays empty. */
+static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
+                              double *frequency) {
+    double base = o->base != 0 ? o->base : 10000.0, step = log(base) / (double)D;
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
-    tfm__wave wave;
-    wave.kind = (int)(column & 1);
-    if (o->kind == TFM_POSITIONS_PER_INDEX) {
-        wave.frequency = 1 / pow(base, 2.0 * (double)column / (double)D);
-        return wave;
-    }
+    int wave = (int)(column & 1);
+    if (o->divisor_half) step = half > 1 ? log(base) / (double)(half - 1) : 0;
     if (o->kind == TFM_POSITIONS_HALVES) {
-        wave.kind = column < half ? 0 : 1;
-        i = column < half ? column : column - half;
-        if (i >= half) wave.kind = 2; /* D odd and divisor D/2 - 1: the last column stays empty */
+        wave = column >= half;
+        i = column - wave * half;
+        if (i >= half) wave = 2; /* D is odd and the divisor D/2 - 1 */
     }
-    if (o->double_angles && !o->divisor_half)
-        wave.frequency = 1 / pow(base, 2.0 * (double)i / (double)D);
-    else if (o->double_angles)
-        wave.frequency = half > 1 ? exp((double)i * -(log(base) / (double)(half - 1))) : 1;
-    else {
-        /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
-        double step = o->divisor_half ? (half > 1 ? log(base) / (double)(half - 1) : 0)
-                                      : log(base) / (double)D;
+    if (o->kind == TFM_POSITIONS_PER_INDEX || (o->double_angles && !o->divisor_half)) {
+        if (o->kind == TFM_POSITIONS_PER_INDEX) i = column;
+        *frequency = 1 / pow(base, 2.0 * (double)i / (double)D);
+    } else if (o->double_angles) *frequency = exp((double)i * -step);
+    else { /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
         float exponent = (float)(o->divisor_half ? i : 2 * i) * -(float)step;
-        wave.frequency = (double)(float)exp((double)exponent);
+        *frequency = (double)(float)exp((double)exponent);
     }
     return wave;
 }
 
-/* out[b, l] = PE(first + l), zero from lengths[b] on. Arguments are checked already. */
+/* Computes out[b, l] = PE(first + l), and zeros from lengths[b] on. The caller has checked all. */
 static void tfm__position_rows(const tfm__rows *out, const tfm_position_options *o,
                                const int32_t *lengths) {
+    const float *table = (const float *)o->table.data;
     int64_t b, l, j, D = out->D;
     for (j = 0; j < D; j++) {
-        tfm__wave wave = tfm__column_wave(o, j, D);
+        double frequency;
+        int wave = tfm__position_wave(o, j, D, &frequency);
+        int per_index = o->kind == TFM_POSITIONS_PER_INDEX;
         for (b = 0; b < out->B; b++)
             for (l = 0; l < out->L; l++) {
-                double angle, value = 0;
                 int64_t p = o->first + l;
-                float *row = tfm__row(out, b, l);
-                if (o->kind == TFM_POSITIONS_LEARNED) {
-                    const float *table = (const float *)o->table.data;
+                double angle = (double)p * frequency, value = 0;
+                if (!o->double_angles && !per_index) angle = (double)((float)p * (float)frequency);
+                if (o->kind == TFM_POSITIONS_LEARNED)
                     value = (double)table[p * o->table.strides[0] + j];
-                } else if (o->kind != TFM_POSITIONS_NONE && wave.kind != 2) {
-                    angle = (double)p * wave.frequency;
-                    if (!o->double_angles && o->kind != TFM_POSITIONS_PER_INDEX)
-                        angle = (double)((float)p * (float)wave.frequency);
-                    value = wave.kind == 0 ? sin(angle) : cos(angle);
-                    if (o->kind == TFM_POSITIONS_PER_INDEX && p == 0) value = 0;
-                }
-                row[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
+                else if (o->kind != TFM_POSITIONS_NONE && wave < 2 && !(per_index && p == 0))
+                    value = wave ? cos(angle) : sin(angle);
+                tfm__row(out, b, l)[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
             }
     }
 }
@@ -3977,13 +3969,13 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 
 /* >>modules =======================================================================================
    16. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
-   tfm__x are the computations, which cannot fail; tfm_x check the caller's tensors, then compute.
-   The stacks (>>stack) call the computations alone, after one check of all weights.
+   tfm__X_run computes and cannot fail. tfm__X_view checks a caller's weights and sees them as the
+   products do. The public functions do both; the stacks (>>stack) compute after one check of all.
    ============================================================================================== */
 
-/* Row by row; out may be x. */
-static void tfm__norm(const tfm__kernels *kernels, const tfm__rows *out, const tfm__rows *x,
-                      const tfm_norm_weights *w) {
+/* Normalizes row by row; out may be x. */
+static void tfm__norm_run(const tfm__kernels *kernels, const tfm__rows *out, const tfm__rows *x,
+                          const tfm_norm_weights *w) {
     int even = x->sb == x->L * x->sl && out->sb == x->L * out->sl;
     int64_t B = even ? 1 : x->B, L = even ? x->B * x->L : x->L, b;
     TFM_PART(NORM);
@@ -3991,21 +3983,19 @@ static void tfm__norm(const tfm__kernels *kernels, const tfm__rows *out, const t
         kernels->norm(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, L, x->D, w);
 }
 
-/* A bias or norm weight: absent, or n floats. */
-static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, int64_t n,
-                                    tfm_error *err) {
-    tfm_tensor expected = tfm_tensor_1d(NULL, TFM_F32, n);
-    return t->data ? tfm__check_shape(t, name, TFM_F32, &expected, err) : TFM_OK;
+/* Checks the part of name (".bias") that is absent or n floats. */
+static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const char *part,
+                                    int64_t n, tfm_error *err) {
+    char all[64];
+    tfm__format(all, sizeof all, "%s%s", name, part);
+    return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_F32, n), err);
 }
 
-/* What a layer norm over D columns needs. name: how the message calls it. */
-static tfm_status tfm__check_norm(const tfm_norm_weights *w, const char *name, int64_t D,
+/* Checks a layer norm over D columns, which messages call name. */
+static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, int64_t D,
                                   tfm_error *err) {
-    char part[64];
-    tfm__format(part, sizeof part, "%s.weight", name);
-    TFM__TRY(tfm__check_vector(&w->weight, part, D, err));
-    tfm__format(part, sizeof part, "%s.bias", name);
-    TFM__TRY(tfm__check_vector(&w->bias, part, D, err));
+    TFM__TRY(tfm__check_vector(&w->weight, name, ".weight", D, err));
+    TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
     if ((int)w->kind < 0 || w->kind > TFM_NORM_RMS)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, no kind", name, (int32_t)w->kind);
     if (D < 1 || (D < 2 && w->kind == TFM_NORM_DEVIATION))
@@ -4020,15 +4010,15 @@ TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
     tfm_norm_weights plain;
     tfm__rows from, to;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
-    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
     memset(&plain, 0, sizeof plain);
     if (!weights) weights = &plain;
-    TFM__TRY(tfm__check_norm(weights, "norm", from.D, err));
-    tfm__norm(tfm__kernel_best(), &to, &from, weights);
+    TFM__TRY(tfm__norm_check(weights, "norm", from.D, err));
+    tfm__norm_run(tfm__kernel_best(), &to, &from, weights);
     return TFM_OK;
 }
 
-/* Who computes a module that was called by itself: one thread, with the kernels of this machine. */
+/* Returns the team for a module that a program calls by itself: one thread, the best kernels. */
 static tfm__team tfm__team_alone(void) {
     tfm__team team;
     memset(&team, 0, sizeof team);
@@ -4037,30 +4027,33 @@ static tfm__team tfm__team_alone(void) {
     return team;
 }
 
-/* out = x weight^T + bias */
+/* Computes out = x weight^T + bias. */
 static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
                             const tfm__linear *w) {
     tfm__product p = tfm__product_make(out, x, w);
     tfm__product_run(team, &p, 1);
 }
 
-/* Checks a caller's linear, which takes in columns, and sees it as the products do. */
-static tfm_status tfm__view_linear(const tfm_linear_weights *w, const char *name, int64_t in,
-                                   tfm__linear *view, tfm_error *err) {
-    char part[64];
+/* Views a linear map [rows, columns], which messages call name and part. rows -1: any number. */
+static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name, const char *part,
+                                   int64_t rows, int64_t columns, tfm__linear *view,
+                                   tfm_error *err) {
+    char all[64];
     memset(view, 0, sizeof *view);
-    tfm__format(part, sizeof part, "%s.weight", name);
-    TFM__TRY(tfm__check_tensor(&w->weight, part, TFM_F32, 2, 2, err));
-    if (w->weight.dims[1] != in)
-        return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", part, &w->weight,
-                         in);
+    tfm__format(all, sizeof all, "%s%s.weight", name, part);
+    TFM__TRY(tfm__check_tensor(&w->weight, all, TFM_F32, 2, 2, err));
+    if (w->weight.dims[1] != columns)
+        return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", all, &w->weight,
+                         columns);
+    if (rows >= 0 && w->weight.dims[0] != rows)
+        return tfm__fail(err, TFM_E_SHAPE, "%s is %t, expected %i rows", all, &w->weight, rows);
     view->w.rows = w->weight.dims[0];
-    view->w.columns = in;
+    view->w.columns = columns;
     view->w.floats = (const float *)w->weight.data;
     view->w.stride = w->weight.strides[0];
     view->bias = (const float *)w->bias.data;
-    tfm__format(part, sizeof part, "%s.bias", name);
-    return tfm__check_vector(&w->bias, part, view->w.rows, err);
+    tfm__format(all, sizeof all, "%s%s", name, part);
+    return tfm__check_vector(&w->bias, all, ".bias", view->w.rows, err);
 }
 
 TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
@@ -4071,10 +4064,10 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
     tfm__rows from, to;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    TFM__TRY(tfm__view_linear(weights, "linear", from.D, &linear, err));
+    TFM__TRY(tfm__linear_view(weights, "linear", "", -1, from.D, &linear, err));
     expected = *x;
     expected.dims[x->rank - 1] = linear.w.rows;
-    TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
+    TFM__TRY(tfm__view_like(out, "out", expected, &to, err));
     tfm__linear_run(&team, &to, &from, &linear);
     return TFM_OK;
 }
@@ -4084,7 +4077,7 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     tfm__rows from, to;
     int64_t b, l;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
-    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
     for (b = 0; b < from.B; b++)
         for (l = 0; l < from.L; l++)
             tfm__softmax_row(kernels, tfm__row(&to, b, l), tfm__row(&from, b, l), from.D);
@@ -4097,42 +4090,37 @@ typedef struct tfm__ffn {
     tfm_activation activation;
 } tfm__ffn;
 
-/* Columns of its scratch: those of the gate stand behind the others. */
-static int64_t tfm__hidden_width(const tfm__ffn *w) { return w->linear1.w.rows + w->gate.w.rows; }
+/* Returns the columns of its scratch: those of linear1, then those of the gate. */
+static int64_t tfm__ffn_width(const tfm__ffn *w) { return w->linear1.w.rows + w->gate.w.rows; }
 
-/* hidden: [rows of x, tfm__hidden_width]. */
-static void tfm__feed_forward(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
-                              const tfm__ffn *w, float *hidden) {
+/* Computes a feed-forward. hidden: [rows of x, tfm__ffn_width]. */
+static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
+                         const tfm__ffn *w, float *hidden) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
     tfm__product first = tfm__product_make(&h, x, &w->linear1), gate;
     TFM_PART(FFN);
-    if (w->gate.w.rows) { /* first, since the other product is multiplied by it where it ends */
+    if (w->gate.w.rows) { /* first, because the other product multiplies its results by the gate */
         first.gate = x->B * x->L * h.D;
         g.data += first.gate;
         gate = tfm__product_make(&g, x, &w->gate);
         gate.activation = (int)w->activation;
         tfm__product_run(team, &gate, 1);
-    } else {
-        first.activation = (int)w->activation;
-    }
+    } else first.activation = (int)w->activation;
     tfm__product_run(team, &first, 1);
     tfm__linear_run(team, out, &h, &w->linear2);
 }
 
-/* Checks a caller's feed-forward of width D. */
-static tfm_status tfm__view_ffn(const tfm_ffn_weights *w, int64_t D, tfm__ffn *view,
+/* Views a feed-forward of width D. */
+static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *view,
                                 tfm_error *err) {
-    TFM__TRY(tfm__view_linear(&w->linear1, "linear1", D, &view->linear1, err));
-    TFM__TRY(tfm__view_linear(&w->linear2, "linear2", view->linear1.w.rows, &view->linear2, err));
-    if (w->gate.weight.data) TFM__TRY(tfm__view_linear(&w->gate, "gate", D, &view->gate, err));
-    else memset(&view->gate, 0, sizeof view->gate);
-    if (w->gate.weight.data && view->gate.w.rows != view->linear1.w.rows)
-        return tfm__fail(err, TFM_E_SHAPE, "gate.weight is %t, expected %i rows", &w->gate.weight,
-                         view->linear1.w.rows);
+    int64_t F;
+    memset(view, 0, sizeof *view);
     view->activation = w->activation;
-    if (view->linear2.w.rows != D)
-        return tfm__fail(err, TFM_E_SHAPE, "linear2.weight is %t, expected %i rows",
-                         &w->linear2.weight, D);
+    TFM__TRY(tfm__linear_view(&w->linear1, "linear1", "", -1, D, &view->linear1, err));
+    F = view->linear1.w.rows;
+    TFM__TRY(tfm__linear_view(&w->linear2, "linear2", "", D, F, &view->linear2, err));
+    if (w->gate.weight.data)
+        TFM__TRY(tfm__linear_view(&w->gate, "gate", "", F, D, &view->gate, err));
     if ((int)w->activation < 0 || w->activation >= TFM_ACTIVATION_COUNT)
         return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation",
                          (int32_t)w->activation);
@@ -4148,22 +4136,22 @@ TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
     tfm_arena all;
     float *hidden;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
-    TFM__TRY(tfm__view_like(out, "out", x, &to, err));
+    TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__view_ffn(weights, from.D, &ffn, err));
+    TFM__TRY(tfm__ffn_view(weights, from.D, &ffn, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, from.B * from.L, tfm__hidden_width(&ffn), &hidden, err));
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, tfm__ffn_width(&ffn), &hidden, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) tfm__feed_forward(&team, &to, &from, &ffn, hidden);
+    if (!scratch->measuring) tfm__ffn_run(&team, &to, &from, &ffn, hidden);
     return TFM_OK;
 }
 
-/* An SSRU as the products see it; without data: none. */
+/* An SSRU as the products see it; without rows: none. */
 typedef struct tfm__ssru {
     tfm__linear input, gate;
 } tfm__ssru;
 
-/* c = input(x), and the gates: both products for all positions at once. */
+/* Computes c = input(x) and the gates, for all positions at once. */
 static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const tfm__rows *gates,
                                const tfm__rows *x, const tfm__ssru *w) {
     tfm__product products[2];
@@ -4174,7 +4162,8 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     tfm__product_run(team, products, 2);
 }
 
-/* Then position by position of block b. before: c in front of the first; NULL: zeros. */
+/* Then computes c of block b, position by position. before: c of the position before the first;
+   NULL: zeros. */
 static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_t b,
                            const float *before) {
     int64_t l, i;
@@ -4187,41 +4176,38 @@ static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_
     }
 }
 
-/* Last, when states are where they belong: max(0, c). */
+/* Turns c into the output max(0, c), after the states were copied. */
 static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
     int64_t b, l;
     for (b = 0; b < c->B; b++)
         for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_RELU);
 }
 
-/* Checks a caller's SSRU for inputs of width D. */
-static tfm_status tfm__view_ssru(const tfm_ssru_weights *w, int64_t D, tfm__ssru *view,
-                                 tfm_error *err) {
-    TFM__TRY(tfm__view_linear(&w->input, "ssru input", D, &view->input, err));
-    TFM__TRY(tfm__view_linear(&w->gate, "ssru gate", D, &view->gate, err));
-    if (view->gate.w.rows == view->input.w.rows) return TFM_OK;
-    return tfm__fail(err, TFM_E_SHAPE, "ssru gate.weight is %t, expected %i rows", &w->gate.weight,
-                     view->input.w.rows);
+/* Views an SSRU [rows, D]; rows is -1 if any number fits. */
+static tfm_status tfm__ssru_view(const tfm_ssru_weights *w, int64_t rows, int64_t D,
+                                 tfm__ssru *view, tfm_error *err) {
+    TFM__TRY(tfm__linear_view(&w->input, "ssru", " input", rows, D, &view->input, err));
+    return tfm__linear_view(&w->gate, "ssru", " gate", view->input.w.rows, D, &view->gate, err);
 }
 
 TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
                             const tfm_tensor *x, tfm_arena *scratch, tfm_error *err) {
     tfm__team team = tfm__team_alone();
     tfm__rows from, to, gates, states;
-    tfm_tensor expected;
     tfm__ssru w;
     tfm_arena all;
-    int64_t b;
+    int64_t b, W;
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__view_ssru(weights, from.D, &w, err));
-    gates = tfm__rows_make(NULL, from.B, from.L, w.input.w.rows);
-    expected = tfm_tensor_3d(NULL, TFM_F32, from.B, from.L, gates.D);
-    TFM__TRY(tfm__view_like(out, "out", &expected, &to, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, from.B, gates.D);
-    if (state) TFM__TRY(tfm__view_like(state, "state", &expected, &states, err));
+    TFM__TRY(tfm__ssru_view(weights, -1, from.D, &w, err));
+    W = w.input.w.rows;
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, from.B, from.L, W), &to, err));
+    if (state)
+        TFM__TRY(
+            tfm__view_like(state, "state", tfm_tensor_2d(NULL, TFM_F32, from.B, W), &states, err));
+    gates = tfm__rows_make(NULL, from.B, from.L, W);
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, from.B * from.L, gates.D, &gates.data, err));
+    TFM__TRY(TFM__TAKE(&all, from.B * from.L, W, &gates.data, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
     tfm__ssru_products(&team, &to, &gates, &from, &w);
@@ -4236,15 +4222,14 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 
 /* >>attention =====================================================================================
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
-   tfm__visible_keys and tfm__apply_masks are where masks apply. There are two loops:
-   tfm__attend_head goes query by query, over rows or the ancestries of a cache; tfm__attend_tiles
-   takes many queries at once, with keys and values packed, for encoders. What both compute is
-   defined in plain lines in tests/test_kernels.c. Public attention projects into scratch, sessions
-   into caches; both end in tfm__attend_cached. Relies on the products of >>packed.
+   Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
+   tfm__attend_head goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
+   takes many queries at once and packs keys and values, for encoders. tests/test_kernels.c defines
+   what both compute, in plain lines. Relies on the products of >>packed.
    ============================================================================================== */
 
-/* mask[i, j] = ids[i, j] is pad; without ids j >= lengths[i]; without either j > i. */
-static tfm_status tfm__fill_mask(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+/* Sets mask[i, j] = (ids[i, j] == pad), without ids (j >= lengths[i]), without both (j > i). */
+static tfm_status tfm__mask_fill(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                  const int32_t *lengths, tfm_error *err) {
     int64_t i, j;
     TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
@@ -4260,27 +4245,25 @@ static tfm_status tfm__fill_mask(tfm_tensor *mask, const int32_t *ids, int32_t p
 TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                      tfm_error *err) {
     if (!ids) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
-    return tfm__fill_mask(mask, ids, pad, NULL, err);
+    return tfm__mask_fill(mask, ids, pad, NULL, err);
 }
 
 TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err) {
     if (!lengths) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
-    return tfm__fill_mask(mask, NULL, 0, lengths, err);
+    return tfm__mask_fill(mask, NULL, 0, lengths, err);
 }
 
 TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err) {
-    return tfm__fill_mask(mask, NULL, 0, NULL, err);
+    return tfm__mask_fill(mask, NULL, 0, NULL, err);
 }
 
-/* Every mask that is given must fit the shape of attention weights, [B, H, T, S]. */
-static tfm_status tfm__check_masks(const tfm_masks *m, const tfm_tensor *shape, tfm_error *err) {
-    int64_t B = shape->dims[0], H = shape->dims[1], T = shape->dims[2], S = shape->dims[3], b;
-    tfm_tensor expected;
+/* Checks that every mask that is given fits attention weights [B, H, T, S]. */
+static tfm_status tfm__masks_check(const tfm_masks *m, int64_t B, int64_t H, int64_t T, int64_t S,
+                                   tfm_error *err) {
+    int64_t b;
     if (!m) return TFM_OK;
-    if (m->key_padding.data) {
-        expected = tfm_tensor_2d(NULL, TFM_BOOL, B, S);
-        TFM__TRY(tfm__check_shape(&m->key_padding, "key_padding", TFM_BOOL, &expected, err));
-    }
+    TFM__TRY(tfm__check_optional(&m->key_padding, "key_padding",
+                                 tfm_tensor_2d(NULL, TFM_BOOL, B, S), err));
     if (m->attention.data) {
         const tfm_tensor *a = &m->attention;
         TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
@@ -4302,29 +4285,23 @@ static tfm_status tfm__check_masks(const tfm_masks *m, const tfm_tensor *shape, 
 
 enum { TFM__MAX_DISTANCE = 128 }; /* of relative positions, by default */
 
-/* A table, the values that it gives, and which of a session's spread tables that is. */
+/* A table of relative positions, and where a stack has the values of all distances. */
 typedef struct tfm__relative {
     const float *table; /* [buckets, H]; NULL: none */
     int64_t stride, buckets;
     int32_t max_distance, causal;
-    int32_t slot; /* among its stack's */
+    int64_t first_head; /* number of heads of the stack's tables before this one */
 } tfm__relative;
 
-/* What is added to the scores of head h at distance d (the key's position less the query's) lies at
-   zero[h * head + d]; NULL: none. */
-typedef struct tfm__bias {
-    const float *zero;
-    int64_t head;
-} tfm__bias;
-
-/* How many distances have a bucket each. */
-static int64_t tfm__exact_distances(const tfm__relative *r) {
+/* Returns how many distances of one direction have a bucket each. */
+static int64_t tfm__relative_exact(const tfm__relative *r) {
     return (r->causal ? r->buckets : r->buckets / 2) / 2;
 }
 
-/* In float, as T5's own code: what a logarithm of a boundary rounds to decides. */
-static int64_t tfm__bucket(const tfm__relative *r, int64_t distance) {
-    int64_t n = r->causal ? r->buckets : r->buckets / 2, exact = tfm__exact_distances(r);
+/* Returns the bucket of a distance, the key's position less the query's. Computes in float, like
+   T5's own code: how a logarithm rounds decides the bucket at a boundary. */
+static int64_t tfm__relative_bucket(const tfm__relative *r, int64_t distance) {
+    int64_t n = r->causal ? r->buckets : r->buckets / 2, exact = tfm__relative_exact(r);
     int64_t first = !r->causal && distance > 0 ? n : 0, bucket;
     float log_far, log_most = (float)log((double)r->max_distance / (double)exact);
     if (r->causal) distance = tfm__min(distance, 0);
@@ -4337,46 +4314,44 @@ static int64_t tfm__bucket(const tfm__relative *r, int64_t distance) {
     return first + tfm__min(bucket, n - 1);
 }
 
-/* Distances -before to after of H heads, side by side at to. */
-static tfm__bias tfm__spread(const tfm__relative *r, int64_t H, int64_t before, int64_t after,
-                             float *to) {
-    tfm__bias bias;
-    int64_t d, h;
-    bias.head = before + after + 1;
-    bias.zero = to + before;
-    for (d = -before; d <= after; d++) {
-        const float *row = r->table + tfm__bucket(r, d) * r->stride;
-        for (h = 0; h < H; h++) to[h * bias.head + before + d] = row[h];
+/* Writes the bias of H heads for each distance d between two of some positions: head h has it at
+   to[(first_head + h) * (2 * positions - 1) + positions - 1 + d]. */
+static void tfm__relative_spread(const tfm__relative *r, int64_t H, int64_t positions, float *to) {
+    int64_t d, h, width = 2 * positions - 1;
+    for (d = 1 - positions; d < positions; d++) {
+        const float *row = r->table + tfm__relative_bucket(r, d) * r->stride;
+        for (h = 0; h < H; h++) to[(r->first_head + h) * width + positions - 1 + d] = row[h];
     }
-    return bias;
 }
 
-static tfm_status tfm__check_buckets(const tfm__relative *r, const char *name, tfm_status status,
-                                     tfm_error *err) {
-    if (tfm__exact_distances(r) > 0 && r->max_distance > tfm__exact_distances(r)) return TFM_OK;
+static tfm_status tfm__relative_check(const tfm__relative *r, const char *name, tfm_status status,
+                                      tfm_error *err) {
+    int64_t exact = tfm__relative_exact(r);
+    if (exact > 0 && r->max_distance > exact) return TFM_OK;
     return tfm__fail(err, status, "%s: %i buckets%s up to a distance of %d", name, r->buckets,
                      r->causal ? "" : " of both directions", r->max_distance);
 }
 
-
-/* Checks a caller's table for H heads. */
-static tfm_status tfm__view_relative(const tfm_relative_positions *w, const char *name, int64_t H,
+/* Views a table for H heads, that of the attention that messages call name. */
+static tfm_status tfm__relative_view(const tfm_relative_positions *w, const char *name, int64_t H,
                                      tfm__relative *view, tfm_error *err) {
-    tfm_tensor expected;
+    char all[64];
     memset(view, 0, sizeof *view);
     if (!w->table.data) return TFM_OK;
-    TFM__TRY(tfm__check_tensor(&w->table, name, TFM_F32, 2, 2, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, w->table.dims[0], H);
-    TFM__TRY(tfm__check_shape(&w->table, name, TFM_F32, &expected, err));
+    tfm__format(all, sizeof all, "%s relative.table", name);
+    TFM__TRY(tfm__check_tensor(&w->table, all, TFM_F32, 2, 2, err));
+    view->buckets = w->table.dims[0];
+    TFM__TRY(tfm__check_shape(&w->table, all, tfm_tensor_2d(NULL, TFM_F32, view->buckets, H), err));
     view->table = (const float *)w->table.data;
     view->stride = w->table.strides[0];
-    view->buckets = w->table.dims[0];
     view->max_distance = w->max_distance ? w->max_distance : TFM__MAX_DISTANCE;
     view->causal = w->causal;
-    return tfm__check_buckets(view, name, TFM_E_ARGUMENT, err);
+    return tfm__relative_check(view, all, TFM_E_ARGUMENT, err);
 }
 
-/* The rows of heads: where they lie, and the strides of batch row, head and position. */
+/* ---- the two loops ---- */
+
+/* The rows of heads, by strides of batch row, head and position in elements. */
 typedef struct tfm__heads {
     void *data; /* NULL: none */
     int64_t b, h, t;
@@ -4390,58 +4365,64 @@ static float *tfm__head_row(const tfm__heads *x, int64_t b, int64_t h, int64_t t
     return (float *)tfm__head_at(x, b, h, t);
 }
 
-/* A [B, L, .] or [B, H, L, .] tensor's. */
+/* Returns the heads of a tensor [B, L, .] or [B, H, L, .], or none if it is NULL. */
 static tfm__heads tfm__heads_of_tensor(const tfm_tensor *t) {
-    tfm__heads x = {t->data, t->strides[0], t->strides[1], t->strides[t->rank - 2], 0};
+    tfm__heads x = {NULL, 0, 0, 0, 0};
+    if (t && t->data)
+        x.data = t->data, x.b = t->strides[0], x.h = t->strides[1], x.t = t->strides[t->rank - 2];
     return x;
 }
 
-/* Slices of rows, width columns each: no rearrangement, strides do it. */
+/* Returns slices of rows, each with width columns. */
 static tfm__heads tfm__heads_of_rows(const tfm__rows *rows, int64_t width) {
     tfm__heads x = {rows->data, rows->sb, width, rows->sl, 0};
     return x;
 }
 
-/* Rows t to t + L - 1 of a head, D columns each. */
+/* Returns rows t to t + L - 1 of a head, D columns each. */
 static tfm__rows tfm__rows_of_head(const tfm__heads *x, int64_t b, int64_t h, int64_t t, int64_t L,
                                    int64_t D) {
     tfm__rows rows = {tfm__head_row(x, b, h, t), 1, L, D, 0, x->t};
     return rows;
 }
 
-/* One attention: where q, k, v lie and what may be seen. */
+/* One attention: what it multiplies, what a query may see, and how threads share its heads. */
 typedef struct tfm__attention {
+    const tfm__kernels *kernels;
     tfm__heads q, k, v, context, weights; /* weights without data: not wanted */
     int64_t B, H, T, S, K, W;
     float scale;
     const tfm_masks *masks; /* may be NULL */
-    int64_t first; /* query 0 stands at this key position: for causal masks while stepping */
-    tfm__bias bias;
-    /* where batch row b finds keys and values: in row kv_rows[b] (NULL: b), or, if there are
-       ancestries, those of position s in row ancestry[b * ancestry_stride + s] */
+    int64_t first;          /* key position of query 0, for causal masks in a step */
+    const float *bias;      /* [h * bias_head + d] is added to the scores of head h at distance d,
+                               the key's position less the query's; NULL: none */
+    int64_t bias_head;
+    /* The keys and values of batch row b are in row kv_rows[b] (NULL: b). With ancestries, those of
+       position s are in row ancestry[b * ancestry_stride + s]. */
     const int32_t *kv_rows, *ancestry;
     int64_t ancestry_stride;
-    /* tfm__attend_tiles, which wants each sentence's keys side by side, with these as weights; or
-       TFM_WEIGHTS_AS_STORED: tfm__attend_head */
-    tfm_weight_type tiles;
+    tfm_weight_type tiles; /* type of packed keys and values, for tfm__attend_tiles, which needs the
+                              keys of a sentence side by side; AS_STORED: tfm__attend_head */
+    float *scratch;        /* [parts, scratch_size]: S floats, or tfm__attend_tile_scratch */
+    int64_t scratch_size, parts;
 } tfm__attention;
 
-/* Keys from here on are hidden by length or causality. kv: the row whose keys these are. */
-static int64_t tfm__visible_keys(const tfm__attention *a, int64_t kv, int64_t t) {
+/* Returns how many keys query t sees by length and causality. kv: the row of its keys. */
+static int64_t tfm__attend_count_keys(const tfm__attention *a, int64_t kv, int64_t t) {
     int64_t end = a->S;
     if (a->masks && a->masks->key_lengths) end = tfm__min(end, a->masks->key_lengths[kv]);
     if (a->masks && a->masks->causal) end = tfm__min(end, a->first + t + 1);
     return end;
 }
 
-/* The bias of relative positions, then the other masks: pads among the keys (they go with the key
-   row), and the attention mask. What they hide of a query's first n keys scores -inf. */
-static void tfm__apply_masks(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
-                             int64_t h, int64_t t, float *scores, int64_t n) {
+/* Adds relative positions to the scores of a query's first n keys, then hides keys by the other
+   masks: pads, which belong to the row of the keys, and the attention mask. */
+static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
+                             float *scores, int64_t n) {
     const tfm_masks *m = a->masks;
     const unsigned char *pads, *hidden;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, s;
-    if (a->bias.zero) kernels->add(scores, a->bias.zero + h * a->bias.head - a->first - t, n);
+    if (a->bias) a->kernels->add(scores, a->bias + h * a->bias_head - a->first - t, n);
     if (!m || (!m->key_padding.data && !m->attention.data)) return;
     pads = (const unsigned char *)m->key_padding.data;
     if (pads) pads += kv * m->key_padding.strides[0];
@@ -4456,8 +4437,9 @@ static void tfm__apply_masks(const tfm__attention *a, const tfm__kernels *kernel
         if ((pads && pads[s]) || (hidden && hidden[s])) scores[s] = -INFINITY;
 }
 
-/* From s on, keys and values lie in one row, *row, up to the position returned, at most n. */
-static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t *row) {
+/* Returns the end, at most n, of the positions from s on whose keys and values are in one row, and
+   sets *row to it. */
+static int64_t tfm__attend_next_run(const int32_t *path, int64_t s, int64_t n, int64_t *row) {
     if (!path) return n;
     *row = path[s];
     do s++;
@@ -4465,18 +4447,18 @@ static int64_t tfm__next_run(const int32_t *path, int64_t s, int64_t n, int64_t 
     return s;
 }
 
-/* A query's weights go where the caller wants them, if anywhere; past n keys they are zero. */
-static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
-                              const float *scores, int64_t n) {
-    float *w;
+/* Copies a query's weights of n keys to the caller, if wanted, and zeros for later keys. */
+static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
+                                      const float *weights, int64_t n) {
+    float *to;
     if (!a->weights.data) return;
-    w = tfm__head_row(&a->weights, b, h, t);
-    memcpy(w, scores, (size_t)n * sizeof(float));
-    memset(w + n, 0, (size_t)(a->S - n) * sizeof(float));
+    to = tfm__head_row(&a->weights, b, h, t);
+    memcpy(to, weights, (size_t)n * sizeof *to);
+    memset(to + n, 0, (size_t)(a->S - n) * sizeof *to);
 }
 
-/* Asks for n rows of a head, from position s on, which are wanted soon: a step reads each once. (A
-   macro: GCC takes a function that only prefetches for one that does nothing.) */
+/* Prefetches n rows of a head from position s on, because a step reads each row once. (A macro: GCC
+   drops calls of a function that only prefetches.) */
 #define TFM__PREFETCH_ROWS(heads, b, h, s, n, width)                                               \
     do {                                                                                           \
         const int64_t tfm__bytes = (width) * ((heads)->is_f16 ? 2 : 4);                            \
@@ -4486,72 +4468,69 @@ static void tfm__keep_weights(const tfm__attention *a, int64_t b, int64_t h, int
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* sums[i] = q . row i of n, which begin at rows in a head */
-static void tfm__dot_keys(const tfm__kernels *kernels, float *sums, const float *q,
-                          const tfm__heads *k, const void *rows, int64_t n, int64_t K) {
-    if (k->is_f16) kernels->dots_f16(sums, q, (const uint16_t *)rows, k->t, n, K);
-    else kernels->dots(sums, q, (const float *)rows, k->t, n, K);
+/* Computes sums[i] = q . row i, for n rows of a head. */
+static void tfm__attend_dot_keys(const tfm__attention *a, float *sums, const float *q,
+                                 const void *rows, int64_t n) {
+    if (!a->k.is_f16) a->kernels->dots(sums, q, (const float *)rows, a->k.t, n, a->K);
+    else a->kernels->dots_f16(sums, q, (const uint16_t *)rows, a->k.t, n, a->K);
 }
 
-/* y += sum_i p[i] * row i, likewise */
-static void tfm__add_values(const tfm__kernels *kernels, float *y, const float *p,
-                            const tfm__heads *v, const void *rows, int64_t n, int64_t W) {
-    if (v->is_f16) kernels->weighted_sum_f16(y, p, (const uint16_t *)rows, v->t, n, W);
-    else kernels->weighted_sum(y, p, (const float *)rows, v->t, n, W);
+/* Computes y += sum_i p[i] * row i. */
+static void tfm__attend_add_values(const tfm__attention *a, float *y, const float *p,
+                                   const void *rows, int64_t n) {
+    if (!a->v.is_f16) a->kernels->weighted_sum(y, p, (const float *)rows, a->v.t, n, a->W);
+    else a->kernels->weighted_sum_f16(y, p, (const uint16_t *)rows, a->v.t, n, a->W);
 }
 
-/* Head h of batch row b: all its queries. scores: room for S floats. */
-static void tfm__attend_head(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
-                             int64_t h, float *scores) {
+/* Computes head h of batch row b, query by query: scores, masks, softmax, weighted sum of the
+   values. scores: room for S floats. */
+static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, float *scores) {
     const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
     const tfm__heads *k = &a->k, *v = &a->v;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, t, s, end;
     for (t = 0; t < a->T; t++) {
         float *context = tfm__head_row(&a->context, b, h, t);
-        int64_t n = tfm__visible_keys(a, kv, t);
-        /* scores, masks, softmax, weighted sum of the values: one query at a time */
+        int64_t n = tfm__attend_count_keys(a, kv, t);
         TFM_COUNT(2 * n * (a->K + a->W));
         for (s = 0; s < n; s = end) {
-            end = tfm__next_run(path, s, n, &row);
+            end = tfm__attend_next_run(path, s, n, &row);
             if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
-            tfm__dot_keys(kernels, scores + s, tfm__head_row(&a->q, b, h, t), k,
-                          tfm__head_at(k, row, h, s), end - s, a->K);
+            tfm__attend_dot_keys(a, scores + s, tfm__head_row(&a->q, b, h, t),
+                                 tfm__head_at(k, row, h, s), end - s);
         }
-        kernels->scale(scores, a->scale, n);
-        tfm__apply_masks(a, kernels, b, h, t, scores, n);
-        tfm__softmax_row(kernels, scores, scores, n);
+        a->kernels->scale(scores, a->scale, n);
+        tfm__attend_mask(a, b, h, t, scores, n);
+        tfm__softmax_row(a->kernels, scores, scores, n);
         memset(context, 0, (size_t)a->W * sizeof(float));
         for (s = 0; s < n; s = end) {
-            end = tfm__next_run(path, s, n, &row);
+            end = tfm__attend_next_run(path, s, n, &row);
             if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
-            tfm__add_values(kernels, context, scores + s, v, tfm__head_at(v, row, h, s), end - s,
-                            a->W);
+            tfm__attend_add_values(a, context, scores + s, tfm__head_at(v, row, h, s), end - s);
         }
-        tfm__keep_weights(a, b, h, t, scores, n);
+        tfm__attend_store_weights(a, b, h, t, scores, n);
     }
 }
 
-/* Queries whose scores are at hand at a time. */
+/* Queries whose scores are in scratch at a time. */
 enum { TFM__QUERIES = 24, TFM__QUERIES_BF16 = TFM__MOST_ROWS };
 
-/* Floats that tfm__attend_tiles takes: scores of some queries, keys and values of a head as packed;
-   of bf16 also some rows as tiles take them, where packing has its rows before. */
-static int64_t tfm__tile_scratch(tfm_weight_type type, int64_t S, int64_t K, int64_t W) {
+/* Returns the floats of scratch of tfm__attend_tiles: scores of some queries, a head's packed keys
+   and values, and for bf16 some converted rows (packing uses the same room before). */
+static int64_t tfm__attend_tile_scratch(tfm_weight_type type, int64_t S, int64_t K, int64_t W) {
     int64_t n, longest = tfm__max(S, tfm__max(K, W));
-    /* too large for any arena, and for no integer */
+    /* A size that fits no arena, but does fit integers, stands in for all larger ones. */
     if (!tfm__mul(S + TFM__PANEL, TFM__QUERIES_BF16 + K + W + TFM__PANEL, &n) ||
         n > INT64_MAX / 128)
         return INT64_MAX / 128;
     if (type == TFM_WEIGHTS_F32) return (S + TFM__PANEL) * (TFM__QUERIES + K + W + TFM__PANEL);
-    return TFM__QUERIES_BF16 * S +
-           (tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S) +
-            TFM__QUERIES_BF16 * tfm__packed_blocks(2 * longest) * TFM__X_STRIDE) /
-               4;
+    n = tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S);
+    n += TFM__QUERIES_BF16 * tfm__packed_blocks(2 * longest) * TFM__X_STRIDE;
+    return TFM__QUERIES_BF16 * S + n / 4;
 }
 
 /* Returns keys or values as the weights of a product. They will be packed at *at, which moves
    on. */
-static tfm__linear tfm__packed_map(tfm_weight_type type, int64_t rows, int64_t columns,
+static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t columns,
                                    float **at) {
     tfm__linear map;
     memset(&map, 0, sizeof map);
@@ -4564,8 +4543,8 @@ static tfm__linear tfm__packed_map(tfm_weight_type type, int64_t rows, int64_t c
 }
 
 /* Computes one product of a head. converted: room for the converted x of bf16. */
-static void tfm__attention_product(const tfm__kernels *kernels, const tfm__rows *y,
-                                   const tfm__rows *x, const tfm__linear *w, float *converted) {
+static void tfm__attend_product(const tfm__kernels *kernels, const tfm__rows *y, const tfm__rows *x,
+                                const tfm__linear *w, float *converted) {
     tfm__product p = tfm__product_make(y, x, w);
     if (w->w.type == TFM_WEIGHTS_BF16) {
         p.converted = (unsigned char *)converted;
@@ -4575,15 +4554,16 @@ static void tfm__attention_product(const tfm__kernels *kernels, const tfm__rows 
     tfm__product_packed(kernels, &p);
 }
 
-/* The same as tfm__attend_head where all queries see the same keys up to a length: scores and
-   weighted sums as products with tiles. (Steps never do it so; a decoder's pass has their bits.) */
-static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kernels, int64_t b,
-                              int64_t h, float *scratch) {
-    int64_t n = tfm__visible_keys(a, b, 0), t, i;
+/* Computes what tfm__attend_head computes, by products with tiles, if all queries see the same keys
+   up to a length. Steps never use it, so a decoder's pass does not either: both have the same
+   bits. */
+static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, float *scratch) {
+    const tfm__kernels *kernels = a->kernels;
+    int64_t n = tfm__attend_count_keys(a, b, 0), t, i;
     int64_t most = a->tiles == TFM_WEIGHTS_BF16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     float *converted = scratch + most * n, factors[TFM__QUERIES_BF16];
-    tfm__linear key_map = tfm__packed_map(a->tiles, n, a->K, &converted);
-    tfm__linear value_map = tfm__packed_map(a->tiles, a->W, n, &converted);
+    tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &converted);
+    tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &converted);
     const float *k = tfm__head_row(&a->k, b, h, 0), *v = tfm__head_row(&a->v, b, h, 0);
     if (a->tiles == TFM_WEIGHTS_BF16) {
         tfm__packed_set_keys_bf16(&key_map.w, k, a->k.t, a->scale, kernels, converted);
@@ -4598,57 +4578,48 @@ static void tfm__attend_tiles(const tfm__attention *a, const tfm__kernels *kerne
         tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M, a->K);
         tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
         tfm__rows scores = tfm__rows_make(scratch, 1, M, n);
-        tfm__attention_product(kernels, &scores, &q, &key_map, converted);
+        tfm__attend_product(kernels, &scores, &q, &key_map, converted);
         for (i = 0; i < M; i++) {
             float *row = tfm__row(&scores, 0, i);
-            tfm__apply_masks(a, kernels, b, h, t + i, row, n);
+            tfm__attend_mask(a, b, h, t + i, row, n);
             factors[i] = tfm__exp_row(kernels, row, row, n);
         }
-        tfm__attention_product(kernels, &context, &scores, &value_map, converted);
-        /* the sums become 1 where there is least to multiply */
+        tfm__attend_product(kernels, &context, &scores, &value_map, converted);
+        /* the contexts are scaled instead of the weights, because there are fewer numbers */
         for (i = 0; i < M; i++) {
             kernels->scale(tfm__row(&context, 0, i), factors[i], a->W);
             if (!a->weights.data) continue;
             kernels->scale(tfm__row(&scores, 0, i), factors[i], n);
-            tfm__keep_weights(a, b, h, t + i, tfm__row(&scores, 0, i), n);
+            tfm__attend_store_weights(a, b, h, t + i, tfm__row(&scores, 0, i), n);
         }
         TFM_COUNT(2 * M * n * (a->K + a->W));
     }
 }
 
-/* An attention and the parts that its heads are cut into. */
-typedef struct tfm__attention_job {
-    const tfm__kernels *kernels;
-    const tfm__attention *a;
-    float *scratch; /* [parts, size] */
-    int64_t parts, size;
-} tfm__attention_job;
-
 static void tfm__attend_part(void *context, int32_t part) {
-    const tfm__attention_job *job = (const tfm__attention_job *)context;
-    const tfm__attention *a = job->a;
-    int64_t heads = a->B * a->H, i = part * heads / job->parts;
+    const tfm__attention *a = (const tfm__attention *)context;
+    int64_t heads = a->B * a->H, i = part * heads / a->parts;
+    float *scratch = a->scratch + part * a->scratch_size;
     int causal = a->masks && a->masks->causal;
-    for (; i < (part + 1) * heads / job->parts; i++) {
+    for (; i < (part + 1) * heads / a->parts; i++) {
         int64_t b = i / a->H, h = i % a->H;
-        float *scratch = job->scratch + part * job->size;
-        if (a->tiles && !causal && tfm__visible_keys(a, b, 0) > 0)
-            tfm__attend_tiles(a, job->kernels, b, h, scratch);
-        else tfm__attend_head(a, job->kernels, b, h, scratch);
+        if (a->tiles && !causal && tfm__attend_count_keys(a, b, 0) > 0)
+            tfm__attend_tiles(a, b, h, scratch);
+        else tfm__attend_head(a, b, h, scratch);
     }
 }
 
-/* scratch: room for S floats, or for tiles, times the team. */
-static void tfm__attend(const tfm__team *team, const tfm__attention *a, float *scratch) {
-    tfm__attention_job job = {team->kernels, a, scratch, 1, a->S};
-    if (a->tiles) job.size = tfm__tile_scratch(a->tiles, a->S, a->K, a->W);
+/* Computes an attention, and sets its kernels, parts and scratch_size. */
+static void tfm__attend_run(const tfm__team *team, tfm__attention *a) {
+    a->kernels = team->kernels, a->parts = 1, a->scratch_size = a->S;
+    if (a->tiles) a->scratch_size = tfm__attend_tile_scratch(a->tiles, a->S, a->K, a->W);
     if (tfm__team_shares(team, 2 * a->B * a->H * a->T * a->S * (a->K + a->W)))
-        job.parts = tfm__min(team->n, a->B * a->H);
-    tfm__team_run(team, tfm__attend_part, &job, (int32_t)job.parts);
+        a->parts = tfm__min(team->n, a->B * a->H);
+    tfm__team_run(team, tfm__attend_part, a, (int32_t)a->parts);
 }
 
-/* 1/sqrt(K) unless the caller has a scale of its own. */
-static float tfm__scale(double scale, int64_t K) {
+/* Returns 1/sqrt(K), unless the caller has another scale. */
+static float tfm__attend_scale(double scale, int64_t K) {
     return (float)(scale != 0 ? scale : 1 / sqrt((double)K));
 }
 
@@ -4659,9 +4630,8 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     tfm_error *err) {
     tfm__team team = tfm__team_alone();
     tfm__attention a;
-    tfm_tensor expected, shape;
+    tfm_tensor expected;
     tfm_arena all;
-    float *scores;
     int r;
     memset(&a, 0, sizeof a);
     if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL");
@@ -4674,32 +4644,31 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     a.K = query->dims[r - 1];
     expected = *query;
     a.S = expected.dims[r - 2] = key->dims[r - 2];
-    TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_shape(key, "key", expected, err));
     TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, r, r, err));
     a.W = expected.dims[r - 1] = value->dims[r - 1];
-    TFM__TRY(tfm__check_shape(value, "value", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_shape(value, "value", expected, err));
     expected.dims[r - 2] = a.T;
-    TFM__TRY(tfm__check_shape(context, "context", TFM_F32, &expected, err));
+    TFM__TRY(tfm__check_shape(context, "context", expected, err));
     expected.dims[r - 1] = a.S;
-    if (weights && weights->data) {
-        TFM__TRY(tfm__check_shape(weights, "weights", TFM_F32, &expected, err));
-        a.weights = tfm__heads_of_tensor(weights);
-    }
-    shape = tfm_tensor_4d(NULL, TFM_F32, a.B, a.H, a.T, a.S);
-    TFM__TRY(tfm__check_masks(masks, &shape, err));
+    TFM__TRY(tfm__check_optional(weights, "weights", expected, err));
+    TFM__TRY(tfm__masks_check(masks, a.B, a.H, a.T, a.S, err));
     all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, a.S, 1, &scores, err));
+    TFM__TRY(TFM__TAKE(&all, a.S, 1, &a.scratch, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
     a.q = tfm__heads_of_tensor(query);
     a.k = tfm__heads_of_tensor(key);
     a.v = tfm__heads_of_tensor(value);
     a.context = tfm__heads_of_tensor(context);
-    a.scale = tfm__scale(scale, a.K);
+    a.weights = tfm__heads_of_tensor(weights);
+    a.scale = tfm__attend_scale(scale, a.K);
     a.masks = masks;
-    tfm__attend(&team, &a, scores);
+    tfm__attend_run(&team, &a);
     return TFM_OK;
 }
+
+/* ---- projections, keys and values, a pass ---- */
 
 TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
                                         const tfm_tensor *in_proj_weight,
@@ -4714,10 +4683,8 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
         return tfm__fail(err, TFM_E_SHAPE,
                          "in_proj_weight is %t: %i rows are not three equal parts", in_proj_weight,
                          in_proj_weight->dims[0]);
-    if (in_proj_bias) TFM__TRY(tfm__check_vector(in_proj_bias, "in_proj_bias", 3 * E, err));
-    parts[0] = &weights->query;
-    parts[1] = &weights->key;
-    parts[2] = &weights->value;
+    TFM__TRY(tfm__check_vector(in_proj_bias, "in_proj_bias", "", 3 * E, err));
+    parts[0] = &weights->query, parts[1] = &weights->key, parts[2] = &weights->value;
     for (i = 0; i < 3; i++) {
         parts[i]->weight = *in_proj_weight;
         parts[i]->weight.dims[0] = E;
@@ -4739,6 +4706,38 @@ typedef struct tfm__projections {
     tfm__relative relative;
 } tfm__projections;
 
+/* Views an attention for inputs of these widths. */
+static tfm_status tfm__projections_view(const tfm_attention_weights *w, const char *name,
+                                        int64_t q_in, int64_t k_in, int64_t v_in,
+                                        tfm__projections *view, tfm_error *err) {
+    int64_t HK, HW;
+    memset(view, 0, sizeof *view);
+    if (w->n_heads < 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
+                         (int64_t)w->n_heads);
+    TFM__TRY(tfm__linear_view(&w->query, name, " query", -1, q_in, &view->query, err));
+    HK = view->query.w.rows;
+    TFM__TRY(tfm__linear_view(&w->key, name, " key", HK, k_in, &view->key, err));
+    TFM__TRY(tfm__linear_view(&w->value, name, " value", -1, v_in, &view->value, err));
+    HW = view->value.w.rows;
+    if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
+                         name, HK, HW, (int64_t)w->n_heads);
+    view->n_heads = w->n_heads;
+    view->scale = w->scale;
+    view->K = HK / w->n_heads;
+    view->W = HW / w->n_heads;
+    TFM__TRY(tfm__relative_view(&w->relative, name, w->n_heads, &view->relative, err));
+    view->has_out = w->out.weight.data != NULL;
+    if (!view->has_out) return TFM_OK;
+    return tfm__linear_view(&w->out, name, " out", -1, HW, &view->out, err);
+}
+
+/* Returns how many columns an attention gives. */
+static int64_t tfm__projections_width(const tfm__projections *w) {
+    return w->has_out ? w->out.w.rows : w->value.w.rows;
+}
+
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
     void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
@@ -4748,13 +4747,19 @@ typedef struct tfm__kv {
     int64_t capacity; /* positions that a row has room for */
 } tfm__kv;
 
-/* Scratch of one layer, taken once and used by all layers in turn. M: B*L rows of the residual
-   stream. */
+/* Returns the keys or values of a cache as heads of that width. */
+static tfm__heads tfm__heads_of_cache(const tfm__kv *kv, void *data, int64_t H, int64_t width) {
+    tfm__heads by_rows = {data, kv->capacity * H * width, width, H * width, 0};
+    tfm__heads by_heads = {data, kv->capacity * H * width, kv->capacity * width, width, kv->is_f16};
+    return kv->by_heads ? by_heads : by_rows;
+}
+
+/* Scratch that all layers use in turn. M: B*L rows of the residual stream. */
 typedef struct tfm__work {
     float *q;              /* [M, H*K] */
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
-    float *scores;         /* [team, S], or for tiles [team, tfm__tile_scratch] */
+    float *scores;         /* [team, S], or for tiles [team, tfm__attend_tile_scratch] */
     tfm_weight_type tiles; /* of an encoder, as in tfm__attention */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
@@ -4762,202 +4767,13 @@ typedef struct tfm__work {
     const tfm__team *team; /* who computes */
 } tfm__work;
 
-/* The cache's keys or values as heads of that width. */
-static tfm__heads tfm__heads_of_cache(const tfm__kv *kv, void *data, int64_t H, int64_t width) {
-    tfm__heads by_rows = {data, kv->capacity * H * width, width, H * width, 0};
-    tfm__heads by_heads = {data, kv->capacity * H * width, kv->capacity * width, width, kv->is_f16};
-    return kv->by_heads ? by_heads : by_rows;
-}
-
-/* out = projection of softmax(...) for queries, projected to work->q, over cached positions. The
-   caller has set S, first, masks, weights, kv_rows and ancestry, of a; all else is zero. */
-static void tfm__attend_cached(const tfm__rows *out, const tfm__projections *w, const tfm__kv *kv,
-                               tfm__attention *a, const tfm__work *work) {
-    tfm__rows q = tfm__rows_make(work->q, out->B, out->L, w->query.w.rows);
-    tfm__rows context = tfm__rows_make(work->context, out->B, out->L, w->value.w.rows);
-    TFM_PART(ATTENTION);
-    /* without an output projection the contexts are the output */
-    if (!w->has_out) context = *out;
-    a->B = out->B;
-    a->H = w->n_heads;
-    a->T = out->L;
-    a->K = w->K;
-    a->W = w->W;
-    a->q = tfm__heads_of_rows(&q, a->K);
-    a->k = tfm__heads_of_cache(kv, kv->k, a->H, a->K);
-    a->v = tfm__heads_of_cache(kv, kv->v, a->H, a->W);
-    a->context = tfm__heads_of_rows(&context, a->W);
-    a->scale = tfm__scale(w->scale, a->K);
-    a->ancestry_stride = kv->capacity;
-    a->tiles = work->tiles;
-    tfm__attend(work->team, a, work->scores);
-    TFM_PART(PROJECTIONS);
-    if (w->has_out) tfm__linear_run(work->team, out, &context, &w->out);
-}
-
-/* Checks a caller's attention for inputs of those widths, and sees it as the products do. */
-static tfm_status tfm__view_attention(const tfm_attention_weights *w, const char *name,
-                                      int64_t q_in, int64_t k_in, int64_t v_in,
-                                      tfm__projections *view, tfm_error *err) {
-    char part[64];
-    int64_t HK, HW;
-    memset(view, 0, sizeof *view);
-    if (w->n_heads < 1)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
-                         (int64_t)w->n_heads);
-    tfm__format(part, sizeof part, "%s query", name);
-    TFM__TRY(tfm__view_linear(&w->query, part, q_in, &view->query, err));
-    tfm__format(part, sizeof part, "%s key", name);
-    TFM__TRY(tfm__view_linear(&w->key, part, k_in, &view->key, err));
-    tfm__format(part, sizeof part, "%s value", name);
-    TFM__TRY(tfm__view_linear(&w->value, part, v_in, &view->value, err));
-    HK = view->query.w.rows;
-    HW = view->value.w.rows;
-    if (view->key.w.rows != HK)
-        return tfm__fail(err, TFM_E_SHAPE, "%s: query projects to %i columns, key to %i", name, HK,
-                         view->key.w.rows);
-    if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
-        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
-                         name, HK, HW, (int64_t)w->n_heads);
-    view->n_heads = w->n_heads;
-    view->scale = w->scale;
-    view->K = HK / w->n_heads;
-    view->W = HW / w->n_heads;
-    tfm__format(part, sizeof part, "%s relative.table", name);
-    TFM__TRY(tfm__view_relative(&w->relative, part, w->n_heads, &view->relative, err));
-    view->has_out = w->out.weight.data != NULL;
-    tfm__format(part, sizeof part, "%s out", name);
-    return view->has_out ? tfm__view_linear(&w->out, part, HW, &view->out, err) : TFM_OK;
-}
-
-/* How many columns an attention gives. */
-static int64_t tfm__attention_width(const tfm__projections *w) {
-    return w->has_out ? w->out.w.rows : w->value.w.rows;
-}
-
-/* n tensors of a shape, in one with a dimension before it. */
-static tfm_tensor tfm__stacked(const tfm_tensor *one, int64_t n) {
-    int64_t dims[TFM_MAX_RANK];
-    dims[0] = n;
-    memcpy(dims + 1, one->dims, (TFM_MAX_RANK - 1) * sizeof *dims);
-    return tfm_tensor_make(one->data, one->dtype, one->rank + 1, dims);
-}
-
-/* The attention weights of all layers: NULL, or [layers, B, H, T, S], contiguous. shape: one
-   layer's. */
-static tfm_status tfm__check_attention_out(const tfm_tensor *t, const char *name, int64_t layers,
-                                           const tfm_tensor *shape, tfm_error *err) {
-    tfm_tensor expected = tfm__stacked(shape, layers);
-    int i;
-    if (!t || !t->data) return TFM_OK;
-    TFM__TRY(tfm__check_shape(t, name, TFM_F32, &expected, err));
-    for (i = 0; i < t->rank; i++)
-        if (t->dims[i] > 1 && t->strides[i] != expected.strides[i])
-            return tfm__fail(err, TFM_E_SHAPE, "%s must be row-major", name);
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
-                                            const tfm_attention_weights *weights,
-                                            const tfm_tensor *query, const tfm_tensor *key,
-                                            const tfm_tensor *value, const tfm_masks *masks,
-                                            tfm_arena *scratch, tfm_error *err) {
-    tfm__team team = tfm__team_alone();
-    tfm__projections w;
-    tfm__attention a;
-    tfm__rows q, k, v, y, queries, keys, values;
-    tfm_tensor expected;
-    tfm__work work;
-    tfm__kv kv;
-    tfm_arena all;
-    int64_t reach;
-    float *spread;
-    memset(&a, 0, sizeof a);
-    memset(&work, 0, sizeof work);
-    memset(&kv, 0, sizeof kv);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
-    TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
-    expected = tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D);
-    TFM__TRY(tfm__check_shape(key, "key", TFM_F32, &expected, err));
-    TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, 3, 3, err));
-    expected.dims[2] = value->dims[2];
-    TFM__TRY(tfm__view_like(value, "value", &expected, &v, err));
-    TFM__TRY(tfm__view_attention(weights, "attention", q.D, k.D, v.D, &w, err));
-    expected = tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, tfm__attention_width(&w));
-    TFM__TRY(tfm__view_like(out, "out", &expected, &y, err));
-    expected = tfm_tensor_4d(NULL, TFM_F32, q.B, weights->n_heads, q.L, k.L);
-    TFM__TRY(tfm__check_masks(masks, &expected, err));
-    if (attention && attention->data) {
-        TFM__TRY(tfm__check_shape(attention, "attention", TFM_F32, &expected, err));
-        a.weights = tfm__heads_of_tensor(attention);
-    }
-    reach = w.relative.table && q.L && k.L ? q.L + k.L - 1 : 0;
-    queries = tfm__rows_make(NULL, q.B, q.L, w.query.w.rows);
-    keys = tfm__rows_make(NULL, q.B, k.L, w.key.w.rows);
-    values = tfm__rows_make(NULL, q.B, k.L, w.value.w.rows);
-    all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, q.B * q.L, queries.D, &queries.data, err));
-    TFM__TRY(TFM__TAKE(&all, q.B * q.L, values.D, &work.context, err));
-    TFM__TRY(TFM__TAKE(&all, q.B * k.L, keys.D, &keys.data, err));
-    TFM__TRY(TFM__TAKE(&all, q.B * k.L, values.D, &values.data, err));
-    TFM__TRY(TFM__TAKE(&all, k.L, 1, &work.scores, err));
-    TFM__TRY(TFM__TAKE(&all, reach, w.n_heads, &spread, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (scratch->measuring) return TFM_OK;
-    if (reach) a.bias = tfm__spread(&w.relative, w.n_heads, q.L - 1, k.L - 1, spread);
-    tfm__linear_run(&team, &queries, &q, &w.query);
-    tfm__linear_run(&team, &keys, &k, &w.key);
-    tfm__linear_run(&team, &values, &v, &w.value);
-    work.q = queries.data;
-    work.team = &team;
-    kv.k = keys.data;
-    kv.v = values.data;
-    kv.capacity = a.S = k.L;
-    a.masks = masks;
-    tfm__attend_cached(&y, &w, &kv, &a, &work);
-    return TFM_OK;
-}
-
-/* >>stack =========================================================================================
-   18. LAYERS AND STACKS
-   A layer works on the residual stream x [B*L, D] in place. The same decoder layer serves the
-   teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
-   and the step (one position, appended to the cache).
-
-   A sub-layer goes: normalize (pre-norm), compute into work.y, add to the stream, normalize
-   (post-norm). Scratch is taken once, before the first layer; from then on nothing can fail.
-   ============================================================================================== */
-
-/* The sub-layers of a layer, in order. */
-enum { TFM__SELF, TFM__CROSS, TFM__FFN };
-
-/* What the layers of one pass share. Arrays are by sub-layer: self-attention, cross-attention. */
-typedef struct tfm__pass {
-    tfm__rows x;   /* the residual stream [B, L, D], row-major */
-    int64_t first; /* position of its first row in the cache */
-    int64_t S;     /* memory positions for cross-attention */
-    const tfm_masks *masks[2];
-    const tfm__kv *kv[2];           /* [layers]; self NULL: no cache; cross NULL: an encoder */
-    const int32_t *kv_rows[2];      /* the cache row of each batch row; NULL: its number */
-    const int32_t *ancestry;        /* of the hypotheses in a step; else NULL */
-    const tfm_tensor *attention[2]; /* [layers, B, H, L, S]: weights to write; NULL: none */
-    int64_t first_row;              /* of the attention tensors: batch row 0 */
-    int64_t only_layer;             /* the one whose cross-attention is written, from 1; 0: all */
-    const float *spread;            /* [tables, H, 2 * reach - 1]: the stack's relative positions */
-    int64_t reach;
-    tfm__work work;
-} tfm__pass;
-
-/* Scratch for layers whose widths are at most these. */
+/* The widths that this scratch is for. */
 typedef struct tfm__sizes {
     int64_t M, D, HK, HW, F, key_rows, scores;
-    int64_t K, W;   /* of a head */
-    int64_t spread; /* heads with relative positions */
+    int64_t K, W; /* of a head */
 } tfm__sizes;
 
-/* Allocates everything that the layers of a pass need besides the stream, before the first layer
-   runs, so that the computation cannot fail halfway. */
+/* Allocates all scratch before the first layer runs, so the computation cannot fail halfway. */
 static tfm_status tfm__work_alloc(tfm_arena *arena, const tfm__sizes *z, tfm__work *w,
                                   tfm_error *err) {
     TFM__TRY(TFM__TAKE(arena, z->M, z->HK, &w->q, err));
@@ -4970,13 +4786,136 @@ static tfm_status tfm__work_alloc(tfm_arena *arena, const tfm__sizes *z, tfm__wo
     return TFM__TAKE(arena, z->M, z->F, &w->hidden, err);
 }
 
+/* The sub-layers of a layer, in order. */
+enum { TFM__SELF, TFM__CROSS, TFM__FFN };
+
+/* What the layers of one pass share. Arrays are by sub-layer: self-attention, cross-attention. */
+typedef struct tfm__pass {
+    tfm__rows x;      /* the residual stream [B, L, D], row-major */
+    int64_t first;    /* position of its first row in the cache */
+    int64_t S;        /* memory positions for cross-attention */
+    tfm__rows memory; /* [B, S, .]: each layer makes its keys and values; no data: kv has them */
+    const tfm_masks *masks[2];
+    const tfm__kv *kv[2];           /* [layers]; NULL: scratch */
+    const int32_t *kv_rows[2];      /* the cache row of each batch row; NULL: its number */
+    const int32_t *ancestry;        /* of the hypotheses in a step; else NULL */
+    const tfm_tensor *attention[2]; /* [layers, B, H, L, S]: weights to write; NULL: none */
+    int64_t first_row;              /* of the attention tensors: batch row 0 */
+    int64_t only_layer;             /* the one whose cross-attention is written, from 1; 0: all */
+    const float *bias;              /* [heads of all tables, 2 * reach - 1]: relative positions */
+    int64_t reach;
+    tfm__work work;
+} tfm__pass;
+
+/* Returns rows of D columns at data, one for each row of the stream. */
+static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
+    return tfm__rows_make(data, p->x.B, p->x.L, D);
+}
+
+/* Returns scratch for keys and values that are not needed after the layer. */
+static tfm__kv tfm__kv_of_work(const tfm__pass *p, int64_t capacity) {
+    tfm__kv kv = {p->work.k, p->work.v, 0, 0, capacity};
+    return kv;
+}
+
+/* Attends from the queries in work.q to the keys and values in kv, for sub-layer part, and projects
+   the contexts to out. */
+static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int part,
+                              const tfm__kv *kv, const tfm__rows *out, tfm__heads weights) {
+    tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
+    tfm__rows context = tfm__rows_beside(p, p->work.context, w->value.w.rows);
+    tfm__attention a;
+    TFM_PART(ATTENTION);
+    if (!w->has_out) context = *out; /* the contexts are the output */
+    memset(&a, 0, sizeof a);
+    a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
+    a.S = part == TFM__SELF ? p->first + p->x.L : p->S;
+    a.q = tfm__heads_of_rows(&q, a.K);
+    a.k = tfm__heads_of_cache(kv, kv->k, a.H, a.K);
+    a.v = tfm__heads_of_cache(kv, kv->v, a.H, a.W);
+    a.context = tfm__heads_of_rows(&context, a.W);
+    a.weights = weights;
+    a.scale = tfm__attend_scale(w->scale, a.K);
+    a.masks = p->masks[part], a.kv_rows = p->kv_rows[part];
+    if (part == TFM__SELF)
+        a.first = p->first, a.ancestry = p->ancestry, a.ancestry_stride = kv->capacity;
+    if (w->relative.table) {
+        a.bias_head = 2 * p->reach - 1;
+        a.bias = p->bias + w->relative.first_head * a.bias_head + p->reach - 1;
+    }
+    a.tiles = p->work.tiles, a.scratch = p->work.scores;
+    tfm__attend_run(p->work.team, &a);
+    TFM_PART(PROJECTIONS);
+    if (w->has_out) tfm__linear_run(p->work.team, out, &context, &w->out);
+}
+
+TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
+                                            const tfm_attention_weights *weights,
+                                            const tfm_tensor *query, const tfm_tensor *key,
+                                            const tfm_tensor *value, const tfm_masks *masks,
+                                            tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__team_alone();
+    tfm__projections w;
+    tfm__rows q, k, v, y, keys, values;
+    tfm__sizes z;
+    tfm__pass p;
+    tfm__kv kv;
+    tfm_arena all;
+    float *bias;
+    memset(&z, 0, sizeof z);
+    memset(&p, 0, sizeof p);
+    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
+    TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
+    TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D), err));
+    TFM__TRY(tfm__view(value, "value", 3, 3, &v, err));
+    TFM__TRY(tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, v.D), err));
+    TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, &w, err));
+    TFM__TRY(tfm__view_like(
+        out, "out", tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, tfm__projections_width(&w)), &y, err));
+    TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
+    TFM__TRY(tfm__check_optional(attention, "attention",
+                                 tfm_tensor_4d(NULL, TFM_F32, q.B, w.n_heads, q.L, k.L), err));
+    z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
+    z.HK = w.query.w.rows, z.HW = w.value.w.rows;
+    p.reach = w.relative.table && q.L && k.L ? tfm__max(q.L, k.L) : 0;
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
+    TFM__TRY(TFM__TAKE(&all, tfm__max(0, 2 * p.reach - 1), w.n_heads, &bias, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
+    p.x = q;
+    p.bias = bias, p.work.team = &team;
+    p.S = k.L, p.masks[TFM__CROSS] = masks;
+    kv = tfm__kv_of_work(&p, k.L);
+    q = tfm__rows_beside(&p, p.work.q, z.HK);
+    keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
+    values = tfm__rows_make(p.work.v, k.B, k.L, z.HW);
+    tfm__linear_run(&team, &q, &p.x, &w.query);
+    tfm__linear_run(&team, &keys, &k, &w.key);
+    tfm__linear_run(&team, &values, &v, &w.value);
+    tfm__attend_layer(&p, &w, TFM__CROSS, &kv, &y, tfm__heads_of_tensor(attention));
+    return TFM_OK;
+}
+
+/* >>stack =========================================================================================
+   18. LAYERS AND STACKS
+   A layer works in place on the residual stream x [B*L, D]. The same decoder layer serves the
+   teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
+   and the step (one position, appended to the cache).
+
+   A sub-layer goes: normalize (pre-norm), compute into work.y, add to the stream, normalize
+   (post-norm). Scratch is allocated before the first layer. After that nothing can fail.
+   ============================================================================================== */
+
 /* A layer as the products see it: of an encoder, or with cross-attention of a decoder, whose self
    may be an SSRU. */
 typedef struct tfm__layer {
-    tfm__projections self, cross;
+    tfm__projections self, cross; /* cross without heads: none */
     tfm__ssru ssru;
     tfm__ffn ffn;
-    tfm_norm_weights self_norm, cross_norm, ffn_norm;
+    tfm_norm_weights norms[3]; /* by sub-layer */
     tfm_norm_order order;
 } tfm__layer;
 
@@ -4985,23 +4924,18 @@ typedef struct tfm__stack {
     tfm__layer **layers; /* [n] */
     int32_t n;
     tfm__relative relative; /* the table of every layer that has none of its own */
-    int32_t n_relative;     /* tables of relative positions, of the stack and of layers */
+    int64_t relative_heads; /* heads of all tables of relative positions, the stack's and layers' */
     tfm_norm_weights norm;
 } tfm__stack;
 
-static int tfm__has_norm(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
-
-/* Returns rows of D columns at data, one for each row of the stream. */
-static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
-    return tfm__rows_make(data, p->x.B, p->x.L, D);
-}
+static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 /* Returns the input of a sub-layer: the stream itself, or its norm. */
 static tfm__rows tfm__sublayer_in(const tfm__pass *p, const tfm_norm_weights *norm,
                                   tfm_norm_order order) {
     tfm__rows to = tfm__rows_beside(p, p->work.n, p->x.D);
     if (order == TFM_POST_NORM) return p->x;
-    tfm__norm(p->work.team->kernels, &to, &p->x, norm);
+    tfm__norm_run(p->work.team->kernels, &to, &p->x, norm);
     return to;
 }
 
@@ -5010,76 +4944,40 @@ static void tfm__sublayer_out(const tfm__pass *p, const tfm_norm_weights *norm,
                               tfm_norm_order order) {
     TFM_PART(NORM);
     p->work.team->kernels->add(p->x.data, p->work.y, p->x.B * p->x.L * p->x.D);
-    if (order == TFM_POST_NORM) tfm__norm(p->work.team->kernels, &p->x, &p->x, norm);
+    if (order == TFM_POST_NORM) tfm__norm_run(p->work.team->kernels, &p->x, &p->x, norm);
 }
 
-/* Sets up the products that make keys and values of x [B, L, D] for positions p->first and later.
-   They go to scratch if the cache is by heads, else straight to their place. */
-static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                             const tfm__kv *kv, tfm__product *products) {
-    tfm__heads to_k = tfm__heads_of_cache(kv, kv->k, w->n_heads, w->K);
-    tfm__heads to_v = tfm__heads_of_cache(kv, kv->v, w->n_heads, w->W);
-    tfm__rows k = tfm__rows_make(p->work.k, x->B, x->L, w->key.w.rows);
-    tfm__rows v = tfm__rows_make(p->work.v, x->B, x->L, w->value.w.rows);
-    if (!kv->by_heads) {
-        k.data = tfm__head_row(&to_k, 0, 0, p->first), k.sb = to_k.b;
-        v.data = tfm__head_row(&to_v, 0, 0, p->first), v.sb = to_v.b;
-    }
-    products[0] = tfm__product_make(&k, x, &w->key);
-    products[1] = tfm__product_make(&v, x, &w->value);
-}
-
-/* Moves the results of these products from scratch to a cache that is by heads. */
-static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const tfm__kv *kv,
-                          const tfm__product *products) {
+/* Computes keys and values of x [B, L, D] for positions p->first and later of kv, and with them the
+   queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
+   results go straight to their place. */
+static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv, int with_queries) {
+    tfm__heads to[2];
+    tfm__product products[3];
+    tfm__rows y = tfm__rows_make(p->work.q, x->B, x->L, w->query.w.rows);
     int64_t b, h, l;
     int i;
-    for (i = 0; kv->by_heads && i < 2; i++) {
-        const tfm__rows *from = &products[i].y;
-        int64_t width = i ? w->W : w->K;
-        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
-        for (b = 0; b < from->B; b++)
-            for (h = 0; h < w->n_heads; h++)
-                for (l = 0; l < from->L; l++) {
-                    int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
-                    const float *x = tfm__row(from, b, l) + h * width;
-                    void *at = tfm__head_at(&to, row, h, p->first + l);
-                    if (to.is_f16) p->work.team->kernels->narrow_f16((uint16_t *)at, x, width);
-                    else memcpy(at, x, (size_t)width * sizeof *x);
-                }
+    products[2] = tfm__product_make(&y, x, &w->query);
+    for (i = 0; i < 2; i++) {
+        const tfm__linear *map = i ? &w->value : &w->key;
+        to[i] = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
+        y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
+        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, p->first), y.sb = to[i].b;
+        products[i] = tfm__product_make(&y, x, map);
     }
-}
-
-/* Makes the keys and values of x, an encoder's output, for the cross-attention of a decoder layer. */
-static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__layer *l,
-                           const tfm__kv *kv) {
-    tfm__product products[2];
-    tfm__kv_products(p, x, &l->cross, kv, products);
     TFM_PART(PROJECTIONS);
-    tfm__product_run(p->work.team, products, 2);
-    tfm__kv_store(p, &l->cross, kv, products);
-}
-
-/* Attends from queries in work.q to the keys and values of sub-layer i of a layer, which are in kv.
-   weights: [B, H, L, S], or NULL. */
-static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int i,
-                              const tfm__kv *kv, const tfm__rows *out, float *weights) {
-    tfm__attention a;
-    memset(&a, 0, sizeof a);
-    a.S = i == TFM__SELF ? p->first + p->x.L : p->S;
-    a.first = i == TFM__SELF ? p->first : 0;
-    if (i == TFM__SELF && w->relative.table) {
-        a.bias.head = 2 * p->reach - 1;
-        a.bias.zero = p->spread + w->relative.slot * w->n_heads * a.bias.head + p->reach - 1;
-    }
-    a.masks = p->masks[i];
-    a.kv_rows = p->kv_rows[i];
-    a.ancestry = i == TFM__SELF ? p->ancestry : NULL;
-    a.weights.data = weights;
-    a.weights.t = a.S;
-    a.weights.h = p->x.L * a.S;
-    a.weights.b = w->n_heads * p->x.L * a.S;
-    tfm__attend_cached(out, w, kv, &a, &p->work);
+    tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
+    for (i = 0; kv->by_heads && i < 2; i++)
+        for (b = 0; b < x->B; b++)
+            for (h = 0; h < w->n_heads; h++)
+                for (l = 0; l < x->L; l++) {
+                    int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
+                    int64_t width = i ? w->W : w->K;
+                    const float *from = tfm__row(&products[i].y, b, l) + h * width;
+                    void *at = tfm__head_at(&to[i], row, h, p->first + l);
+                    if (!kv->is_f16) memcpy(at, from, (size_t)width * sizeof *from);
+                    else p->work.team->kernels->narrow_f16((uint16_t *)at, from, width);
+                }
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
@@ -5104,69 +5002,44 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     tfm__ssru_out(p->work.team->kernels, c);
 }
 
-/* Returns scratch for keys and values that are not needed after the layer. */
-static tfm__kv tfm__kv_of_work(const tfm__pass *p) {
-    tfm__kv kv;
-    memset(&kv, 0, sizeof kv);
-    kv.k = p->work.k;
-    kv.v = p->work.v;
-    kv.capacity = p->x.L;
-    return kv;
-}
-
-/* Returns where the attention weights of layer i begin, or NULL if they are not wanted. */
-static float *tfm__pass_attention_at(const tfm__pass *p, int sublayer, int32_t i) {
-    const tfm_tensor *t = p->attention[sublayer];
-    if (!t || !t->data || (sublayer == TFM__CROSS && p->only_layer && p->only_layer != i + 1))
-        return NULL;
-    return (float *)t->data + i * t->strides[0] + p->first_row * t->strides[1];
+/* Returns where the attention weights of layer i go, without data if they are not wanted. */
+static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
+    const tfm_tensor *t = p->attention[part];
+    tfm__heads to = {NULL, 0, 0, 0, 0};
+    if (!t || !t->data || (part == TFM__CROSS && p->only_layer && p->only_layer != i + 1))
+        return to;
+    to.data = (float *)t->data + i * t->strides[0] + p->first_row * t->strides[1];
+    to.b = t->strides[1], to.h = t->strides[2], to.t = t->strides[3];
+    return to;
 }
 
 /* Runs all layers of an encoder or a decoder over the stream, then the stack's norm. Self-attention
    first appends the keys and values of its input to the cache. */
 static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
     const tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
-    const tfm__kv scratch = tfm__kv_of_work(p);
+    const tfm__team *team = p->work.team;
     int32_t i, part;
     for (i = 0; i < stack->n; i++)
         for (part = TFM__SELF; part <= TFM__FFN; part++) {
             const tfm__layer *l = stack->layers[i];
-            const tfm_norm_weights *norm = part == TFM__SELF    ? &l->self_norm
-                                           : part == TFM__CROSS ? &l->cross_norm
-                                                                : &l->ffn_norm;
             const tfm__projections *w = part == TFM__SELF ? &l->self : &l->cross;
+            tfm__kv scratch = tfm__kv_of_work(p, part == TFM__SELF ? p->x.L : p->S);
             const tfm__kv *kv = part < TFM__FFN && p->kv[part] ? p->kv[part] + i : &scratch;
-            tfm__product products[3];
             tfm__rows q, in;
-            if (part == TFM__CROSS && !p->kv[part]) continue;
-            in = tfm__sublayer_in(p, norm, l->order);
-            if (part == TFM__FFN)
-                tfm__feed_forward(p->work.team, &out, &in, &l->ffn, p->work.hidden);
+            if (part == TFM__CROSS && !w->n_heads) continue;
+            in = tfm__sublayer_in(p, &l->norms[part], l->order);
+            if (part == TFM__FFN) tfm__ffn_run(team, &out, &in, &l->ffn, p->work.hidden);
             else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
             else {
                 q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
-                if (part == TFM__SELF) tfm__kv_products(p, &in, w, kv, products);
-                products[2] = tfm__product_make(&q, &in, &w->query);
-                TFM_PART(PROJECTIONS);
-                if (part == TFM__SELF) tfm__product_run(p->work.team, products, 3);
-                else tfm__product_run(p->work.team, products + 2, 1);
-                if (part == TFM__SELF) tfm__kv_store(p, w, kv, products);
-                tfm__attend_layer(p, w, part, kv, &out, tfm__pass_attention_at(p, part, i));
+                if (part == TFM__SELF) tfm__kv_append(p, &in, w, kv, 1);
+                else if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv, 0);
+                if (part == TFM__CROSS) tfm__linear_run(team, &q, &in, &w->query);
+                tfm__attend_layer(p, w, part, kv, &out, tfm__pass_weights(p, part, i));
             }
-            tfm__sublayer_out(p, norm, l->order);
+            tfm__sublayer_out(p, &l->norms[part], l->order);
         }
-    if (tfm__has_norm(&stack->norm)) tfm__norm(p->work.team->kernels, &p->x, &p->x, &stack->norm);
-}
-
-/* An attention whose output is added to a stream of width D. memory: width of what keys and values
-   are made of. */
-static tfm_status tfm__view_residual(const tfm_attention_weights *w, const char *name, int64_t D,
-                                     int64_t memory, tfm__projections *view, tfm_error *err) {
-    TFM__TRY(tfm__view_attention(w, name, D, memory, memory, view, err));
-    if (tfm__attention_width(view) != D)
-        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name,
-                         tfm__attention_width(view), D);
-    return TFM_OK;
+    if (tfm__norm_exists(&stack->norm)) tfm__norm_run(team->kernels, &p->x, &p->x, &stack->norm);
 }
 
 /* Widens sizes to what a layer needs. */
@@ -5177,152 +5050,151 @@ static void tfm__sizes_grow(tfm__sizes *z, const tfm__layer *l) {
     z->HW = tfm__max(z->HW, tfm__max(l->self.value.w.rows, c->value.w.rows));
     z->K = tfm__max(z->K, tfm__max(l->self.K, c->K));
     z->W = tfm__max(z->W, tfm__max(l->self.W, c->W));
-    z->F = tfm__max(z->F, tfm__hidden_width(&l->ffn));
-    if (l->self.relative.table) z->spread = tfm__max(z->spread, l->self.n_heads);
+    z->F = tfm__max(z->F, tfm__ffn_width(&l->ffn));
 }
 
-/* What tfm_encoder and tfm_decoder are called with, in this order: one of them has no weights. */
-typedef struct tfm__stack_call {
-    const tfm_encoder_weights *encoder;
-    const tfm_decoder_weights *decoder;
-    tfm_tensor *out, *self_attention, *cross_attention;
-    const tfm_tensor *x, *memory;
-    const tfm_masks *self_masks, *cross_masks;
-    tfm_arena *scratch;
-} tfm__stack_call;
+/* Writes the bias of every distance between some positions, for each table of the stack. */
+static void tfm__stack_spread(const tfm__stack *stack, int64_t positions, float *to) {
+    int32_t i;
+    for (i = 0; i < stack->n; i++) {
+        const tfm__projections *w = &stack->layers[i]->self;
+        if (w->relative.table) tfm__relative_spread(&w->relative, w->n_heads, positions, to);
+    }
+}
 
-/* Checks layer i, and sees it as the computations do. D, memory: widths of the stream and of the
-   encoder's output. */
-static tfm_status tfm__view_layer(const tfm__stack_call *c, int32_t i, int64_t D, int64_t memory,
-                                  tfm__layer *l, tfm_error *err) {
-    const tfm_encoder_layer_weights *e = c->encoder ? &c->encoder->layers[i] : NULL;
-    const tfm_decoder_layer_weights *d = c->decoder ? &c->decoder->layers[i] : NULL;
+/* Views an attention whose output is added to a stream of width D. memory: width of the input of
+   keys and values. */
+static tfm_status tfm__residual_view(const tfm_attention_weights *w, const char *name, int64_t D,
+                                     int64_t memory, tfm__projections *view, tfm_error *err) {
+    TFM__TRY(tfm__projections_view(w, name, D, memory, memory, view, err));
+    if (tfm__projections_width(view) != D)
+        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name,
+                         tfm__projections_width(view), D);
+    return TFM_OK;
+}
+
+/* Views layer i of an encoder or a decoder; the other is NULL. D, memory: widths of the stream and
+   of the encoder's output. */
+static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
+                                  const tfm_decoder_weights *decoder, int32_t i, int64_t D,
+                                  int64_t memory, tfm__layer *l, tfm_error *err) {
+    const tfm_encoder_layer_weights *e = encoder ? &encoder->layers[i] : NULL;
+    const tfm_decoder_layer_weights *d = decoder ? &decoder->layers[i] : NULL;
     memset(l, 0, sizeof *l);
     l->order = e ? e->order : d->order;
-    l->self_norm = e ? e->norm1 : d->norm1;
-    l->cross_norm = e ? e->norm2 : d->norm2;
-    l->ffn_norm = e ? e->norm2 : d->norm3;
+    l->norms[TFM__SELF] = e ? e->norm1 : d->norm1;
+    l->norms[TFM__CROSS] = e ? e->norm2 : d->norm2;
+    l->norms[TFM__FFN] = e ? e->norm2 : d->norm3;
     if (d && (d->ssru.input.weight.data || d->ssru.gate.weight.data)) {
         if (d->self_attn.query.weight.data)
             return tfm__fail(err, TFM_E_ARGUMENT, "layers[%d] has both self_attn and ssru", i);
-        if (c->self_attention && c->self_attention->data)
-            return tfm__fail(err, TFM_E_ARGUMENT, "self_attention: layers[%d] is an SSRU", i);
-        TFM__TRY(tfm__view_ssru(&d->ssru, D, &l->ssru, err));
-        if (l->ssru.input.w.rows != D)
-            return tfm__fail(err, TFM_E_SHAPE, "ssru gives %i columns, expected %i",
-                             l->ssru.input.w.rows, D);
-    } else {
-        const tfm_attention_weights *self = e ? &e->self_attn : &d->self_attn;
-        TFM__TRY(tfm__view_residual(self, "self_attn", D, D, &l->self, err));
-    }
-    if (d) TFM__TRY(tfm__view_residual(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
+        TFM__TRY(tfm__ssru_view(&d->ssru, D, D, &l->ssru, err));
+    } else
+        TFM__TRY(tfm__residual_view(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, &l->self,
+                                    err));
+    if (d) TFM__TRY(tfm__residual_view(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
     if (l->cross.relative.table)
         return tfm__fail(err, TFM_E_ARGUMENT, "cross_attn has relative positions");
-    TFM__TRY(tfm__view_ffn(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
-    TFM__TRY(tfm__check_norm(&l->self_norm, "norm1", D, err));
-    TFM__TRY(tfm__check_norm(&l->cross_norm, "norm2", D, err));
-    if (d) TFM__TRY(tfm__check_norm(&l->ffn_norm, "norm3", D, err));
+    TFM__TRY(tfm__ffn_view(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
+    TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
+    TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
+    if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
     if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
         return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, no order", (int32_t)l->order);
     return TFM_OK;
 }
 
-/* The layers run in place on a copy of x in scratch, so out may be x or have strides of its own. A
-   decoder's layer projects the encoder's output before it runs: keys and values are needed in this
-   layer only, so one buffer serves all. */
-static tfm_status tfm__run_stack(const tfm__stack_call *c, tfm_error *err) {
-    const tfm_encoder_weights *e = c->encoder;
-    const tfm_decoder_weights *d = c->decoder;
+/* Returns n tensors of a shape as one, with a dimension before it. */
+static tfm_tensor tfm__tensor_stacked(const tfm_tensor *one, int64_t n) {
+    int64_t dims[TFM_MAX_RANK];
+    dims[0] = n;
+    memcpy(dims + 1, one->dims, (TFM_MAX_RANK - 1) * sizeof *dims);
+    return tfm_tensor_make(one->data, one->dtype, one->rank + 1, dims);
+}
+
+/* Runs an encoder or a decoder; the other is NULL. The layers run in place on a copy of x in
+   scratch, so out may be x. The keys and values of a layer of a decoder are needed in this layer
+   only, so one buffer serves all. The caller has set masks and attention of p; all else is zero. */
+static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
+                                  const tfm_decoder_weights *d, tfm_tensor *out,
+                                  const tfm_tensor *x, const tfm_tensor *memory, tfm_arena *scratch,
+                                  tfm_error *err) {
     const tfm_norm_weights *norm;
     tfm__team team = tfm__team_alone();
-    tfm__rows from, to, mem;
-    tfm__layer layer;
+    tfm__rows from, to;
+    tfm__layer layer, *layers;
     tfm__sizes z;
-    tfm__pass p;
-    tfm__kv cross;
-    tfm__layer *one = &layer;
     tfm__stack stack;
-    tfm_tensor shape, weights[2];
+    tfm_tensor shape;
     tfm_arena all;
-    float *data, *spread;
-    int32_t i, n;
-    int k;
+    float *data, *bias;
+    int64_t B, L, S;
+    int32_t i;
     memset(&z, 0, sizeof z);
-    memset(&p, 0, sizeof p);
-    memset(&mem, 0, sizeof mem);
-    memset(&cross, 0, sizeof cross);
     memset(&stack, 0, sizeof stack);
-    memset(weights, 0, sizeof weights);
-    if ((!e && !d) || !c->scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
-    n = e ? e->n_layers : d->n_layers;
+    if ((!e && !d) || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    stack.n = (int32_t)tfm__max(0, e ? e->n_layers : d->n_layers);
     norm = e ? e->norm : d->norm;
-    if (n > 0 && (e ? !e->layers : !d->layers))
+    if (stack.n && (e ? !e->layers : !d->layers))
         return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
-    TFM__TRY(tfm__view(c->x, "x", 3, 3, &from, err));
+    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
+    B = from.B, L = from.L;
     if (d) {
-        TFM__TRY(tfm__view(c->memory, "memory", 3, 3, &mem, err));
-        shape = tfm_tensor_3d(NULL, TFM_F32, from.B, mem.L, mem.D);
-        TFM__TRY(tfm__check_shape(c->memory, "memory", TFM_F32, &shape, err));
+        TFM__TRY(tfm__view(memory, "memory", 3, 3, &p->memory, err));
+        shape = tfm_tensor_3d(NULL, TFM_F32, B, p->memory.L, p->memory.D);
+        TFM__TRY(tfm__check_shape(memory, "memory", shape, err));
     }
-    TFM__TRY(tfm__view_like(c->out, "out", c->x, &to, err));
-    for (i = 0; i < n; i++) {
-        TFM__TRY(tfm__view_layer(c, i, from.D, mem.D, &layer, err));
+    S = p->memory.L;
+    TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(TFM__TAKE(&all, stack.n, 1, &stack.layers, err));
+    TFM__TRY(TFM__TAKE(&all, stack.n, 1, &layers, err));
+    for (i = 0; i < stack.n; i++) {
+        TFM__TRY(tfm__layer_view(e, d, i, from.D, p->memory.D, &layer, err));
+        layer.self.relative.first_head = stack.relative_heads;
+        if (layer.self.relative.table) stack.relative_heads += layer.self.n_heads;
         tfm__sizes_grow(&z, &layer);
-        shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.self.n_heads, from.L, from.L);
-        if (!tfm__is_ssru(&layer)) TFM__TRY(tfm__check_masks(c->self_masks, &shape, err));
-        TFM__TRY(tfm__check_attention_out(c->self_attention, d ? "self_attention" : "attention", n,
-                                          &shape, err));
-        shape = tfm_tensor_4d(NULL, TFM_F32, from.B, layer.cross.n_heads, from.L, mem.L);
-        TFM__TRY(tfm__check_masks(c->cross_masks, &shape, err));
-        TFM__TRY(tfm__check_attention_out(c->cross_attention, "cross_attention", n, &shape, err));
+        if (stack.layers && layers) layers[i] = layer, stack.layers[i] = &layers[i];
+        if (!tfm__is_ssru(&layer))
+            TFM__TRY(tfm__masks_check(p->masks[TFM__SELF], B, layer.self.n_heads, L, L, err));
+        else if (p->attention[TFM__SELF] && p->attention[TFM__SELF]->data)
+            return tfm__fail(err, TFM_E_ARGUMENT, "self_attention: layers[%d] is an SSRU", i);
+        TFM__TRY(tfm__masks_check(p->masks[TFM__CROSS], B, layer.cross.n_heads, L, S, err));
+        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.self.n_heads, L, L);
+        TFM__TRY(tfm__check_optional(p->attention[TFM__SELF], d ? "self_attention" : "attention",
+                                     tfm__tensor_stacked(&shape, stack.n), err));
+        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.cross.n_heads, L, S);
+        TFM__TRY(tfm__check_optional(p->attention[TFM__CROSS], "cross_attention",
+                                     tfm__tensor_stacked(&shape, stack.n), err));
     }
-    if (norm) TFM__TRY(tfm__check_norm(norm, "norm", from.D, err));
+    if (norm) TFM__TRY(tfm__norm_check(norm, "norm", from.D, err));
     z.D = from.D;
-    z.M = z.key_rows = from.B * from.L;
-    z.scores = d ? tfm__max(from.L, mem.L) : tfm__tile_scratch(TFM_WEIGHTS_F32, from.L, z.K, z.W);
-    all = tfm__scratch_begin(c->scratch);
+    z.M = B * L, z.key_rows = B * tfm__max(L, S);
+    z.scores = d ? tfm__max(L, S) : tfm__attend_tile_scratch(TFM_WEIGHTS_F32, L, z.K, z.W);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
-    TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
-    TFM__TRY(TFM__TAKE(&all, z.spread, from.L ? 2 * from.L - 1 : 0, &spread, err));
-    if (d) {
-        TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HK, sizeof(float), &cross.k, err));
-        TFM__TRY(tfm__take(&all, mem.B * mem.L, z.HW, sizeof(float), &cross.v, err));
-    }
-    TFM__TRY(tfm__scratch_end(c->scratch, &all, err));
-    if (c->scratch->measuring) return TFM_OK;
-    p.x = tfm__rows_make(data, from.B, from.L, from.D);
-    p.spread = spread, p.reach = from.L;
-    p.S = cross.capacity = mem.L;
-    p.masks[TFM__SELF] = c->self_masks, p.masks[TFM__CROSS] = c->cross_masks;
-    if (c->self_attention) weights[TFM__SELF] = *c->self_attention;
-    if (c->cross_attention) weights[TFM__CROSS] = *c->cross_attention;
-    p.attention[TFM__SELF] = &weights[TFM__SELF], p.attention[TFM__CROSS] = &weights[TFM__CROSS];
-    if (d) p.kv[TFM__CROSS] = &cross;
-    stack.layers = &one, stack.n = 1;
-    p.work.team = &team;
-    p.work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
-    tfm__copy_rows(&p.x, &from);
-    for (i = 0; i < n; i++) {
-        (void)tfm__view_layer(c, i, from.D, mem.D, &layer, NULL);
-        if (d) tfm__kv_append(&p, &mem, &layer, &cross);
-        if (layer.self.relative.table && from.L)
-            (void)tfm__spread(&layer.self.relative, layer.self.n_heads, from.L - 1, from.L - 1,
-                              spread);
-        tfm__stack_run(&p, &stack);
-        for (k = 0; k < 2; k++)
-            if (weights[k].data) weights[k].data = (float *)weights[k].data + weights[k].strides[0];
-    }
-    if (norm) tfm__norm(team.kernels, &p.x, &p.x, norm);
-    tfm__copy_rows(&to, &p.x);
+    TFM__TRY(tfm__work_alloc(&all, &z, &p->work, err));
+    TFM__TRY(TFM__TAKE(&all, stack.relative_heads, tfm__max(0, 2 * L - 1), &bias, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    tfm__stack_spread(&stack, L, bias);
+    p->x = tfm__rows_make(data, B, L, from.D);
+    p->bias = bias, p->reach = L, p->S = S;
+    p->work.team = &team;
+    p->work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
+    tfm__copy_rows(&p->x, &from);
+    tfm__stack_run(p, &stack);
+    if (norm) tfm__norm_run(team.kernels, &p->x, &p->x, norm);
+    tfm__copy_rows(&to, &p->x);
     return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
-    tfm__stack_call c = {weights, NULL, out, attention, NULL, x, NULL, masks, NULL, scratch};
-    return tfm__run_stack(&c, err);
+    tfm__pass p;
+    memset(&p, 0, sizeof p);
+    p.attention[TFM__SELF] = attention, p.masks[TFM__SELF] = masks;
+    return tfm__stack_call(&p, weights, NULL, out, x, NULL, scratch, err);
 }
 
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
@@ -5330,15 +5202,17 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                const tfm_tensor *x, const tfm_tensor *memory,
                                const tfm_masks *self_masks, const tfm_masks *cross_masks,
                                tfm_arena *scratch, tfm_error *err) {
-    tfm__stack_call c = {NULL, weights, out,        self_attention, cross_attention,
-                         x,    memory,  self_masks, cross_masks,    scratch};
-    return tfm__run_stack(&c, err);
+    tfm__pass p;
+    memset(&p, 0, sizeof p);
+    p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
+    p.masks[TFM__SELF] = self_masks, p.masks[TFM__CROSS] = cross_masks;
+    return tfm__stack_call(&p, NULL, weights, out, x, memory, scratch, err);
 }
 
-/* A stack's attention tensor for one layer: the same memory with a dimension before it. */
-static tfm_tensor *tfm__as_stack(const tfm_tensor *one, tfm_tensor *stack) {
+/* Returns the attention tensor of one layer as that of a stack: the same memory. */
+static tfm_tensor *tfm__tensor_as_stack(const tfm_tensor *one, tfm_tensor *stack) {
     if (!one || one->rank != 4) return (tfm_tensor *)one;
-    *stack = tfm__stacked(one, 1);
+    *stack = tfm__tensor_stacked(one, 1);
     memcpy(stack->strides + 1, one->strides, 4 * sizeof *one->strides);
     return stack;
 }
@@ -5350,7 +5224,7 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
     tfm_encoder_weights one = {weights, 1, NULL};
     tfm_tensor stack;
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    return tfm_encoder(out, tfm__as_stack(attention, &stack), &one, x, masks, scratch, err);
+    return tfm_encoder(out, tfm__tensor_as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
@@ -5362,9 +5236,9 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
     tfm_decoder_weights one = {weights, 1, NULL};
     tfm_tensor self_stack, cross_stack;
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    return tfm_decoder(out, tfm__as_stack(self_attention, &self_stack),
-                       tfm__as_stack(cross_attention, &cross_stack), &one, x, memory, self_masks,
-                       cross_masks, scratch, err);
+    return tfm_decoder(out, tfm__tensor_as_stack(self_attention, &self_stack),
+                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, x, memory,
+                       self_masks, cross_masks, scratch, err);
 }
 
 /* >>utf8 ==========================================================================================
@@ -6902,8 +6776,8 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
 }
 
 /* Loads the table of relative positions of a layer, or of a stack for all of its layers. */
-static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int causal, int32_t slot,
-                                     tfm__relative *r) {
+static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int causal,
+                                     int64_t first_head, tfm__relative *r) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm_tensor t;
@@ -6917,8 +6791,8 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     r->buckets = t.dims[0];
     r->max_distance = c->relative_max_distance;
     r->causal = causal;
-    r->slot = slot;
-    TFM__TRY(tfm__check_buckets(r, name, TFM_E_TENSOR, l->err));
+    r->first_head = first_head;
+    TFM__TRY(tfm__relative_check(r, name, TFM_E_TENSOR, l->err));
     TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * r->stride, &table));
     r->table = table;
     return TFM_OK;
@@ -6963,16 +6837,17 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     } else {
         TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
         self[strlen(self) - 1] = 0; /* without the dot */
-        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->n_relative, &layer->self.relative));
-        if (layer->self.relative.buckets) stack->n_relative++;
+        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads,
+                                    &layer->self.relative));
+        if (layer->self.relative.buckets) stack->relative_heads += layer->self.n_heads;
     }
     TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
-    TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->self_norm));
-    if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->ffn_norm);
-    TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->cross_norm));
+    TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->norms[TFM__SELF]));
+    if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__FFN]);
+    TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__CROSS]));
     TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &l->model->config.d_memory,
                                  &layer->cross));
-    return tfm__load_norm(l, prefix, ".norm3", &layer->ffn_norm);
+    return tfm__load_norm(l, prefix, ".norm3", &layer->norms[TFM__FFN]);
 }
 
 /* Loads the layers of "encoder" or "decoder" and the norm after the last of them. Memory is
@@ -6989,7 +6864,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
                          name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
     TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &stack->relative));
-    stack->n_relative = stack->relative.buckets > 0;
+    if (stack->relative.buckets) stack->relative_heads = l->model->config.n_heads;
     for (i = 0; i < *n; i++) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
         memset(layer, 0, sizeof *layer);
@@ -7629,11 +7504,11 @@ static tfm_status tfm__session_layout_passes(tfm_session *s, tfm_arena *arena, t
     const tfm_model *m = s->model;
     const tfm_config *c = &m->config;
     int64_t B = s->max_batch, S = s->max_source, T = s->max_target, D = c->d_model;
-    int64_t group = tfm__session_group_rows(s), H = c->n_heads;
+    int64_t group = tfm__session_group_rows(s);
     if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
-    TFM__TRY(TFM__TAKE(arena, H * m->encoder.n_relative, 2 * S - 1, &s->positions.bias[0], err));
-    TFM__TRY(TFM__TAKE(arena, H * m->decoder.n_relative, 2 * T - 1, &s->positions.bias[1], err));
+    TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
+    TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
     TFM__TRY(TFM__TAKE(arena, group, D, &s->scratch.x, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.ids, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.pads, err));
@@ -7715,8 +7590,9 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__session_group_rows(s);
     z.D = m->config.d_model;
-    z.scores = s->team.n * tfm__max(tfm__session_longest(s),
-                                    tfm__tile_scratch(s->encoder.tiles, s->max_source, z.K, z.W));
+    z.scores = s->team.n *
+               tfm__max(tfm__session_longest(s),
+                        tfm__attend_tile_scratch(s->encoder.tiles, s->max_source, z.K, z.W));
     TFM__TRY(tfm__work_alloc(arena, &z, &s->scratch.work, err));
     for (w = m->linears; w; w = w->next)
         converted = tfm__max(converted, tfm__product_x_bytes(m->kernels, &w->w));
@@ -7821,17 +7697,6 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     return TFM_OK;
 }
 
-/* Writes the bias of every distance between longest positions, for each table of the stack. */
-static void tfm__session_fill_bias(const tfm__stack *stack, int64_t longest, float *to) {
-    int32_t i;
-    for (i = 0; i < stack->n; i++) {
-        const tfm__projections *w = &stack->layers[i]->self;
-        if (w->relative.table)
-            (void)tfm__spread(&w->relative, w->n_heads, longest - 1, longest - 1,
-                              to + w->relative.slot * w->n_heads * (2 * longest - 1));
-    }
-}
-
 /* Measures, allocates once, and lays out the session in that memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
@@ -7848,8 +7713,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     s->allocation = memory;
     (void)tfm__session_layout(s, options && options->attention, &arena, NULL);
     s->scratch.work.team = &s->team;
-    tfm__session_fill_bias(&model->encoder, s->max_source, s->positions.bias[0]);
-    tfm__session_fill_bias(&model->decoder, s->max_target, s->positions.bias[1]);
+    tfm__stack_spread(&model->encoder, s->max_source, s->positions.bias[0]);
+    tfm__stack_spread(&model->decoder, s->max_target, s->positions.bias[1]);
 #ifdef TFM__THREADS
     if (s->team.n > 1 && !s->team.parallel.run) {
         tfm_status status = tfm__workers_start(&s->workers, s->team.n - 1, err);
@@ -7952,10 +7817,10 @@ static tfm_status tfm__session_check_source(const tfm_session *s, const tfm_batc
                          "src: ids, but the model has no tensor 'src_embedding.weight': it takes "
                          "%s",
                          c->d_input ? "embeddings or memory" : "memory");
-    if (src->memory) return tfm__check_shape(src->memory, "src.memory", TFM_F32, &expected, err);
+    if (src->memory) return tfm__check_shape(src->memory, "src.memory", expected, err);
     expected.dims[2] = c->d_input;
     if (!src->embeddings) return TFM_OK;
-    return tfm__check_shape(src->embeddings, "src.embeddings", TFM_F32, &expected, err);
+    return tfm__check_shape(src->embeddings, "src.embeddings", expected, err);
 }
 
 /* Checks how many rows a batch has, which comes before everything that reads the rows. */
@@ -8071,12 +7936,12 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     const tfm_tensor *P = &side->positions;
     float scale = (float)c->embedding_scale;
     int64_t b, l, D = c->d_model;
-    int has_norm = tfm__has_norm(&side->norm);
+    int has_norm = tfm__norm_exists(&side->norm);
     tfm__pass p;
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
     p.first = first;
-    p.spread = s->positions.bias[side != &s->model->source];
+    p.bias = s->positions.bias[side != &s->model->source];
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
     TFM_PART(EMBEDDING);
@@ -8153,7 +8018,7 @@ static void tfm__encoder_copy_memory(tfm_session *s, int for_decoding) {
         tfm__encoder_copy_row(s, b, s->src.lengths[b], to, NULL);
         to.L = s->src.lengths[b];
         for (i = 0; for_decoding && i < w->n; i++)
-            tfm__kv_append(&p, &to, w->layers[i], &s->cache.cross[i]);
+            tfm__kv_append(&p, &to, &w->layers[i]->cross, &s->cache.cross[i], 0);
     }
 }
 
@@ -8185,7 +8050,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
         tfm__stack_run(&p, &m->encoder);
         p.kv_rows[TFM__SELF] = s->encoder.order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
-            tfm__kv_append(&p, &p.x, m->decoder.layers[i], &s->cache.cross[i]);
+            tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
         for (b = 0; b < group.B; b++) {
             float *row = s->encoder.memory + s->encoder.order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -8288,16 +8153,16 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
     T = tgt->width;
     TFM__TRY(tfm__forward_check_ssru(m, &o, err));
     expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
-    TFM__TRY(tfm__view_like(logits, "logits", &expected, &out, err));
+    TFM__TRY(tfm__view_like(logits, "logits", expected, &out, err));
     expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
-    TFM__TRY(tfm__check_attention_out(&o.encoder_attention, "encoder_attention",
-                                      c->n_encoder_layers, &expected, err));
+    TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
+                                 tfm__tensor_stacked(&expected, c->n_encoder_layers), err));
     expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, T, T);
-    TFM__TRY(tfm__check_attention_out(&o.decoder_attention, "decoder_attention",
-                                      c->n_decoder_layers, &expected, err));
+    TFM__TRY(tfm__check_optional(&o.decoder_attention, "decoder_attention",
+                                 tfm__tensor_stacked(&expected, c->n_decoder_layers), err));
     expected.dims[3] = src->width;
-    TFM__TRY(tfm__check_attention_out(&o.cross_attention, "cross_attention", c->n_decoder_layers,
-                                      &expected, err));
+    TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention",
+                                 tfm__tensor_stacked(&expected, c->n_decoder_layers), err));
     TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 1, &o.encoder_attention);
@@ -9200,7 +9065,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         p = tfm__pass_begin(s, &s->model->target, &last, s->search.position);
         p.ancestry = s->step.ancestry;
         attention = tfm_tensor_4d(s->step.attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
-        attention = tfm__stacked(&attention, c->n_decoder_layers);
+        attention = tfm__tensor_stacked(&attention, c->n_decoder_layers);
         p.only_layer = s->decode.attention_layer;
         if (!p.only_layer && s->decode.attention_head) p.only_layer = c->n_decoder_layers;
         else if (!p.only_layer) p.only_layer = tfm__config_alignment_layer(c);
@@ -9320,7 +9185,7 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t ran
     int32_t t;
     TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
     expected = tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(s, &h), s->src.lengths[row]);
-    TFM__TRY(tfm__view_like(out, "out", &expected, &rows, err));
+    TFM__TRY(tfm__view_like(out, "out", expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
                (size_t)rows.D * sizeof(float));

@@ -781,7 +781,7 @@ static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, 
         double score = 0;
         for (i = 0; i < a->K; i++) score += (double)q[i] * element(&a->k, row, h, s, i);
         score *= (double)a->scale;
-        if (a->bias.zero) score += (double)a->bias.zero[h * a->bias.head + s - a->first - t];
+        if (a->bias) score += (double)a->bias[h * a->bias_head + s - a->first - t];
         weights[s] = hidden(a, b, h, t, s) ? 0 : exp(score);
         sum += weights[s];
         for (i = 0; weights[s] > 0 && i < a->W; i++)
@@ -816,20 +816,21 @@ static void long_attention(const tfm__kernels *kernels) {
     fill_rows(v, 1, S * W, S * W, &seed);
     for (bf16 = 0; bf16 <= takes_bf16(kernels); bf16++) {
         tfm_weight_type type = bf16 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
-        size_t floats = (size_t)tfm__tile_scratch(type, S, K, W);
+        size_t floats = (size_t)tfm__attend_tile_scratch(type, S, K, W);
         float *scratch = (float *)test_memory((floats + 1) * sizeof *scratch);
         tfm__attention a;
         tfm_masks m;
         double most = 0;
         int64_t t, s;
         memset(&a, 0, sizeof a);
+        a.kernels = kernels;
         memset(&m, 0, sizeof m);
         for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
         a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
         a.context = heads(context, T, W);
         a.B = a.H = 1, a.T = T, a.S = S, a.K = K, a.W = W, a.scale = 0.5f;
         m.key_lengths = lengths, a.masks = &m, a.tiles = type;
-        tfm__attend_tiles(&a, kernels, 0, 0, scratch);
+        tfm__attend_tiles(&a, 0, 0, scratch);
         for (t = 0; t < T; t++) {
             attention(&a, 0, 0, t, weights, values);
             for (s = 0; s < W; s++) {
@@ -876,6 +877,7 @@ static void attentions(const tfm__kernels *kernels) {
             tfm__attention a;
             memset(&m, 0, sizeof m);
             memset(&a, 0, sizeof a);
+            a.kernels = kernels;
             if (kind & 1) m.key_lengths = lengths;
             m.causal = kind >> 1 & 1;
             if (kind & 4) m.key_padding = tfm_tensor_2d(pads, TFM_BOOL, B, S);
@@ -893,7 +895,7 @@ static void attentions(const tfm__kernels *kernels) {
             }
             a.context = heads(context, T, W), a.weights = heads(weights, T, S);
             a.scale = 1.7f, a.masks = &m, a.first = m.causal ? 2 : 0;
-            if (kind >= 96) a.bias.zero = bias + T + 2, a.bias.head = 2 * (S + T);
+            if (kind >= 96) a.bias = bias + T + 2, a.bias_head = 2 * (S + T);
             if (from == 1) a.kv_rows = rows;
             if (from == 2) a.ancestry = ancestry, a.ancestry_stride = S;
             for (i = 0; i < ALL; i++) weights[i] = NAN;
@@ -901,8 +903,8 @@ static void attentions(const tfm__kernels *kernels) {
             for (b = 0; b < B; b++)
                 for (h = 0; h < H; h++) {
                     for (i = 0; i < (int)(sizeof scratch / sizeof *scratch); i++) scratch[i] = NAN;
-                    if (tiled % 2) tfm__attend_tiles(&a, kernels, b, h, scratch);
-                    else tfm__attend_head(&a, kernels, b, h, scratch);
+                    if (tiled % 2) tfm__attend_tiles(&a, b, h, scratch);
+                    else tfm__attend_head(&a, b, h, scratch);
                     for (t = 0; t < T; t++) {
                         double sum = 0, off;
                         int64_t at = (b * H + h) * T + t;

@@ -949,7 +949,8 @@ static void wrong_attention(function call, tfm_attention_weights *w, const char 
     refused(call, TFM_E_SHAPE, says), *w = kept;
     snprintf(says, sizeof says, "%s: n_heads is 0, expected 1 or more", name), w->n_heads = 0;
     refused(call, TFM_E_ARGUMENT, says), *w = kept;
-    snprintf(says, sizeof says, "%s: query projects to 6 columns, key to 4", name);
+    snprintf(says, sizeof says, "%s key.weight is [4, %d], expected 6 rows", name,
+             (int)w->key.weight.dims[1]);
     w->key.weight.dims[0] = w->key.bias.dims[0] = 4;
     refused(call, TFM_E_SHAPE, says), *w = kept;
     w->query.weight.dims[0] = w->query.bias.dims[0] = 0;
@@ -1249,14 +1250,27 @@ static void wrong_multi_head(void) {
     CHECK(n_refused > 100, "multi-head attention: %d times refused", n_refused);
 }
 
-/* The attention of a stack, which must be row-major. */
-static void wrong_stack_attention(function call, tfm_tensor *t, const char *name) {
+/* The attention of a stack: wrong tensors, and one with a gap after each row, which gets the same
+   weights. */
+static void stack_attention(function call, tfm_tensor *t, const char *name) {
+    static float weights[1024];
     tfm_tensor kept = *t;
-    char says[64];
+    int64_t width = t->dims[t->rank - 1], n = test_count(t) / width, same = 0, i;
+    int d;
     wrong_output(call, t, name, SHAPED | OPTIONAL);
-    snprintf(says, sizeof says, "%s must be row-major", name);
-    t->strides[t->rank - 2]++;
-    refused(call, TFM_E_SHAPE, says), *t = kept;
+    CHECK(call() == TFM_OK, "%s", err.text);
+    memcpy(weights, t->data, (size_t)(n * width) * sizeof *weights);
+    give_outputs();
+    t->strides[t->rank - 2] = width + 1;
+    for (d = t->rank - 3; d >= 0; d--) t->strides[d] = t->strides[d + 1] * t->dims[d + 1];
+    CHECK(call() == TFM_OK, "%s", err.text);
+    for (i = 0; i < n; i++) {
+        const float *row = (const float *)t->data + i * (width + 1);
+        same += memcmp(row, weights + i * width, (size_t)width * sizeof *row) == 0 &&
+                *(const unsigned char *)(row + width) == 0xA5;
+    }
+    CHECK(same == n, "%s with strides: %d of %d rows", name, (int)same, (int)n);
+    give_outputs(), *t = kept;
 }
 
 static void wrong_encoders(void) {
@@ -1288,7 +1302,7 @@ static void wrong_encoders(void) {
         given.weights = NULL;
         refused(call, TFM_E_ARGUMENT, "is NULL");
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
-        wrong_stack_attention(call, &attention, "attention");
+        stack_attention(call, &attention, "attention");
         given.attention = NULL;
         accepted(call);
         wrong_residual(call, &layers[1].self_attn, "self_attn");
@@ -1523,8 +1537,8 @@ static void wrong_decoders(void) {
         given.weights = NULL;
         refused(call, TFM_E_ARGUMENT, "is NULL");
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
-        wrong_stack_attention(call, &self, "self_attention");
-        wrong_stack_attention(call, &cross, "cross_attention");
+        stack_attention(call, &self, "self_attention");
+        stack_attention(call, &cross, "cross_attention");
         given.attention = given.cross = NULL;
         accepted(call);
         wrong_residual(call, &layers[1].self_attn, "self_attn");
@@ -1549,7 +1563,7 @@ static void wrong_decoders(void) {
         wrong_linear(call, &layers[1].ssru.input, "ssru input");
         wrong_linear(call, &layers[1].ssru.gate, "ssru gate");
         layers[1].ssru = ssru_of(7, 8, 123);
-        refused(call, TFM_E_SHAPE, "ssru gives 7 columns, expected 8");
+        refused(call, TFM_E_SHAPE, "ssru input.weight is [7, 8], expected 8 rows");
         layers[1].ssru = ssru_of(8, 8, 120), layers[1].ssru.input.weight.data = NULL;
         refused(call, TFM_E_ARGUMENT, "ssru input.weight has no data");
         layers[1].ssru = ssru_of(8, 8, 120), given.attention = &self;
