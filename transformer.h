@@ -3064,35 +3064,6 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    where they are if the kernels have the same groups. Relies on the kernels.
    ============================================================================================== */
 
-/* An element type. A new type needs a row in tfm__types, functions that pack and unpack it, and
-   tiles in some kernel set. */
-enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
-typedef struct tfm__type {
-    const char *name;
-    tfm_dtype dtype; /* of rows in a file */
-    int bits;        /* of an element */
-    int k_group;     /* columns that lie side by side */
-    int has_scales;  /* one a row */
-    /* turns n floats of a row into elements and a scale; `to` has room for 63 bytes more */
-    void (*pack)(const struct tfm__type *type, const tfm__kernels *kernels, unsigned char *to,
-                 const float *row, int64_t n, float *scale);
-    /* turns n elements into floats, not yet scaled */
-    void (*unpack)(const struct tfm__type *type, float *row, const unsigned char *from, int64_t n);
-} tfm__type;
-
-/* Floats. Types of 16 bits are for little-endian machines, because others have no tiles for
-   them. */
-static void tfm__type_pack_floats(const tfm__type *type, const tfm__kernels *kernels,
-                                  unsigned char *to, const float *row, int64_t n, float *scale) {
-    (void)kernels, (void)scale;
-    tfm__narrow(to, row, type->dtype, n);
-}
-static void tfm__type_unpack_floats(const tfm__type *type, float *row, const unsigned char *from,
-                                    int64_t n) {
-    if (type->dtype == TFM_F32) memcpy(row, from, (size_t)n * sizeof *row);
-    else tfm__widen(row, from, type->dtype, n);
-}
-
 /* Returns the factor that makes a row int8, and the scale that reverses it. */
 static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64_t n,
                               float *scale) {
@@ -3100,24 +3071,24 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
     *scale = absmax / 127.0f;
     return absmax > 0 ? 127.0f / absmax : 0.0f;
 }
-static void tfm__type_pack_int8(const tfm__type *type, const tfm__kernels *kernels,
-                                unsigned char *to, const float *row, int64_t n, float *scale) {
-    (void)type;
-    kernels->quantize(to, row, tfm__int8_factor(kernels, row, n, scale), 0, n);
-}
-static void tfm__type_unpack_int8(const tfm__type *type, float *row, const unsigned char *from,
-                                  int64_t n) {
-    tfm__widen(row, from, type->dtype, n);
-}
 
-/* By tfm_weight_type, like the tiles of a kernel set. */
-static const tfm__type tfm__types[TFM__TYPES] = {
-    {"none", TFM_F32, 0, 0, 0, NULL, NULL}, /* TFM_WEIGHTS_AS_STORED: not packed */
-    {"f32", TFM_F32, 32, 1, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
-    {"f16", TFM_F16, 16, 1, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
-    {"bf16", TFM_BF16, 16, 2, 0, tfm__type_pack_floats, tfm__type_unpack_floats},
-    {"int8", TFM_I8, 8, 4, 1, tfm__type_pack_int8, tfm__type_unpack_int8},
+/* The element types by tfm_weight_type, like the tiles of a kernel set. A new type needs a row here,
+   tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16 bits are
+   for little-endian machines, because others have no tiles for them. */
+enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
+static const struct tfm__type {
+    const char *name;
+    tfm_dtype dtype;
+    int k_group; /* columns that lie side by side */
+} tfm__types[TFM__TYPES] = {
+    {"none", TFM_F32, 0}, /* TFM_WEIGHTS_AS_STORED: not packed */
+    {"f32", TFM_F32, 1},  {"f16", TFM_F16, 1}, {"bf16", TFM_BF16, 2}, {"int8", TFM_I8, 4},
 };
+
+/* Returns the bytes of n elements, which are whole bytes. */
+static int64_t tfm__dtype_bytes(tfm_dtype dtype, int64_t n) {
+    return n * tfm__dtypes[dtype].bits / 8;
+}
 
 /* A matrix [rows, columns] of a model. */
 typedef struct tfm__matrix {
@@ -3147,17 +3118,15 @@ static int64_t tfm__packed_blocks(int64_t columns) {
     return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
 }
 
-/* Returns the bytes of a group of columns of one row. */
-static int64_t tfm__packed_group_bytes(const tfm__type *type) {
-    return type->bits * type->k_group / 8;
+static int64_t tfm__packed_groups(tfm_weight_type type, int64_t columns) {
+    return (columns + tfm__types[type].k_group - 1) / tfm__types[type].k_group;
 }
-
-static int64_t tfm__packed_groups(const tfm__type *type, int64_t columns) {
-    return (columns + type->k_group - 1) / type->k_group;
+/* Returns the bytes of a group of columns of one row. */
+static int64_t tfm__packed_group_bytes(tfm_weight_type type) {
+    return tfm__dtype_bytes(tfm__types[type].dtype, tfm__types[type].k_group);
 }
 static int64_t tfm__packed_panel_bytes(tfm_weight_type type, int64_t columns) {
-    const tfm__type *t = &tfm__types[type];
-    return TFM__PANEL * tfm__packed_groups(t, columns) * tfm__packed_group_bytes(t);
+    return TFM__PANEL * tfm__packed_groups(type, columns) * tfm__packed_group_bytes(type);
 }
 static int64_t tfm__packed_bytes(tfm_weight_type type, int64_t rows, int64_t columns) {
     return tfm__packed_panels(rows) * tfm__packed_panel_bytes(type, columns);
@@ -3184,7 +3153,7 @@ static unsigned char *tfm__packed_panel_at(const tfm__matrix *w, int64_t i, int6
 /* Returns panel i from column k on, which is a multiple of the group. */
 static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t k) {
     return tfm__packed_panel_at(w, i, tfm__packed_panel_bytes(w->type, w->columns)) +
-           k * TFM__PANEL * tfm__types[w->type].bits / 8;
+           tfm__dtype_bytes(tfm__types[w->type].dtype, k * TFM__PANEL);
 }
 
 #ifdef TFM__SHUFFLES
@@ -3246,12 +3215,11 @@ static void tfm__packed_interleave(unsigned char *panel, const unsigned char *co
 /* Writes panel i from rows whose groups are step bytes apart. Zeros stand in for missing rows. */
 static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigned char *const *rows,
                                   int64_t step) {
-    const tfm__type *type = &tfm__types[w->type];
     int n = (int)tfm__min(TFM__PANEL, w->rows - i * TFM__PANEL);
     unsigned char *panel = tfm__packed_panel(w, i, 0);
     if (n < TFM__PANEL) memset(panel, 0, (size_t)tfm__packed_panel_bytes(w->type, w->columns));
-    tfm__packed_interleave(panel, rows, n, tfm__packed_groups(type, w->columns),
-                           tfm__packed_group_bytes(type), step);
+    tfm__packed_interleave(panel, rows, n, tfm__packed_groups(w->type, w->columns),
+                           tfm__packed_group_bytes(w->type), step);
 }
 
 /* Returns the weight type with elements of this dtype. */
@@ -3263,94 +3231,79 @@ static tfm_weight_type tfm__type_of_dtype(tfm_dtype dtype) {
 
 /* Reads row i as floats, whatever form the matrix has. */
 static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
-    const tfm__type *type = &tfm__types[w->type];
-    int64_t k, n;
+    tfm_dtype dtype = w->type ? tfm__types[w->type].dtype : w->dtype;
+    int64_t k_group = w->type ? tfm__types[w->type].k_group : w->k_group, k, n, g;
     if (w->floats) memcpy(row, w->floats + i * w->stride, (size_t)w->columns * sizeof *row);
-    else if (!w->type && !w->k_group)
-        tfm__widen(row, w->data + i * tfm__dtypes[w->dtype].bits / 8 * w->columns, w->dtype,
-                   w->columns);
+    else if (!k_group)
+        tfm__widen(row, w->data + tfm__dtype_bytes(dtype, i * w->columns), dtype, w->columns);
     else {
         unsigned char some[256]; /* elements of this row alone */
-        int bits = w->type ? type->bits : tfm__dtypes[w->dtype].bits;
-        int64_t k_group = w->type ? type->k_group : w->k_group, bytes = bits * k_group / 8, g;
+        int64_t bytes = tfm__dtype_bytes(dtype, k_group);
         int64_t panel_bytes = TFM__PANEL * bytes * ((w->columns + k_group - 1) / k_group);
         const unsigned char *from = tfm__packed_panel_at(w, i / TFM__PANEL, panel_bytes) +
                                     i % TFM__PANEL * bytes;
-        for (k = 0; k < w->columns; k += n) {
-            n = tfm__min(256 * 8 / bits, w->columns - k); /* whole groups, except at the end */
+        for (k = 0; k < w->columns; k += n) { /* whole groups, except at the end */
+            n = tfm__min(256 / tfm__dtype_bytes(dtype, 1), w->columns - k);
             for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
-            if (w->type) type->unpack(type, row + k, some, n);
-            else tfm__widen(row + k, some, w->dtype, n);
+            if (w->type == TFM_WEIGHTS_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
+            else tfm__widen(row + k, some, dtype, n);
         }
     }
     if (w->scales)
         for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
 }
 
-/* Packs keys of attention [n, columns], which are stride floats apart, times scale. */
-static void tfm__packed_set_keys(tfm__matrix *w, const float *rows, int64_t stride, float scale,
-                                 const tfm__kernels *kernels) {
+/* Packs keys of attention [n, columns] as F32 or BF16. They are stride floats apart and are
+   multiplied by scale. scratch: for BF16, a row of floats and 16 rows of bf16, in whole vectors. */
+static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stride, float scale,
+                                 const tfm__kernels *kernels, float *scratch) {
     const unsigned char *panel[TFM__PANEL];
     int64_t i, r;
     for (i = 0; i < w->rows; i += TFM__PANEL) {
-        for (r = 0; r < TFM__PANEL && i + r < w->rows; r++)
-            panel[r] = (const unsigned char *)(rows + (i + r) * stride);
-        tfm__packed_set_panel(w, i / TFM__PANEL, panel, sizeof(float));
-    }
-    kernels->scale((float *)(void *)w->data, scale,
-                   tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
-}
-
-/* Packs them as bf16. row: scratch for a row of floats and 16 rows of bf16, in whole vectors. */
-static void tfm__packed_set_keys_bf16(tfm__matrix *w, const float *rows, int64_t stride,
-                                      float scale, const tfm__kernels *kernels, float *row) {
-    unsigned char *panel[TFM__PANEL], *bf16 = (unsigned char *)(row + w->columns);
-    int64_t i, r, bytes = 2 * w->columns + 64;
-    for (r = 0; r < TFM__PANEL; r++) panel[r] = bf16 + r * bytes;
-    for (i = 0; i < w->rows; i += TFM__PANEL) {
+        unsigned char *bf16 = (unsigned char *)(scratch + w->columns);
         for (r = 0; r < TFM__PANEL && i + r < w->rows; r++) {
-            memcpy(row, rows + (i + r) * stride, (size_t)w->columns * sizeof *row);
-            kernels->scale(row, scale, w->columns);
-            kernels->narrow(panel[r], row, w->columns);
-            memset(panel[r] + 2 * w->columns, 0, 2);
+            const float *row = keys + (i + r) * stride;
+            panel[r] = (const unsigned char *)row;
+            if (w->type == TFM_WEIGHTS_F32) continue;
+            memcpy(scratch, row, (size_t)w->columns * sizeof *row);
+            kernels->scale(scratch, scale, w->columns);
+            kernels->narrow(bf16, scratch, w->columns);
+            memset(bf16 + 2 * w->columns, 0, 2);
+            panel[r] = bf16, bf16 += 2 * w->columns + 64;
         }
-        tfm__packed_set_panel(w, i / TFM__PANEL, (const unsigned char *const *)panel, 4);
+        tfm__packed_set_panel(w, i / TFM__PANEL, panel, 4);
     }
+    if (w->type == TFM_WEIGHTS_F32)
+        kernels->scale((float *)(void *)w->data, scale,
+                       tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
 }
 
-/* Packs values of attention [columns, rows]. They are summed row by row, so w is their
-   transpose. */
-static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t stride) {
+/* Packs values of attention [columns, rows]. They are summed row by row, so w is their transpose.
+   BF16 has two positions side by side. scratch: for BF16, two rows of bf16, in whole vectors. */
+static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t stride,
+                                   const tfm__kernels *kernels, float *scratch) {
     float *to = (float *)(void *)w->data;
+    uint16_t *first = (uint16_t *)(void *)scratch, *second = first + w->rows + 32, *pairs;
     int64_t i, s;
-    for (i = 0; i < w->rows; i += TFM__PANEL)
+    int l;
+    for (i = 0; w->type == TFM_WEIGHTS_F32 && i < w->rows; i += TFM__PANEL)
         for (s = 0; s < w->columns; s++, to += TFM__PANEL) {
             size_t some = (size_t)tfm__min(TFM__PANEL, w->rows - i);
             if (some < TFM__PANEL) memset(to, 0, TFM__PANEL * sizeof *to);
             memcpy(to, values + s * stride + i, some * sizeof *to);
         }
-}
-
-/* Packs them as bf16, two positions side by side. pair: scratch for two rows of bf16, in whole
-   vectors. */
-static void tfm__packed_set_values_bf16(tfm__matrix *w, const float *values, int64_t stride,
-                                        const tfm__kernels *kernels, uint16_t *pair) {
-    uint16_t *first = pair, *second = pair + w->rows + 32, *to;
-    int64_t i, s;
-    int l;
-    memset(pair, 0, (size_t)(2 * w->rows + 64) * sizeof *pair);
+    if (w->type == TFM_WEIGHTS_F32) return;
+    memset(first, 0, (size_t)(2 * w->rows + 64) * sizeof *first);
     for (s = 0; s < w->columns; s += 2) {
         kernels->narrow((unsigned char *)first, values + s * stride, w->rows);
         if (s + 1 < w->columns)
             kernels->narrow((unsigned char *)second, values + (s + 1) * stride, w->rows);
         else memset(second, 0, (size_t)w->rows * sizeof *second);
         for (i = 0; i < w->rows; i += TFM__PANEL) {
-            to = (uint16_t *)(void *)tfm__packed_panel(w, i / TFM__PANEL, s);
-            for (l = 0; l < TFM__PANEL; l++) {
-                to[2 * l] = first[i + l];
-                to[2 * l + 1] = second[i + l];
-            }
+            pairs = (uint16_t *)(void *)tfm__packed_panel(w, i / TFM__PANEL, s);
+            for (l = 0; l < TFM__PANEL; l++)
+                pairs[2 * l] = first[i + l], pairs[2 * l + 1] = second[i + l];
         }
     }
 }
@@ -3414,87 +3367,79 @@ static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__m
     }
 }
 
-/* Allocates zeroed scales and block sums of int8. */
-static tfm_status tfm__packed_alloc_scales(tfm__packer *p, tfm__matrix *w) {
+/* Allocates zeroed scales and, if the kernels need them, block sums of int8. */
+static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int with_block_sums,
+                                           tfm_error *err) {
     int64_t padded = tfm__packed_padded_rows(w->rows),
             sums = padded * tfm__packed_blocks(w->columns);
-    TFM__TRY(TFM__TAKE(&p->arena, padded, 1, &w->scales, p->err));
+    TFM__TRY(TFM__TAKE(arena, padded, 1, &w->scales, err));
     if (w->scales) memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
-    if (!p->kernels->zero_point) return TFM_OK;
-    TFM__TRY(TFM__TAKE(&p->arena, sums, 1, &w->block_sums, p->err));
+    if (!with_block_sums) return TFM_OK;
+    TFM__TRY(TFM__TAKE(arena, sums, 1, &w->block_sums, err));
     if (w->block_sums) memset(w->block_sums, 0, (size_t)sums * sizeof *w->block_sums);
     return TFM_OK;
 }
 
-/* Returns the type to pack a matrix as: the wanted one, else the file's. It is F32 if these kernels
-   have no tiles for that type. */
-static tfm_weight_type tfm__packed_choose_type(const tfm__packer *p, const tfm__matrix *w) {
-    int type = (int)p->weights;
-    for (; !type || (!p->weights && tfm__types[type].dtype != w->dtype);) type++;
-    return p->kernels->tiles[type] ? (tfm_weight_type)type : TFM_WEIGHTS_F32;
-}
-
-/* Uses the panels of a packed file where they are. Returns 0 if these kernels read another
-   layout. */
-static int tfm__packed_use_panels(const tfm__packer *p, tfm__matrix *w, const tfm__type *type) {
-    if (type->dtype != w->dtype || type->k_group != w->k_group) return 0;
-    if (w->dtype == TFM_F32 && !tfm__are_floats(w->data, TFM_F32)) return 0;
-    if (!p->kernels->zero_point) w->block_sums = NULL;
-    return 1;
-}
-
-/* Packs a matrix that is as stored in the file. */
+/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's, or
+   F32 if these kernels have no tiles for that type. Panels of a packed file are used where they are
+   if the kernels read this layout. */
 static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
-    const tfm__type *type;
-    int64_t row_bytes, panel_bytes, panels = tfm__packed_panels(w->rows),
-                                    full = w->rows / TFM__PANEL;
-    int64_t i, r;
-    unsigned char *rows = (unsigned char *)p->scratch;
+    const struct tfm__type *type;
+    int64_t panels = tfm__packed_panels(w->rows), panel_bytes, row_bytes, bytes, i, r;
+    unsigned char *rows = (unsigned char *)p->scratch, *memory;
     float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
-    unsigned char *memory;
-    int same, in_place;
+    int same, in_place = p->in_place && !w->k_group;
 #ifdef TRANSFORMER_BLAS
     in_place = 1;
-#else
-    in_place = p->in_place && !w->k_group;
 #endif
-    w->type = tfm__packed_choose_type(p, w), type = &tfm__types[w->type];
+    w->type = p->weights ? p->weights : tfm__type_of_dtype(w->dtype);
+    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHTS_F32;
     if (w->type == TFM_WEIGHTS_F32 && in_place) {
         w->type = TFM_WEIGHTS_AS_STORED;
         return tfm__matrix_set_rows(p, w);
     }
-    if (w->k_group && tfm__packed_use_panels(p, w, type)) return TFM_OK;
-    row_bytes = tfm__packed_groups(type, w->columns) * tfm__packed_group_bytes(type);
-    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns);
-    same = type->dtype == from.dtype && !from.k_group &&
-           (from.dtype != TFM_F32 || tfm__are_floats(from.data, TFM_F32));
+    type = &tfm__types[w->type];
+    same = type->dtype == w->dtype && (type->dtype != TFM_F32 || tfm__are_floats(w->data, TFM_F32));
+    if (same && w->k_group == type->k_group) {
+        if (!p->kernels->zero_point) w->block_sums = NULL;
+        return TFM_OK;
+    }
+    same &= !w->k_group;
+    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns),
+    row_bytes = panel_bytes / TFM__PANEL;
     /* panels may replace their own rows if these are whole groups */
     in_place = same && p->is_ours && w->columns % type->k_group == 0;
-    if (!in_place || panels > full) {
+    if (!in_place || w->rows % TFM__PANEL) {
         TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
         if (in_place) w->tail = memory;
         else w->data = memory;
     }
     w->scales = NULL, w->block_sums = NULL;
-    if (type->has_scales) TFM__TRY(tfm__packed_alloc_scales(p, w));
+    if (w->type == TFM_WEIGHTS_I8)
+        TFM__TRY(tfm__packed_alloc_scales(&p->arena, w, p->kernels->zero_point, p->err));
     if (p->arena.measuring) return TFM_OK;
+    bytes = tfm__dtype_bytes(type->dtype, w->columns);
     for (i = 0; i < panels; i++) {
         const unsigned char *panel[TFM__PANEL];
         for (r = 0; r < TFM__PANEL && i * TFM__PANEL + r < w->rows; r++) {
-            int64_t row = i * TFM__PANEL + r, bytes = w->columns * type->bits / 8;
+            int64_t row = i * TFM__PANEL + r;
             unsigned char *to = rows + r * row_bytes;
             float scale = from.scales ? from.scales[row] : 0.0f;
             if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
             else {
                 tfm__matrix_read_row(&from, row, floats);
-                type->pack(type, p->kernels, to, floats, w->columns, &scale);
+                if (w->type != TFM_WEIGHTS_I8) tfm__narrow(to, floats, type->dtype, w->columns);
+                else
+                    p->kernels->quantize(to, floats,
+                                         tfm__int8_factor(p->kernels, floats, w->columns, &scale),
+                                         0, w->columns);
             }
             memset(to + bytes, 0, (size_t)(row_bytes - bytes));
             panel[r] = to;
             if (w->scales) w->scales[row] = scale;
         }
-        tfm__packed_set_panel(w, i, panel, tfm__packed_group_bytes(type));
+        tfm__packed_set_panel(w, i, panel, tfm__packed_group_bytes(w->type));
         if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
     }
     return TFM_OK;
@@ -3522,23 +3467,18 @@ static tfm_status tfm__packed_make_all(tfm__packer *p, tfm__pool *pool, tfm__lin
 /* Allocates memory for n rows of w. */
 static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n,
                                          tfm__matrix *to, tfm_error *err) {
-    int64_t padded = tfm__packed_padded_rows(n);
     *to = *w;
     to->rows = n, to->tail = NULL, to->stride = w->columns;
     if (w->floats) return TFM__TAKE(arena, n, w->columns, &to->floats, err);
     TFM__TRY(TFM__TAKE(arena, tfm__packed_panels(n), tfm__packed_panel_bytes(w->type, w->columns),
                        &to->data, err));
-    if (w->scales) TFM__TRY(TFM__TAKE(arena, padded, 1, &to->scales, err));
-    if (w->block_sums)
-        TFM__TRY(TFM__TAKE(arena, padded, tfm__packed_blocks(w->columns), &to->block_sums, err));
-    return TFM_OK;
+    return w->scales ? tfm__packed_alloc_scales(arena, to, w->block_sums != NULL, err) : TFM_OK;
 }
 
 /* Copies rows ids [n] of w into memory for n rows or more. */
 static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const int32_t *ids,
                                     int64_t n) {
-    const tfm__type *type = &tfm__types[w->type];
-    int64_t bytes = tfm__packed_group_bytes(type), padded = tfm__packed_padded_rows(n), i, k;
+    int64_t bytes = tfm__packed_group_bytes(w->type), padded = tfm__packed_padded_rows(n), i, k;
     to->rows = n;
     for (i = 0; w->floats && i < n; i++)
         memcpy((float *)(uintptr_t)to->floats + i * w->columns, w->floats + ids[i] * w->stride,
@@ -3551,14 +3491,11 @@ static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const
                       ids[i + k] % TFM__PANEL * bytes;
         tfm__packed_set_panel(to, i / TFM__PANEL, rows, TFM__PANEL * bytes);
     }
-    if (to->scales) memset(to->scales, 0, (size_t)padded * sizeof *to->scales);
     for (i = 0; to->scales && i < n; i++) to->scales[i] = w->scales[ids[i]];
-    for (k = 0; to->block_sums && k < tfm__packed_blocks(w->columns); k++) {
-        int32_t *sums = to->block_sums + k * padded;
-        memset(sums, 0, (size_t)padded * sizeof *sums);
+    for (k = 0; to->block_sums && k < tfm__packed_blocks(w->columns); k++)
         for (i = 0; i < n; i++)
-            sums[i] = w->block_sums[k * tfm__packed_padded_rows(w->rows) + ids[i]];
-    }
+            to->block_sums[k * padded + i] =
+                w->block_sums[k * tfm__packed_padded_rows(w->rows) + ids[i]];
 }
 
 /* ---- products ---- */
@@ -3677,11 +3614,12 @@ static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int
                              int64_t next) {
     const tfm__matrix *w = &p->w->w;
     int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__packed_panels(w->rows) - 1;
-    int64_t bytes = t->ahead_stride, at = k * TFM__PANEL * tfm__types[w->type].bits / 8;
+    int64_t bytes = t->ahead_stride;
+    int64_t at = tfm__dtype_bytes(tfm__types[w->type].dtype, k * TFM__PANEL);
     int i;
     for (i = 0; i < TFM__MOST_PANELS; i++)
         t->w[i] = tfm__packed_panel_at(w, tfm__min(panel + i, last), bytes) + at;
-    t->ahead = tfm__packed_panel_at(w, (p->first + next) / TFM__PANEL, bytes) + at;
+    t->ahead = tfm__packed_panel_at(w, tfm__min((p->first + next) / TFM__PANEL, last), bytes) + at;
     t->y = tfm__row(&p->y, 0, m) + n;
     t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
     if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
@@ -3690,81 +3628,76 @@ static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int
                         panel * TFM__PANEL;
 }
 
-/* The share of a product that stays in the second-level cache: rows m to m_end of x by columns n to
-   n_end of y, over the columns of w from k on. */
-typedef struct tfm__chunk {
-    int64_t m, m_end, n, n_end, k;
-    int64_t rows, wide, step; /* the most rows, columns of y and columns of w */
-} tfm__chunk;
+/* Returns the share of a product that has some rows of x from row m on and some columns of y from
+   column n on. */
+static tfm__product tfm__product_share(const tfm__product *p, int64_t m, int64_t rows, int64_t n,
+                                       int64_t columns) {
+    tfm__product share = *p;
+    share.first += n, share.x.data += m * p->x.sl, share.y.data += m * p->y.sl + n;
+    share.x.L = share.y.L = rows, share.y.D = columns;
+    if (p->converted) share.converted += m * TFM__X_STRIDE;
+    if (p->scales) share.scales += m;
+    return share;
+}
 
-static tfm__chunk tfm__chunk_first(const tfm__kernels *kernels, const tfm__product *p) {
+/* Adds up to step columns of w from k on to a share that stays in the second-level cache, tile by
+   tile. */
+static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *p, int64_t k,
+                               int64_t step) {
+    const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
+    const int64_t K = p->w->w.columns, M = p->x.L, N = p->y.D;
+    float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
+    int64_t m, n, next, r;
+    int configured = 0;
+    tfm__tile t;
+    memset(&t, 0, sizeof t);
+    t.y_stride = p->y.sl, t.x = M == 1 ? p->x.data + k : block; /* a single row is read in place */
+    t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
+    t.K = tfm__min(step, K - k), t.begins = k == 0;
+    if (tiling->rows == TFM__TALL && !tfm__cpu_is_intel()) tiling++;
+    for (m = 0; m < M; m += t.rows) {
+        while (tiling->least > M - m) tiling++;
+        t.rows = (int)tfm__min(tiling->rows, M - m);
+        if (tiling->configured && !configured) kernels->configure(configured = 1);
+        if (p->converted) t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
+        if (p->scales) t.x_scales = p->scales + m;
+        for (r = 0; r < tiling->rows && t.x == block; r++)
+            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + k,
+                   (size_t)t.K * sizeof *block);
+        for (n = 0; n < N; n = next) {
+            next = n + tiling->panels * TFM__PANEL;
+            tfm__product_aim(&t, p, m, n, k, next >= N && m + t.rows < M ? 0 : next);
+            if (next <= N) tiling->run(&t);
+            else tfm__product_edge(tiling, &t, N - n);
+        }
+        for (r = 0; r < t.rows && k + t.K >= K; r++)
+            tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m + r), N);
+    }
+    if (configured) kernels->configure(0);
+}
+
+/* Multiplies one batch row of x by packed weights, chunk by chunk: all columns of w, then the next
+   columns of y, then the next rows. */
+static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t K = w->columns, larger = 1;
-    tfm__chunk c;
+    int64_t K = tfm__max(1, w->columns), larger = 1, rows, wide, step, m, n, k;
 #ifdef TFM__BF16
     /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
     if (!p->converted && tfm__cpu_is_intel() && __builtin_cpu_supports("avx512bf16")) larger = 2;
 #endif
-    c.m = c.n = c.k = 0;
-    c.step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
-    c.wide = larger * TFM__W_CHUNK /
-             tfm__packed_panel_bytes(w->type, tfm__max(1, tfm__min(K, c.step)));
-    c.wide = tfm__max(1, c.wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
-    c.rows = larger * TFM__X_CHUNK;
+    step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
+    wide = larger * TFM__W_CHUNK / tfm__packed_panel_bytes(w->type, tfm__min(K, step));
+    wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
+    rows = larger * TFM__X_CHUNK;
     if (p->converted && tfm__packed_bytes(w->type, p->y.D, K) > 2 * TFM__W_CHUNK)
-        c.rows = TFM__CONVERTED_CHUNK;
-    /* A single row of floats is read in place, whole. */
-    if (p->x.L == 1 && !p->converted) c.step = tfm__max(1, K);
-    c.m_end = tfm__min(p->x.L, c.rows), c.n_end = tfm__min(p->y.D, c.wide);
-    return c;
-}
-
-/* Goes on to the next columns of w, then columns of y, then rows. */
-static void tfm__chunk_next(tfm__chunk *c, const tfm__product *p) {
-    if ((c->k += c->step) < p->w->w.columns) return;
-    c->k = 0, c->n = c->n_end;
-    if (c->n >= p->y.D) c->n = 0, c->m = c->m_end;
-    c->m_end = tfm__min(p->x.L, c->m + c->rows), c->n_end = tfm__min(p->y.D, c->n + c->wide);
-}
-
-/* Multiplies one batch row of x by packed weights, chunk by chunk and tile by tile. */
-static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product *p) {
-    const int64_t K = p->w->w.columns;
-    float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
-    int configured = 0;
-    tfm__chunk c;
-    tfm__tile t;
-    memset(&t, 0, sizeof t);
-    t.y_stride = p->y.sl, t.x = p->x.L == 1 ? p->x.data : block;
-    t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
-    for (c = tfm__chunk_first(kernels, p); c.m < p->x.L && c.n < p->y.D; tfm__chunk_next(&c, p)) {
-        const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
-        int64_t m, n, r;
-        if (tiling->rows == TFM__TALL && !tfm__cpu_is_intel()) tiling++;
-        t.K = tfm__min(c.step, K - c.k), t.begins = c.k == 0;
-        for (m = c.m; m < c.m_end; m += t.rows) {
-            while (tiling->least > c.m_end - m) tiling++;
-            t.rows = (int)tfm__min(tiling->rows, c.m_end - m);
-            if (tiling->configured && !configured) kernels->configure(configured = 1);
-            if (p->converted)
-                t.x = p->converted + c.k / c.step * p->converted_block + m * TFM__X_STRIDE;
-            if (p->scales) t.x_scales = p->scales + m;
-            for (r = 0; r < tiling->rows && t.x == block; r++)
-                memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + c.k,
-                       (size_t)t.K * sizeof *block);
-            for (n = c.n; n < c.n_end;) {
-                int64_t at = n, next = n += tiling->panels * TFM__PANEL;
-                if (next >= c.n_end)
-                    next = m + t.rows < c.m_end ? c.n : c.n_end < p->y.D ? c.n_end : c.n;
-                tfm__product_aim(&t, p, m, at, c.k, next);
-                if (n <= c.n_end) tiling->run(&t);
-                else tfm__product_edge(tiling, &t, c.n_end - at);
-            }
-            for (r = 0; r < t.rows && c.k + t.K >= K; r++)
-                tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m + r) + c.n, c.n_end - c.n);
+        rows = TFM__CONVERTED_CHUNK;
+    if (p->x.L == 1 && !p->converted) step = K;
+    for (m = 0; m < p->x.L; m += rows)
+        for (n = 0; n < p->y.D; n += wide) {
+            tfm__product share =
+                tfm__product_share(p, m, tfm__min(rows, p->x.L - m), n, tfm__min(wide, p->y.D - n));
+            for (k = 0; k < K; k += step) tfm__product_chunk(kernels, &share, k, step);
         }
-    }
-    if (configured) kernels->configure(0);
 }
 
 /* ---- products in parts ---- */
@@ -3799,23 +3732,19 @@ static void tfm__product_convert_part(void *context, int32_t part) {
 
 static void tfm__product_part(void *context, int32_t part) {
     const tfm__product_job *job = (const tfm__product_job *)context;
-    int64_t i = part % job->parts, m = 0, b;
+    int64_t i = part % job->parts, b;
     int which = job->by_rows ? 0 : (int)(part / job->parts);
     int end = job->by_rows ? job->n : which + 1;
     for (; which < end; which++) {
-        tfm__product p = job->all[which];
-        int64_t *some = job->by_rows ? &p.x.L : &p.y.D, n = *some;
+        const tfm__product *whole = &job->all[which];
+        int64_t n = job->by_rows ? whole->x.L : whole->y.D;
         int64_t lot = job->by_rows ? (int)TFM__LOT : (int)TFM__PANEL;
         int64_t first = tfm__part_begin(i, job->parts, n, lot);
-        *some = tfm__part_begin(i + 1, job->parts, n, lot) - first;
-        if (*some < 1) continue;
-        if (job->by_rows) {
-            m = first, p.y.L = p.x.L;
-            if (!which && p.converted) tfm__product_convert(job->kernels, job->all, m, m + p.x.L);
-        } else p.first += first, p.y.data += first;
-        p.x.data += m * p.x.sl, p.y.data += m * p.y.sl;
-        if (p.converted) p.converted += m * TFM__X_STRIDE;
-        if (p.scales) p.scales += m;
+        int64_t some = tfm__part_begin(i + 1, job->parts, n, lot) - first;
+        tfm__product p = job->by_rows ? tfm__product_share(whole, first, some, 0, whole->y.D)
+                                      : tfm__product_share(whole, 0, whole->x.L, first, some);
+        if (some < 1) continue;
+        if (job->by_rows && !which && p.converted) tfm__product_convert(job->kernels, &p, 0, some);
         TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
         for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
             if (p.w->w.type) tfm__product_packed(job->kernels, &p);
@@ -4565,14 +4494,8 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &converted);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &converted);
     const float *k = tfm__head_row(&a->k, b, h, 0), *v = tfm__head_row(&a->v, b, h, 0);
-    if (a->tiles == TFM_WEIGHTS_BF16) {
-        tfm__packed_set_keys_bf16(&key_map.w, k, a->k.t, a->scale, kernels, converted);
-        tfm__packed_set_values_bf16(&value_map.w, v, a->v.t, kernels,
-                                    (uint16_t *)(void *)converted);
-    } else {
-        tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels);
-        tfm__packed_set_values(&value_map.w, v, a->v.t);
-    }
+    tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, converted);
+    tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, converted);
     for (t = 0; t < a->T; t += most) {
         int64_t M = tfm__min(most, a->T - t);
         tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M, a->K);
@@ -6518,12 +6441,11 @@ enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 /* Checks the shape of the panels [panels, groups, 16, k_group] of a matrix [rows, columns]. */
 static tfm_status tfm__load_check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
                                          int64_t rows, int64_t columns) {
-    const tfm__type *type = &tfm__types[tfm__type_of_dtype(t->dtype)];
     int64_t k_group = t->dims[3];
     tfm_tensor expected = *t;
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
-    if (type->has_scales || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
-        k_group = type->k_group;
+    if (t->dtype == TFM_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
+        k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
     if (rows < 0 || columns < 0)
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank 2", name, t);
     expected.dims[0] = tfm__packed_panels(rows);
