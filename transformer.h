@@ -1836,55 +1836,50 @@ TFM_DEF const char *tfm_status_text(tfm_status status) {
     }
 }
 
-/* In place, not stable, n log n at worst; qsort may allocate and may be quadratic. */
 typedef int (*tfm__compare)(const void *a, const void *b);
 
-/* Lets the item at root sink in the heap of n items, the largest on top. */
-static void tfm__sift(void **items, int64_t root, int64_t n, tfm__compare compare) {
-    for (;;) {
-        int64_t child = 2 * root + 1;
-        void *swap;
-        if (child >= n) return;
+/* Puts an item into the heap of n items, whose largest is on top, in place of the one at root. The
+   larger children move up until a place is free at the bottom, and the item rises from there
+   (Floyd). This takes half of the comparisons if it belongs near the bottom, as most items do. */
+static void tfm__heap_put(void **items, int64_t root, int64_t n, void *item, tfm__compare compare) {
+    int64_t at, child;
+    for (at = root; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && compare(items[child], items[child + 1]) < 0) child++;
-        if (compare(items[root], items[child]) >= 0) return;
-        swap = items[root];
-        items[root] = items[child];
-        items[child] = swap;
-        root = child;
+        items[at] = items[child];
     }
+    for (; at > root && compare(items[(at - 1) / 2], item) < 0; at = (at - 1) / 2)
+        items[at] = items[(at - 1) / 2];
+    items[at] = item;
 }
-/* n items in any order become a heap. */
-static void tfm__heapify(void **items, int64_t n, tfm__compare compare) {
+/* Makes a heap of n items that have any order. */
+static void tfm__heap_make(void **items, int64_t n, tfm__compare compare) {
     int64_t i;
-    for (i = n / 2 - 1; i >= 0; i--) tfm__sift(items, i, n, compare);
+    for (i = n / 2 - 1; i >= 0; i--) tfm__heap_put(items, i, n, items[i], compare);
 }
-/* Heapsort: builds the heap, then moves its top behind it again and again. What takes the top's
-   place was at the bottom and mostly goes back there: the larger children move up until a place is
-   free at the bottom, and it rises from there (Floyd), which takes half of the comparisons. */
+/* Sorts in place by heapsort, which is not stable. qsort may allocate and may be quadratic. */
 static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
-    int64_t i, child, at;
-    tfm__heapify(items, n, compare);
-    for (i = n - 1; i > 0; i--) {
-        void *last = items[i];
-        items[i] = items[0];
-        for (at = 0; (child = 2 * at + 1) < i; at = child) {
-            if (child + 1 < i && compare(items[child], items[child + 1]) < 0) child++;
-            items[at] = items[child];
-        }
-        for (; at > 0 && compare(items[(at - 1) / 2], last) < 0; at = (at - 1) / 2)
-            items[at] = items[(at - 1) / 2];
-        items[at] = last;
+    tfm__heap_make(items, n, compare);
+    while (n-- > 1) {
+        void *last = items[n];
+        items[n] = items[0];
+        tfm__heap_put(items, 0, n, last, compare);
     }
 }
-/* The place of the first of n sorted items that does not come before key. */
+
+/* Bisection: sets low, an int64_t, to the first index from low to high - 1 for which is_before is
+   false, or to high. is_before is an expression of middle, and true for a first part of them. */
+#define TFM__BISECT(low, high, middle, is_before)                                                  \
+    for (int64_t tfm__high = (high), middle; low < tfm__high;) {                                   \
+        middle = low + (tfm__high - low) / 2;                                                      \
+        if (is_before) low = middle + 1;                                                           \
+        else tfm__high = middle;                                                                   \
+    }
+
+/* Returns the index of the first of n sorted items that does not come before key. */
 static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
                                 tfm__compare compare) {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (compare(items[middle], key) < 0) low = middle + 1;
-        else high = middle;
-    }
+    int64_t low = 0;
+    TFM__BISECT(low, n, middle, compare(items[middle], key) < 0)
     return low;
 }
 
@@ -5782,11 +5777,15 @@ TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i)
     return e ? e->name : NULL;
 }
 
+static tfm_tensor tfm__file_tensor(const tfm_safetensors *f, const tfm__file_entry *e) {
+    return tfm_tensor_make((void *)(f->data + e->begin), e->dtype, e->rank, e->dims);
+}
+
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i) {
     const tfm__file_entry *e = tfm__file_entry_at(file, i);
     tfm_tensor none;
     memset(&none, 0, sizeof none);
-    return e ? tfm_tensor_make((void *)(file->data + e->begin), e->dtype, e->rank, e->dims) : none;
+    return e ? tfm__file_tensor(file, e) : none;
 }
 
 /* Searches the names, then the offsets, because an entry is known to callers by its place there. */
@@ -5797,6 +5796,16 @@ TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *na
     i = tfm__lower_bound(file->by_name, n, &key, tfm__file_compare_names);
     if (i == n || tfm__file_compare_names(file->by_name[i], &key) != 0) return -1;
     return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__file_compare_offsets);
+}
+
+/* Returns whether some tensor's name begins with prefix. */
+static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
+    tfm__file_entry key;
+    int64_t i;
+    key.name = prefix;
+    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__file_compare_names);
+    return i < f->n_entries &&
+           strncmp(((const tfm__file_entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
 }
 
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
@@ -6394,6 +6403,8 @@ struct tfm_model {
 };
 
 /* The state of loading a model. */
+enum { TFM__NAME = 128 }; /* bytes for the longest name for which the loader asks */
+
 typedef struct tfm__loader {
     tfm_safetensors *file;
     tfm_model *model;
@@ -6401,100 +6412,105 @@ typedef struct tfm__loader {
     tfm_model_options options;
     int packed;  /* matrices may be panels, and the config states the sizes */
     int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
+    char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
 
-enum { TFM__NAME = 128 }; /* bytes for the longest name for which the loader asks */
+/* Returns the entry that is named prefix and suffix, and marks it as used; NULL if there is none. The
+   name stays in l->name for messages. */
+static const tfm__file_entry *tfm__load_claim(tfm__loader *l, const char *prefix,
+                                              const char *suffix) {
+    tfm__file_entry *e;
+    int64_t i;
+    tfm__format(l->name, sizeof l->name, "%s%s", prefix, suffix);
+    i = tfm_safetensors_find(l->file, l->name);
+    if (i < 0) return NULL;
+    e = (tfm__file_entry *)l->file->by_offset[i];
+    e->is_used = 1;
+    return e;
+}
 
-/* Returns the entry of that name, which is marked as used, or -1. */
-static int64_t tfm__load_claim(tfm__loader *l, const char *name) {
-    int64_t i = tfm_safetensors_find(l->file, name);
-    if (i >= 0) ((tfm__file_entry *)l->file->by_offset[i])->is_used = 1;
-    return i;
+static tfm_status tfm__load_missing(const tfm__loader *l) {
+    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", l->name);
+}
+
+/* Checks type and shape of t, the tensor that was claimed last. dims NULL takes any sizes, and so
+   does a size of -1. */
+static tfm_status tfm__load_check(const tfm__loader *l, const tfm_tensor *t, tfm_dtype dtype,
+                                  int rank, const int64_t *dims) {
+    tfm_tensor expected = *t;
+    int r;
+    if (t->dtype != dtype)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %d",
+                         l->name, tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), rank);
+    if (t->rank != rank)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %d", l->name, t,
+                         rank);
+    for (r = 0; dims && r < rank; r++)
+        if (dims[r] >= 0) expected.dims[r] = dims[r];
+    if (memcmp(t->dims, expected.dims, sizeof t->dims) != 0)
+        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", l->name, t,
+                         &expected);
+    return TFM_OK;
 }
 
 /* Sets *t to the array of integers that is named prefix and suffix, and checks its type and shape.
    dims NULL takes any sizes. If the file has no such tensor, t->data is NULL and t->rank 0. */
 static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char *suffix,
                                   tfm_dtype dtype, int rank, const int64_t *dims, tfm_tensor *t) {
-    char name[TFM__NAME];
-    tfm_tensor expected;
-    int64_t i;
+    const tfm__file_entry *e = tfm__load_claim(l, prefix, suffix);
     memset(t, 0, sizeof *t);
-    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    i = tfm__load_claim(l, name);
-    if (i < 0) return TFM_OK;
-    *t = tfm_safetensors_tensor(l->file, i);
-    if (t->dtype == dtype && t->rank == rank &&
-        (!dims || memcmp(t->dims, dims, (size_t)rank * sizeof *dims) == 0))
-        return TFM_OK;
-    if (!dims)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %d", name,
-                         tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), rank);
-    expected = tfm_tensor_make(NULL, dtype, rank, dims);
-    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s %t", name,
-                     tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), &expected);
+    if (!e) return TFM_OK;
+    *t = tfm__file_tensor(l->file, e);
+    return tfm__load_check(l, t, dtype, rank, dims);
 }
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
 /* Checks the shape of the panels [panels, groups, 16, k_group] of a matrix [rows, columns]. */
-static tfm_status tfm__load_check_panels(tfm__loader *l, const char *name, const tfm_tensor *t,
-                                         int64_t rows, int64_t columns) {
-    int64_t k_group = t->dims[3];
-    tfm_tensor expected = *t;
+static tfm_status tfm__load_check_panels(const tfm__loader *l, const tfm_tensor *t, int64_t rows,
+                                         int64_t columns) {
+    int64_t k_group = t->dims[3], dims[4];
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
     if (t->dtype == TFM_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
-    if (rows < 0 || columns < 0)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank 2", name, t);
-    expected.dims[0] = tfm__packed_panels(rows);
-    expected.dims[1] = (columns + k_group - 1) / k_group;
-    expected.dims[2] = TFM__PANEL;
-    expected.dims[3] = k_group;
-    if (memcmp(expected.dims, t->dims, 4 * sizeof *t->dims) != 0 || rows > INT32_MAX)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, t,
-                         &expected);
-    return TFM_OK;
+    dims[0] = tfm__packed_panels(rows);
+    dims[1] = (columns + k_group - 1) / k_group;
+    dims[2] = TFM__PANEL;
+    dims[3] = k_group;
+    return tfm__load_check(l, t, t->dtype, rows && columns ? 4 : 2, dims);
 }
 
-/* Finds the weight that is named prefix and suffix, of shape [d0, d1], or [d0] if d1 is 0. -1 takes
-   any size. In a packed file a matrix may be panels, which have rank 4. If the file has no such
-   tensor, that is an error with TFM__REQUIRED, else out->data is NULL. */
+/* Finds the weight that is named prefix and suffix, of shape [*rows, *columns], or [*rows] if
+   columns is NULL. A size of 0 takes any size, and becomes that. In a packed file a matrix may be
+   panels, which have rank 4. If the file has no such tensor, that is an error with TFM__REQUIRED,
+   else out->data is NULL. */
 static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const char *suffix,
-                                   int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
-    char name[TFM__NAME];
-    int64_t i, wanted[2] = {d0, d1};
-    int int8_too = flags & TFM__INT8_TOO, rank = d1 ? 2 : 1, r;
-    tfm_tensor t, expected;
-    tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    i = tfm__load_claim(l, name);
+                                   int flags, int32_t *rows, int32_t *columns, tfm_tensor *out) {
+    const tfm__file_entry *e = tfm__load_claim(l, prefix, suffix);
+    int int8_too = flags & TFM__INT8_TOO, rank = columns ? 2 : 1, r;
+    int64_t dims[2];
+    tfm_tensor t;
     memset(out, 0, sizeof *out);
-    if (i < 0 && !(flags & TFM__REQUIRED)) return TFM_OK;
-    if (i < 0) return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
-    t = tfm_safetensors_tensor(l->file, i);
+    if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
+    t = tfm__file_tensor(l->file, e);
     if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_I8))
         return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
-                         name, tfm_dtype_name(t.dtype), int8_too ? "," : " or",
+                         l->name, tfm_dtype_name(t.dtype), int8_too ? "," : " or",
                          int8_too ? " or I8" : "");
     if (int8_too && l->packed && t.rank == 4) {
         *out = t;
-        return tfm__load_check_panels(l, name, &t, d0, d1);
+        return tfm__load_check_panels(l, &t, *rows, *columns);
     }
-    if (t.rank != rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %d", name, &t,
-                         rank);
-    expected = t;
-    for (r = 0; r < rank; r++) {
-        if (wanted[r] >= 0) expected.dims[r] = wanted[r];
-        if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range", name,
-                             &t);
-    }
+    dims[0] = *rows ? *rows : -1;
+    dims[1] = columns && *columns ? *columns : -1;
+    TFM__TRY(tfm__load_check(l, &t, t.dtype, rank, dims));
     for (r = 0; r < rank; r++)
-        if (t.dims[r] != expected.dims[r])
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", name, &t,
-                             &expected);
+        if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
+            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range",
+                             l->name, &t);
+    *rows = (int32_t)t.dims[0];
+    if (columns) *columns = (int32_t)t.dims[1];
     *out = t;
     return TFM_OK;
 }
@@ -6513,10 +6529,11 @@ static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t 
 
 /* Loads a tensor of floats, of a norm or of positions. Arguments are those of tfm__load_weight. */
 static tfm_status tfm__load_float_tensor(tfm__loader *l, const char *prefix, const char *suffix,
-                                         int flags, int64_t d0, int64_t d1, tfm_tensor *out) {
+                                         int flags, int32_t *rows, int32_t *columns,
+                                         tfm_tensor *out) {
     tfm_tensor t;
     float *data;
-    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, d0, d1, &t));
+    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, rows, columns, &t));
     *out = t;
     out->dtype = TFM_F32;
     if (!t.data) return TFM_OK;
@@ -6532,12 +6549,13 @@ typedef struct tfm__load_found {
     tfm_tensor sums;   /* of int8 in panels, NAME_sums: what a zero point of 128 adds */
 } tfm__load_found;
 
-/* Finds a matrix and its scales. Unless the file is packed, rows and columns may be -1: any. */
+/* Finds a matrix and its scales. Arguments are those of tfm__load_weight. */
 static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const char *suffix,
-                                   int flags, int64_t rows, int64_t columns,
+                                   int flags, int32_t *rows, int32_t *columns,
                                    tfm__load_found *found) {
     char name[TFM__NAME];
     int64_t dims[2];
+    int32_t n_scales;
     tfm_tensor t;
     memset(found, 0, sizeof *found);
     TFM__TRY(tfm__load_weight(l, prefix, suffix, flags | TFM__INT8_TOO, rows, columns, &t));
@@ -6545,20 +6563,19 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.dtype = t.dtype;
     found->w.data = (unsigned char *)t.data;
     found->w.k_group = t.rank == 4 ? (int)t.dims[3] : 0;
-    found->w.rows = t.rank == 4 ? rows : t.dims[0];
-    found->w.columns = t.rank == 4 ? columns : t.dims[1];
+    found->w.rows = n_scales = *rows;
+    found->w.columns = *columns;
     if (t.dtype != TFM_I8) return TFM_OK;
-    rows = t.dims[0];
     if (found->w.k_group) {
-        dims[0] = tfm__packed_blocks(found->w.columns);
-        rows = dims[1] = tfm__packed_padded_rows(found->w.rows);
+        dims[0] = tfm__packed_blocks(*columns);
+        dims[1] = tfm__packed_padded_rows(*rows);
+        n_scales = (int32_t)tfm__min(INT32_MAX, dims[1]);
         tfm__format(name, sizeof name, "%s_sums", suffix);
         TFM__TRY(tfm__load_array(l, prefix, name, TFM_I32, 2, dims, &found->sums));
-        if (!found->sums.data)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s%s' is missing", prefix, name);
+        if (!found->sums.data) return tfm__load_missing(l);
     }
     tfm__format(name, sizeof name, "%s_scale", suffix);
-    return tfm__load_weight(l, prefix, name, TFM__REQUIRED, rows, 0, &found->scales);
+    return tfm__load_weight(l, prefix, name, TFM__REQUIRED, &n_scales, NULL, &found->scales);
 }
 
 /* Sets *w to rows begin to begin + n - 1 of a matrix, or to all of its panels. */
@@ -6591,9 +6608,10 @@ static tfm_status tfm__load_linear_rows(tfm__loader *l, const tfm__load_found *f
     return TFM_OK;
 }
 
-/* Loads NAME.weight [out, in] and NAME.bias [out]. NAME is prefix and suffix; -1 is any size. */
+/* Loads NAME.weight [out, in] and NAME.bias [out]. NAME is prefix and suffix. A size of 0 takes any
+   size, and becomes that. */
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const char *suffix,
-                                   int flags, int64_t out, int64_t in, tfm__linear *w) {
+                                   int flags, int32_t *out, int32_t *in, tfm__linear *w) {
     char name[TFM__NAME];
     tfm__load_found found;
     tfm_tensor bias;
@@ -6601,99 +6619,73 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const cha
     TFM__TRY(tfm__load_matrix(l, name, ".weight", flags, out, in, &found));
     /* a bias without its weight is reported as a tensor that is not part of a model */
     if (!found.w.data) return TFM_OK;
-    TFM__TRY(tfm__load_weight(l, name, ".bias", 0, found.w.rows, 0, &bias));
+    TFM__TRY(tfm__load_weight(l, name, ".bias", 0, out, NULL, &bias));
     return tfm__load_linear_rows(l, &found, &bias, 0, found.w.rows, w);
 }
 
 /* Loads NAME.weight and NAME.bias, either of which may be missing. */
 static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char *suffix,
                                  tfm_norm_weights *w) {
-    const tfm_config *c = &l->model->config;
+    tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     w->kind = c->layer_norm;
     w->eps = c->layer_norm_eps;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, c->d_model, 0, &w->weight));
-    return tfm__load_float_tensor(l, name, ".bias", 0, c->d_model, 0, &w->bias);
+    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, &c->d_model, NULL, &w->weight));
+    return tfm__load_float_tensor(l, name, ".bias", 0, &c->d_model, NULL, &w->bias);
 }
 
-/* Returns whether some tensor's name begins with prefix. */
-static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
-    tfm__file_entry key;
-    int64_t i;
-    key.name = prefix;
-    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__file_compare_names);
-    return i < f->n_entries &&
-           strncmp(((const tfm__file_entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
-}
-
-/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. *memory is the number of
-   columns of the input of keys and values. If it is 0, any number is taken and stored there. */
+/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. The first attention decides
+   how wide heads are. *memory is the number of columns of the input of keys and values. If it is 0,
+   any number is taken and stored there. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
                                       int32_t *memory, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__load_found all;
     tfm_tensor bias;
-    int64_t D = c->d_model, HK = -1, HW = -1;
-    if (l->packed) {
-        HK = (int64_t)c->n_heads * c->d_key;
-        HW = (int64_t)c->n_heads * c->d_value;
-    }
-    a->n_heads = c->n_heads;
+    int32_t H = c->n_heads, D = c->d_model, rows = 0, HK, HW; /* 0: not known yet */
+    HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
+    HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
+    a->n_heads = H;
     a->scale = c->attention_scale;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, D, HW, &a->out));
+    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &D, &HW, &a->out));
     a->has_out = a->out.w.data != NULL;
     memset(&all, 0, sizeof all);
     if (!*memory || *memory == D)
-        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, -1, D, &all));
+        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, &rows, &D, &all));
     if (all.w.data) {
-        *memory = (int32_t)D;
-        /* the rows are query, key, value; values may have a width of their own, so the input of the
-           output projection says how many rows are values */
-        int64_t rows = all.w.rows;
-        HW = a->has_out ? a->out.w.columns : rows / 3;
-        HK = (rows - HW) / 2;
-        if (HK < 1 || rows != 2 * HK + HW)
+        /* the rows are query, key, value; values may have a width of their own */
+        *memory = D;
+        if (!HW) HW = rows / 3;
+        if (!HK) HK = (rows - HW) / 2;
+        if (HK < 1 || rows != 2 * (int64_t)HK + HW)
             return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s.in_proj_weight' is [%i, %i]: its rows are not query, key "
-                             "and %i of value",
-                             name, rows, all.w.columns, HW);
-        TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, rows, 0, &bias));
+                             "tensor '%s.in_proj_weight' is [%d, %d]: its rows are not %d of "
+                             "query, %d of key and %d of value",
+                             name, rows, D, HK, HK, HW);
+        TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * HK, HW, &a->value));
+        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * (int64_t)HK, HW, &a->value));
     } else {
-        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, HK, D, &a->query));
-        HK = a->query.w.rows;
-        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, HK, *memory ? *memory : -1,
-                                  &a->key));
-        *memory = (int32_t)a->key.w.columns;
-        if (a->has_out) HW = a->out.w.columns;
-        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, HW, *memory, &a->value));
-        HW = a->value.w.rows;
+        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &HK, &D, &a->query));
+        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &HK, memory, &a->key));
+        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &HW, memory, &a->value));
     }
     /* without an output projection the contexts themselves are added to the stream */
     if (!a->has_out && HW != D)
-        return tfm__fail(
-            l->err, TFM_E_TENSOR,
-            "tensor '%s.out_proj.weight' is missing, and values have %i columns, not %i", name, HW,
-            D);
-    if (HK % c->n_heads || HW % c->n_heads)
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, which do not divide into %d heads",
-                         name, HK, HW, c->n_heads);
-    if (!c->d_key) { /* the first attention decides how wide heads are */
-        c->d_key = (int32_t)(HK / c->n_heads);
-        c->d_value = (int32_t)(HW / c->n_heads);
-    }
-    if (HK != (int64_t)c->d_key * c->n_heads || HW != (int64_t)c->d_value * c->n_heads)
+                         "tensor '%s.out_proj.weight' is missing, and values have %d columns, not "
+                         "%d",
+                         name, HW, D);
+    if (HK % H || HW % H)
         return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %i and %i columns, expected %d heads of %d and %d", name,
-                         HK, HW, c->n_heads, c->d_key, c->d_value);
-    a->K = c->d_key;
-    a->W = c->d_value;
+                         "'%s' projects to %d and %d columns, which do not divide into %d heads",
+                         name, HK, HW, H);
+    a->K = c->d_key = HK / H;
+    a->W = c->d_value = HW / H;
     return TFM_OK;
 }
 
@@ -6703,32 +6695,26 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm_tensor t;
-    float *table;
     tfm__format(name, sizeof name, "%s.relative_positions", prefix);
-    TFM__TRY(tfm__load_weight(l, name, ".weight", 0, c->relative_buckets ? c->relative_buckets : -1,
-                              c->n_heads, &t));
+    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, &c->relative_buckets, &c->n_heads, &t));
     if (!t.data) return TFM_OK;
-    c->relative_buckets = (int32_t)t.dims[0];
     r->stride = c->n_heads;
-    r->buckets = t.dims[0];
+    r->buckets = c->relative_buckets;
     r->max_distance = c->relative_max_distance;
     r->causal = causal;
     r->first_head = first_head;
-    TFM__TRY(tfm__relative_check(r, name, TFM_E_TENSOR, l->err));
-    TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * r->stride, &table));
-    r->table = table;
-    return TFM_OK;
+    r->table = (const float *)t.data;
+    return tfm__relative_check(r, name, TFM_E_TENSOR, l->err);
 }
 
 /* Loads prefix.linear1, linear1_gate and linear2. A *d_ff of 0 takes any width and stores it. */
 static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
-    int64_t D = l->model->config.d_model, F = *d_ff ? *d_ff : -1;
-    w->activation = l->model->config.activation;
-    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, F, D, &w->linear1));
-    *d_ff = (int32_t)w->linear1.w.rows;
-    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, *d_ff, D, &w->gate));
-    if (w->gate.w.rows) l->model->config.has_gate = 1;
-    return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, D, *d_ff, &w->linear2);
+    tfm_config *c = &l->model->config;
+    w->activation = c->activation;
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, d_ff, &c->d_model, &w->linear1));
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, &c->d_model, &w->gate));
+    if (w->gate.w.rows) c->has_gate = 1;
+    return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, &c->d_model, d_ff, &w->linear2);
 }
 
 /* Counts layers that have at least one tensor: a missing one can then be reported by name. */
@@ -6753,8 +6739,9 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
             return tfm__fail(l->err, TFM_E_TENSOR, "'%s' has both self_attn and ssru", prefix);
-        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, D, D, &layer->ssru.input));
-        TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, D, D, &layer->ssru.gate));
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, &D, &D, &layer->ssru.input));
+        TFM__TRY(
+            tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, &D, &D, &layer->ssru.gate));
         l->model->config.n_ssru_layers++;
     } else {
         TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
@@ -6810,9 +6797,10 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
         const char *name = i ? "tgt_positions" : "src_positions";
         tfm_tensor *table = i ? &m->target.positions : &m->source.positions;
         int is_needed = i ? !m->source.positions.data : is_ids;
-        TFM__TRY(tfm__load_float_tensor(l, name, ".weight", is_needed ? TFM__REQUIRED : 0, -1,
-                                        c->d_model, table));
-        most[i] = table->data ? (int32_t)table->dims[0] - c->position_offset : most[0];
+        int32_t n = 0;
+        TFM__TRY(tfm__load_float_tensor(l, name, ".weight", is_needed ? TFM__REQUIRED : 0, &n,
+                                        &c->d_model, table));
+        most[i] = table->data ? n - c->position_offset : most[0];
         if (table->data && most[i] < 1)
             return tfm__fail(l->err, TFM_E_TENSOR,
                              "tensor '%s.weight' is %t, but position_offset is %d", name, table,
@@ -6835,37 +6823,33 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     int has_own = tfm_safetensors_find(l->file, "tgt_embedding.weight") >= 0;
     int has_encoder = is_ids || tfm__file_has_prefix(l->file, "encoder.");
     TFM__TRY(tfm__load_matrix(l, "src_embedding", ".weight", has_own ? 0 : TFM__REQUIRED,
-                              l->packed ? c->src_vocab_size : -1, l->packed ? c->d_model : -1,
-                              &source));
-    if (is_ids) c->d_model = (int32_t)source.w.columns;
-    TFM__TRY(tfm__load_matrix(l, "tgt_embedding", ".weight", 0, l->packed ? c->tgt_vocab_size : -1,
-                              is_ids || l->packed ? c->d_model : -1, &target));
+                              &c->src_vocab_size, &c->d_model, &source));
+    TFM__TRY(tfm__load_matrix(l, "tgt_embedding", ".weight", 0, &c->tgt_vocab_size, &c->d_model,
+                              &target));
     shared = !target.w.data; /* by both sides */
     if (shared) target = source;
-    c->d_model = (int32_t)target.w.columns;
     c->src_vocab_size = (int32_t)source.w.rows;
     c->tgt_vocab_size = (int32_t)target.w.rows;
     TFM__TRY(tfm__load_positions(l, is_ids, has_encoder));
+    if (l->packed && !c->d_input) c->d_input = c->d_model;
     if (has_encoder) {
-        int64_t columns = l->packed ? (c->d_input ? c->d_input : c->d_model) : -1;
-        TFM__TRY(tfm__load_linear(l, "src_projection", "", 0, c->d_model, columns, &m->projection));
+        TFM__TRY(
+            tfm__load_linear(l, "src_projection", "", 0, &c->d_model, &c->d_input, &m->projection));
         c->d_memory = c->d_model;
         TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
-    } else {
-        c->d_memory = l->packed && !c->d_memory ? c->d_model : c->d_memory;
+    } else if (l->packed && !c->d_memory) {
+        c->d_memory = c->d_model;
     }
-    c->d_input = m->projection.w.rows ? (int32_t)m->projection.w.columns
-                 : has_encoder        ? c->d_model
-                                      : 0;
+    if (!m->projection.w.rows) c->d_input = has_encoder ? c->d_model : 0;
     TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are read from its panels */
     if (tied) {
-        TFM__TRY(tfm__load_weight(l, "generator", ".bias", 0, c->tgt_vocab_size, 0, &bias));
+        TFM__TRY(tfm__load_weight(l, "generator", ".bias", 0, &c->tgt_vocab_size, NULL, &bias));
         TFM__TRY(tfm__load_linear_rows(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
     } else {
-        TFM__TRY(tfm__load_linear(l, "generator", "", TFM__REQUIRED, c->tgt_vocab_size, c->d_model,
-                                  &m->generator));
+        TFM__TRY(tfm__load_linear(l, "generator", "", TFM__REQUIRED, &c->tgt_vocab_size,
+                                  &c->d_model, &m->generator));
         TFM__TRY(tfm__load_rows(l, &target, 0, c->tgt_vocab_size, &m->embeddings[1]));
     }
     m->target.embedding = tied ? &m->generator.w : &m->embeddings[1];
@@ -8194,14 +8178,10 @@ static int32_t tfm__logits_id(const tfm__logits *y, int64_t i) {
 
 /* Returns where the logit of an id is, or NULL if it has none. */
 static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
-    int64_t low = 0, high = y->n - 1, middle;
+    int64_t low = 0;
     if (!y->ids) return y->x + id;
-    while (low < high) {
-        middle = (low + high) / 2;
-        if (y->ids[middle] < id) low = middle + 1;
-        else high = middle;
-    }
-    return y->n && y->ids[low] == id ? y->x + low : NULL;
+    TFM__BISECT(low, y->n, middle, y->ids[middle] < id)
+    return low < y->n && y->ids[low] == id ? y->x + low : NULL;
 }
 
 /* Returns log sum_v exp(x[v]). x[v] minus this is a log-probability. */
@@ -8342,10 +8322,11 @@ static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from
     if (c->n < c->capacity) {
         c->items[c->n] = &c->pool[c->n];
         c->pool[c->n++] = offered;
-        if (c->n == c->capacity) tfm__heapify(c->items, c->n, tfm__candidates_compare);
+        if (c->n == c->capacity) tfm__heap_make(c->items, c->n, tfm__candidates_compare);
     } else if (tfm__candidates_compare(&offered, c->items[0]) < 0) {
-        *(tfm__candidate *)c->items[0] = offered;
-        tfm__sift(c->items, 0, c->n, tfm__candidates_compare);
+        void *worst = c->items[0];
+        *(tfm__candidate *)worst = offered;
+        tfm__heap_put(c->items, 0, c->n, worst, tfm__candidates_compare);
     }
 }
 
@@ -8365,17 +8346,34 @@ static float tfm__candidates_floor(const tfm__candidates *c, double offset) {
     return (float)(floor - 1e-6 * (fabs(floor) + 1));
 }
 
-/* Offers each token that may follow h, which is hypothesis number from of its beam. */
-static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
-                                       const tfm__hypothesis *h, const tfm__logits *y) {
+/* Offers each token that is not banned, with the total base + (logit - log_sum). */
+static void tfm__candidates_offer_all(tfm_session *s, int32_t from, const tfm__logits *y,
+                                      double base, double log_sum) {
     enum { BLOCK = 256 };
     const tfm__kernels *kernels = s->team.kernels;
     tfm__candidates *c = &s->scratch.candidates;
+    float floor = tfm__candidates_floor(c, base - log_sum);
     int64_t v;
+    for (v = 0; v < y->n; v++) {
+        int32_t id;
+        if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
+            v += BLOCK - 1; /* no logit of this block is good enough */
+            continue;
+        }
+        id = tfm__logits_id(y, v);
+        if (!(y->x[v] >= floor) || s->bans.set[id]) continue;
+        tfm__candidates_offer(c, base + tfm__logits_log_p(y->x[v], log_sum), from, id);
+        floor = tfm__candidates_floor(c, base - log_sum);
+    }
+}
+
+/* Offers what may follow h, which is hypothesis number from of its beam. */
+static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
+                                       const tfm__hypothesis *h, const tfm__logits *y) {
+    tfm__candidates *c = &s->scratch.candidates;
     int forced, bans = s->bans.n;
-    int32_t id, wanted = tfm__sentence_next_id(s, b, &forced);
+    int32_t wanted = tfm__sentence_next_id(s, b, &forced);
     double log_sum, base = h->sum, bias = s->decode.prefix_bias;
-    float floor;
     if (wanted < 0) wanted = tfm__sentence_forced_end(s, b), forced = 1;
     if (wanted >= 0 && forced) {
         tfm__candidates_offer(c, h->sum, from, wanted);
@@ -8389,18 +8387,22 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
         tfm__ban_add(s, wanted);
         base += log(1 - bias);
     }
-    floor = tfm__candidates_floor(c, base - log_sum);
-    for (v = 0; v < y->n; v++) {
-        if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
-            v += BLOCK - 1; /* no logit of this block is good enough */
-            continue;
-        }
-        id = tfm__logits_id(y, v);
-        if (!(y->x[v] >= floor) || s->bans.set[id]) continue;
-        tfm__candidates_offer(c, base + tfm__logits_log_p(y->x[v], log_sum), from, id);
-        floor = tfm__candidates_floor(c, base - log_sum);
-    }
+    tfm__candidates_offer_all(s, from, y, base, log_sum);
     tfm__ban_drop(s, bans);
+}
+
+/* Finds the best candidates of a beam, best first. at: the row of its first hypothesis in the
+   sentence's logits. */
+static void tfm__candidates_find(tfm_session *s, const tfm__beam *beam, int32_t at,
+                                 int64_t capacity) {
+    tfm__candidates *c = &s->scratch.candidates;
+    int32_t k;
+    c->n = 0, c->capacity = capacity;
+    for (k = 0; k < beam->n_live; k++) {
+        tfm__logits y = tfm__logits_get(s, beam->sentence, at + k);
+        tfm__candidates_offer_next(s, beam->sentence, k, &beam->live[k], &y);
+    }
+    tfm__sort(c->items, c->n, tfm__candidates_compare);
 }
 
 /* ---- sampling ---- */
@@ -8441,19 +8443,13 @@ static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allo
                             double total) {
     tfm__candidates *c = &s->scratch.candidates;
     const tfm_decode_options *o = &s->decode;
-    int64_t v, most = n_allowed;
+    int64_t most = o->top_k > 0 ? tfm__min(n_allowed, o->top_k) : n_allowed;
     double sum;
-    if (o->top_k > 0) most = tfm__min(most, o->top_k);
     /* most nuclei are small: begin with few candidates, and repeat with more if needed */
     for (c->capacity = o->top_k > 0 ? most : tfm__min(most, 64);;
          c->capacity = tfm__min(most, 8 * c->capacity)) {
-        float floor = -INFINITY;
         c->n = 0;
-        for (v = 0; v < y->n; v++) {
-            if (!(y->x[v] >= floor) || s->bans.set[tfm__logits_id(y, v)]) continue;
-            tfm__candidates_offer(c, (double)y->x[v], 0, tfm__logits_id(y, v));
-            floor = tfm__candidates_floor(c, 0);
-        }
+        tfm__candidates_offer_all(s, 0, y, 0, 0);
         tfm__sort(c->items, c->n, tfm__candidates_compare);
         if (!(o->top_p > 0 && o->top_p < 1)) return;
         if (o->top_k > 0) (void)tfm__sample_count(s, max, INFINITY, &total);
@@ -8473,11 +8469,9 @@ static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uni
     for (v = 0; v < y->n; v++)
         if (!s->bans.set[tfm__logits_id(y, v)] && (double)y->x[v] > max) max = (double)y->x[v];
     if (!(fabs(max) < INFINITY)) return -1;
-    for (v = 0; v < y->n; v++) {
-        if (s->bans.set[tfm__logits_id(y, v)] || !(y->x[v] > -INFINITY)) continue;
-        total += tfm__sample_weight(s, (double)y->x[v], max);
-        n++;
-    }
+    for (v = 0; v < y->n; v++)
+        if (!s->bans.set[tfm__logits_id(y, v)] && y->x[v] > -INFINITY)
+            total += tfm__sample_weight(s, (double)y->x[v], max), n++;
     if (from_top) {
         tfm__sample_top(s, y, n, max, total);
         (void)tfm__sample_count(s, max, INFINITY, &total);
@@ -8567,94 +8561,75 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
     if (tfm__beam_is_done(s, beam)) beam->n_live = 0;
 }
 
-/* Draws the next tokens of n samples, from number first on, which are all at h. */
-static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n,
-                                const tfm__hypothesis *h, const tfm__logits *y) {
+/* Draws the next tokens of n samples, from number first on, which are all at the first's hypothesis.
+   at: its row in the sentence's logits. */
+static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int32_t at) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
+    tfm__hypothesis h = first->live[0];
+    tfm__logits y = tfm__logits_get(s, first->sentence, at);
     int32_t g, id, b = first->sentence, end = tfm__sentence_forced_end(s, b), bans = s->bans.n;
-    double log_sum = tfm__logits_prepare(s, b, h, y);
+    double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
         uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-        double uniform = tfm__sample_uniform(seed, first[g].number, s->search.position);
-        id = end < 0 ? tfm__sample_draw(s, y, uniform) : -1;
+        double uniform = tfm__sample_uniform(seed, first[g].number, s->search.position), log_p = 0;
+        id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
+        if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
         c->n = 0, c->capacity = 1;
-        if (end >= 0) tfm__candidates_offer(c, h->sum, 0, end);
-        else if (id >= 0)
-            tfm__candidates_offer(c, h->sum + tfm__logits_log_p(*tfm__logits_find(y, id), log_sum),
-                                  0, id);
-        tfm__beam_advance(s, &first[g], h, 1, c->items, c->n);
+        if (id >= 0) tfm__candidates_offer(c, h.sum + log_p, 0, id);
+        tfm__beam_advance(s, &first[g], &h, 1, c->items, c->n);
     }
     tfm__ban_drop(s, bans);
 }
 
-/* Splits a sentence. Samples and alternatives share one hypothesis h while tokens are forced; at
-   the first free position each gets its own beam. Samples draw a token. Alternatives begin with the
-   best tokens that are no end, one each. */
-static void tfm__sentence_split(tfm_session *s, int32_t b, const tfm__hypothesis *h,
-                                const tfm__logits *y) {
+/* Begins the alternatives: the best tokens that are no end, with a beam for each. */
+static void tfm__sentence_branch(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
-    tfm__sentence *sentence = &s->search.sentences[b];
     tfm__beam *beams = tfm__beam_at(s, b, 0);
     tfm__candidates *c = &s->scratch.candidates;
+    tfm__hypothesis root = beams->live[0];
     int32_t g, bans = s->bans.n;
-    double least = h->sum + log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
-    sentence->is_split = 1;
-    sentence->n_beams = o->samples ? o->samples : 1;
-    if (o->samples) {
-        tfm__sample_advance(s, beams, o->samples, h, y);
-        return;
-    }
+    double least = root.sum + log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
     tfm__ban_add_ends(s);
-    c->n = 0, c->capacity = o->alternatives;
-    tfm__candidates_offer_next(s, b, 0, h, y);
+    tfm__candidates_find(s, beams, 0, o->alternatives);
     tfm__ban_drop(s, bans);
-    tfm__sort(c->items, c->n, tfm__candidates_compare);
     while (c->n > 1 && tfm__candidates_at(c, c->n - 1)->total < least) c->n--;
-    if (!c->n) tfm__beam_advance(s, beams, h, 1, c->items, 0);
+    if (!c->n) tfm__beam_advance(s, beams, &root, 1, c->items, 0); /* nothing may follow */
     for (g = 0; g < c->n; g++) {
-        tfm__hypothesis root = *h;
-        root.base = tfm__candidates_at(c, g)->total, root.base_length = h->length + 1;
+        root.base = tfm__candidates_at(c, g)->total, root.base_length = root.length + 1;
         tfm__beam_advance(s, &beams[g], &root, 1, &c->items[g], 1);
-        sentence->n_beams = g + 1;
+        s->search.sentences[b].n_beams = g + 1;
     }
 }
 
-/* Advances a sentence by one token. Of all continuations of a beam's hypotheses, the best 2 * beam
-   are candidates, or more if there are several end tokens. Then beam of them can run on even if
-   beam of them end. */
+/* Advances a sentence by one token. Samples and alternatives share one hypothesis while tokens are
+   forced; at the first free position each gets its own beam. Of all continuations of a beam's
+   hypotheses, the best 2 * beam are candidates, or more if there are several end tokens. Then beam
+   of them can run on even if beam of them end. */
 static void tfm__sentence_step(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
     tfm__beam *beam = tfm__beam_at(s, b, 0);
-    tfm__hypothesis root = beam->live[0];
-    tfm__logits y = tfm__logits_get(s, b, 0);
-    int32_t g, k, n, at = 0, forced;
+    int64_t most = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->search.beam,
+                            tfm__session_max_candidates(s));
+    int32_t g, n, at = 0, forced;
+    int splits = (o->samples || o->alternatives) && !sentence->is_split &&
+                 tfm__sentence_next_id(s, b, &forced) < 0;
+    if (splits) sentence->is_split = 1, sentence->n_beams = o->samples ? o->samples : 1;
     sentence->n_live = 0;
-    if ((o->samples || o->alternatives) && !sentence->is_split &&
-        tfm__sentence_next_id(s, b, &forced) < 0)
-        tfm__sentence_split(s, b, &root, &y);
-    else
-        for (g = 0; g < sentence->n_beams; g++, at += n) {
-            n = beam[g].n_live;
-            if (n && o->samples && sentence->is_split) {
-                root = beam[g].live[0];
-                y = tfm__logits_get(s, b, at);
-                tfm__sample_advance(s, &beam[g], 1, &root, &y);
-            } else if (n) {
-                c->n = 0;
-                c->capacity = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->search.beam,
-                                       tfm__session_max_candidates(s));
-                for (k = 0; k < n; k++) {
-                    y = tfm__logits_get(s, b, at + k);
-                    tfm__candidates_offer_next(s, b, k, &beam[g].live[k], &y);
-                }
-                tfm__sort(c->items, c->n, tfm__candidates_compare);
-                tfm__beam_advance(s, &beam[g], beam[g].live, n, c->items, c->n);
-            }
+    if (splits && o->samples) tfm__sample_advance(s, beam, o->samples, 0);
+    else if (splits) tfm__sentence_branch(s, b);
+    for (g = 0; g < sentence->n_beams; g++, at += n) {
+        n = splits ? 0 : beam[g].n_live; /* those that just split have advanced */
+        if (n && o->samples && sentence->is_split) {
+            tfm__sample_advance(s, &beam[g], 1, at);
+        } else if (n) {
+            tfm__candidates_find(s, &beam[g], at, most);
+            tfm__beam_advance(s, &beam[g], beam[g].live, n, c->items, c->n);
         }
-    for (g = 0; g < sentence->n_beams; g++) sentence->n_live += beam[g].n_live;
+        sentence->n_live += beam[g].n_live;
+    }
 }
 
 /* ---- shortlists ----
@@ -12369,8 +12344,8 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     char name[TFM__NAME];
     size_t i;
     for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
-        tfm__format(name, sizeof name, "%s_%s", i % 2 ? "tgt" : "src", names[i / 2]);
-        (void)tfm__load_claim(l, name);
+        tfm__format(name, sizeof name, "_%s", names[i / 2]);
+        (void)tfm__load_claim(l, i % 2 ? "tgt" : "src", name);
     }
     return TFM_OK;
 }

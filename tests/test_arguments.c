@@ -881,7 +881,7 @@ static void weights(void) {
         {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "its rows are not"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "its rows are not"},
-        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "expected 2 heads"},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "not 12 of query"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "its rows are not"},
         {"", "tgt_embedding.weight", TFM_F32, 13, 19, "is [13, 19], expected [13, 20]"},
@@ -898,9 +898,9 @@ static void weights(void) {
          20, "but position_offset is 9"},
         {", \"positions\": \"learned\"", "tgt_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
         {"", "src_vocabulary", TFM_F32, 4, 0, "expected U8 of rank 1"},
-        {"", "src_vocabulary", TFM_U8, 4, 2, "expected U8 of rank 1"},
+        {"", "src_vocabulary", TFM_U8, 4, 2, "[4, 2], expected rank 1"},
         {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
-        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "of rank 1"},
+        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "expected rank 1"},
         {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
         {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is not sentencepiece"},
         {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
@@ -983,7 +983,7 @@ static void weights(void) {
     }
     for (i = 0; i < 2; i++) { /* values of another width, which two tensors agree on */
         static const char *const says[] = {"which do not divide into 2 heads",
-                                           "expected 2 heads of 6 and 5"};
+                                           "is [20, 12], expected [20, 10]"};
         int64_t HW = i ? 12 : 9;
         tiny t = tiny_default();
         st_writer w;

@@ -421,9 +421,13 @@ static void model_files(void) {
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'src_embedding.weight' is I32, expected F32, F16, BF16 or I8");
     tiny_write(&w, t);
+    reshape(&w, "encoder.layers.0.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
+    CHECK_FAILS(load(&w), TFM_E_TENSOR,
+                "'encoder.layers.0.self_attn.q_proj.bias' is [12], expected [14]");
+    tiny_write(&w, t);
     reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
-                "'encoder.layers.1.self_attn.q_proj.bias' is [12], expected [14]");
+                "'encoder.layers.1.self_attn.q_proj.weight' is [14, 20], expected [12, 20]");
     t.heads = 5, t.key = 5, t.value = 5;
     tiny_write(&w, t);
     set_config(&w, "{\"n_heads\": 3}");
