@@ -6340,6 +6340,7 @@ typedef struct tfm__vocabulary {
     int64_t size;
 } tfm__vocabulary;
 
+typedef struct tfm__tokenizer tfm__tokenizer;
 typedef struct tfm__sentencepiece tfm__sentencepiece;
 typedef struct tfm__byte_bpe tfm__byte_bpe;
 typedef struct tfm__added_tokens tfm__added_tokens;
@@ -6352,16 +6353,22 @@ typedef struct tfm__side {
     tfm_tensor positions;  /* learned ones */
     tfm_norm_weights norm; /* after the embedding; without data: none */
     int zero_start;        /* position 0 has no embedding */
-    /* text: the config's ids, -1: none */
-    tfm_text_kind text;
-    int32_t first_byte; /* of TFM_TEXT_BYTES */
-    int clean_up;       /* the target's text has no space before punctuation */
-    int32_t unk, start, end;
+    const tfm__tokenizer *tokenizer; /* of the side's kind of text */
+    int32_t first_byte;              /* of bytes: the id of byte 0, */
+    int has_bytes;                   /* if they are the tokens */
+    int clean_up;            /* the target's text has no space before punctuation */
+    int32_t unk, start, end; /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
     tfm__vocabulary vocabulary;      /* the file's, or SentencePiece's pieces */
     tfm__sentencepiece *spm;         /* NULL: words, characters or pieces without it */
     tfm__added_tokens *added;        /* NULL: none are found in a text */
-    int prefix_first, keep_trailing; /* the config's prefix_space and trailing_space, of spm */
+    int32_t prefix_space;            /* the config's */
+    int keep_trailing;               /* the config's trailing_space, of spm */
+    const struct tfm__charsmap *rules, *unrules; /* of (de)normalization; NULL: none */
+    int32_t marks;            /* U+2581 at the front of a token that are dropped before any text, */
+    int marks_once;           /* of one token alone */
+    int has_pairs;            /* cutting takes a heap of pairs, */
+    int32_t n_splits;         /* and so many splits: tfm__cells */
     int32_t *ids;                    /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;                 /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe;              /* NULL: another kind of text */
@@ -6370,7 +6377,7 @@ typedef struct tfm__side {
 #ifndef TRANSFORMER_NO_TEXT
 /* Returns whether the side's texts can be read and written. */
 static int tfm__has_text(const tfm__side *side) {
-    return side->text == TFM_TEXT_BYTES || side->vocabulary.n > 0;
+    return side->has_bytes || side->vocabulary.n > 0;
 }
 #endif
 
@@ -9236,11 +9243,41 @@ TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_bat
 
 /* >>tokenizers ====================================================================================
    26. WHAT TOKENIZERS SHARE
-   Normalized text, its cells, and the merging of byte-pair encoding, which SentencePiece and
-   byte-level BPE use with tables of their own.
+   The interface that each kind of text implements in its own section; >>text has the table of all
+   kinds. Then what several kinds use: steps along a text, normalized text and its cells, the merging
+   of byte-pair encoding, and a text that is joined from tokens.
    ============================================================================================== */
 
-/* ---- normalized text and its cells ---- */
+typedef struct tfm__cut tfm__cut;
+typedef struct tfm__token tfm__token;
+typedef struct tfm__normal tfm__normal;
+typedef struct tfm__cells tfm__cells;
+typedef struct tfm__joined tfm__joined;
+
+/* What a kind of text (tfm_text_kind) does. */
+struct tfm__tokenizer {
+    /* Reads and checks a side's tensors. A target may share those of its source; shared is NULL for
+       a source. */
+    tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Builds the tables that are not shared, when the whole file is checked; or NULL. */
+    tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Prepares a text for next, in scratch that is read until the last token; or NULL. */
+    tfm_status (*begin)(tfm__cut *c, tfm_arena *scratch, tfm_error *err);
+    /* Sets the next token and returns 1, at the end 0. */
+    int (*next)(tfm__cut *c, tfm__token *token);
+    /* With tfm__cells_begin: normalizes bytes at to end - 1 of a text, cuts bytes of the result. */
+    void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
+                      tfm__normal *o);
+    void (*encode)(tfm__cells *b, int32_t from, int32_t to);
+    /* Writes a token. */
+    void (*join)(tfm__joined *j, int32_t id);
+    int32_t marks;  /* U+2581 that are dropped before any text, at most; -1: it means itself */
+    int has_spaces; /* a source's word that stands for an unknown token gets a space before it */
+    int broken;     /* bytes that are in no character become U+FFFD: 1 each; 0 as many together as
+                       could begin one, as Unicode advises; -1 they are left out */
+};
+
+/* ---- steps along a text ---- */
 
 /* Bytes of the character that begins with c, in valid UTF-8. */
 static int32_t tfm__utf8_size(unsigned char c) {
@@ -9253,6 +9290,54 @@ typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
 
+/* Whether a character of valid UTF-8 begins before that byte and ends behind it. */
+static int tfm__is_inside(const char *text, size_t size, size_t at) {
+    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
+}
+
+/* Unicode's White_Space. */
+static int tfm__is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+/* Bytes from text's byte at on that are whitespace, or that are none. */
+static size_t tfm__run(const tfm_text *text, size_t at, int space) {
+    uint32_t c = 0;
+    size_t i = at;
+    int n;
+    for (; i < text->size; i += (size_t)n) {
+        n = tfm__utf8_next(text->data + i, text->size - i, &c);
+        if (tfm__is_space(c) != space) break;
+    }
+    TFM_COUNT_TEXT(i - at + 1);
+    return i - at;
+}
+
+static tfm_text tfm__text(const char *data, size_t size) {
+    tfm_text text;
+    text.data = data;
+    text.size = size;
+    return text;
+}
+
+static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
+
+static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+enum { TFM__REPLACEMENT = 3 };
+
+static int tfm__begins_with_mark(const char *text, int64_t size) {
+    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+}
+
+/* ---- normalized text and its cells ---- */
+
+/* Bytes of either side of a rule: the package's have 33 at most. A cyclic trie or a long string would
+   make normalization unbounded. */
+enum { TFM__LONGEST_RULE = 1024 };
+
 /* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
    piece that begins at i, from piece to piece; .prev may hold where the byte comes from. */
 typedef struct tfm__cell {
@@ -9263,12 +9348,12 @@ typedef struct tfm__cell {
 } tfm__cell;
 
 /* Normalized text under construction; counts on where it does not fit. */
-typedef struct tfm__normal {
+struct tfm__normal {
     char *text;
     int64_t n, capacity;
     tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
     int64_t n_cells;
-} tfm__normal;
+};
 
 /* n bytes that were made of what stands at origin. */
 static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
@@ -9287,8 +9372,8 @@ typedef struct tfm__pair {
     int32_t symbol;     /* what both become */
 } tfm__pair;
 
-/* Scratch for n bytes of normalized text. */
-typedef struct tfm__cells {
+/* Scratch for n bytes of normalized text, which is cut into pieces. */
+struct tfm__cells {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
@@ -9298,8 +9383,34 @@ typedef struct tfm__cells {
     int32_t end; /* BPE: of the symbols that there are so far */
     int has_ids; /* BPE: symbols are ids, so two pairs of the same bytes may differ */
     /* BPE: sets rank and symbol of the pair at left; 0 if the two make no symbol */
-    int (*find_pair)(struct tfm__cells *b, int32_t left, tfm__pair *pair);
-} tfm__cells;
+    int (*find_pair)(tfm__cells *b, int32_t left, tfm__pair *pair);
+};
+
+/* A text that is cut into tokens, one after the other. */
+struct tfm__cut {
+    const tfm__side *side;
+    const tfm__tokenizer *kind;
+    tfm_text_form form;
+    tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
+    size_t at;          /* of the next token */
+    size_t first, last; /* the character whose bytes are the next tokens; in bytes, if it has some */
+    char bytes[4];
+    tfm__cell *cells; /* NULL: the kind does not normalize */
+    size_t offset;    /* of the text in the caller's: bytes of a language's label */
+};
+
+struct tfm__token {
+    tfm_text text;     /* of one that is a byte: its character */
+    size_t begin, end; /* in what is cut */
+    int32_t id;        /* -1: not in the vocabulary */
+};
+
+/* Makes bytes begin to end - 1 the next token, without its id. */
+static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t end) {
+    token->begin = begin;
+    token->end = c->at = end;
+    token->text = tfm__text(c->text.data + begin, end - begin);
+}
 
 /* ---- byte-pair encoding ---- */
 
@@ -9364,6 +9475,192 @@ static void tfm__bpe_merge(tfm__cells *b) {
     }
 }
 
+/* ---- tokens to text ---- */
+
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 }; /* an id of the target is no piece; no text */
+
+/* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
+static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
+
+/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
+   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
+/* A text under construction, or only its size where out is NULL. */
+struct tfm__joined {
+    const tfm__side *side;
+    tfm_text_form form;
+    char *out;
+    size_t size;
+    int started;                /* something was written */
+    const tfm__charsmap *rules; /* of denormalization; NULL: none */
+    int64_t n_held;             /* bytes that they have still to see */
+    char held[2 * TFM__LONGEST_RULE];
+    char bytes[4]; /* that may begin a character */
+    int n_bytes;
+    int clean_up;    /* spaces before punctuation are dropped */
+    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
+    int n_clean[3];
+};
+
+/* Adds a byte to what pass 0, 1 or 2 of transformers' clean-up holds, and gives the next pass what no
+   rule can begin with any more. A rule drops its spaces. The three passes have the effect of
+   transformers' replacements one after the other. Pass 3 is the text. */
+static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
+    static const char *const rules[3][6] = {
+        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
+    char *held = j->clean[pass % 3];
+    int i, k, n;
+    if (pass == 3) {
+        if (j->out) j->out[j->size] = byte;
+        j->size = tfm__more(j->size, 1);
+        return;
+    }
+    held[j->n_clean[pass]++] = byte;
+    while ((n = j->n_clean[pass]) > 0) {
+        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
+        if (rules[pass][i] && rules[pass][i][n]) return;
+        if (!rules[pass][i]) n = 1;
+        for (k = 0; k < n; k++)
+            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
+        j->n_clean[pass] -= n;
+        memmove(held, held + n, (size_t)j->n_clean[pass]);
+    }
+}
+
+static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
+    int64_t k;
+    TFM_COUNT_TEXT(n);
+    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
+    if (j->clean_up) return;
+    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
+    j->size = tfm__more(j->size, (size_t)n);
+}
+
+/* Applies the rules to the held bytes, except the last: a rule may need them with later bytes. */
+static void tfm__join_held(tfm__joined *j, int64_t last) {
+    const char *result;
+    int64_t at = 0, n;
+    while (j->n_held - at > last) {
+        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
+        tfm__join_result(j, result, n);
+    }
+    j->n_held -= at;
+    memmove(j->held, j->held + at, (size_t)j->n_held);
+}
+
+static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
+    if (n) j->started = 1;
+    if (!j->rules) {
+        tfm__join_result(j, bytes, n);
+        return;
+    }
+    while (n) {
+        int64_t part = tfm__min(n, (int64_t)sizeof j->held - j->n_held);
+        memcpy(j->held + j->n_held, bytes, (size_t)part);
+        j->n_held += part;
+        bytes += part;
+        n -= part;
+        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
+    }
+}
+
+/* A token as the form has it. */
+static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
+    char escape[6] = "\\u";
+    int64_t k;
+    int n, i;
+    if (j->form != TFM_FORM_ESCAPED) {
+        tfm__join_bytes(j, token, size);
+        return;
+    }
+    for (k = 0; k < size; k += n) {
+        uint32_t c = 0;
+        const char *plain;
+        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
+        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
+        if (!c || (!plain && tfm__is_space(c))) {
+            escape[1] = 'u';
+            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
+            tfm__join_bytes(j, escape, 6);
+        } else if (plain) {
+            escape[1] = tfm__escape_letters[plain - tfm__escaped];
+            tfm__join_bytes(j, escape, 2);
+        } else {
+            tfm__join_bytes(j, token + k, n);
+        }
+    }
+}
+
+/* A token in which U+2581 stands for a space. */
+static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
+    int32_t drop = j->started ? 0 : j->side->marks;
+    int64_t k;
+    for (; drop && tfm__begins_with_mark(token, size); drop--) {
+        token += TFM__SPACE_PIECE;
+        size -= TFM__SPACE_PIECE;
+        if (j->side->marks_once) j->started = 1;
+    }
+    while (size) {
+        for (k = 0; k < size && !tfm__begins_with_mark(token + k, size - k);) k++;
+        tfm__join_bytes(j, token, k);
+        if (k < size) {
+            tfm__join_bytes(j, " ", 1);
+            k += TFM__SPACE_PIECE;
+        }
+        token += k;
+        size -= k;
+    }
+}
+
+/* Whether n bytes, up to four, are a character or begin one: the least or the greatest bytes behind
+   them would complete it. */
+static int tfm__utf8_begins(const char *bytes, int n) {
+    static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
+    char whole[8];
+    uint32_t c;
+    int i, found = 0;
+    for (i = 0; i < 2 && !found; i++) {
+        memcpy(whole, bytes, (size_t)n);
+        memcpy(whole + n, rest[i], 4);
+        found = tfm__utf8_next(whole, 4, &c) >= n;
+    }
+    return found;
+}
+
+/* The bytes that are held make no character. */
+static void tfm__join_broken(tfm__joined *j) {
+    int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
+    j->n_bytes = 0;
+    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
+}
+
+/* A byte of a character, whose other bytes are in other tokens perhaps. */
+static void tfm__join_byte(tfm__joined *j, int byte) {
+    uint32_t character;
+    int n;
+    for (;;) {
+        j->bytes[j->n_bytes] = (char)byte;
+        n = j->n_bytes + 1;
+        if (tfm__utf8_begins(j->bytes, n)) break;
+        if (!j->n_bytes) j->n_bytes = 1, n = 0;
+        tfm__join_broken(j);
+        if (!n) return; /* no character begins with it */
+    }
+    j->n_bytes = n;
+    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
+    j->n_bytes = 0;
+    tfm__join_text(j, j->bytes, n);
+}
+
+/* The spelling of a token; NULL: it gives no text, or the embedding has more rows than there are
+   tokens. */
+static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
+    const tfm__vocabulary *v = &j->side->vocabulary;
+    if (j->form == TFM_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n) return NULL;
+    return &v->spellings[v->tokens[id]];
+}
+
 /* >>vocabulary ====================================================================================
    27. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
@@ -9394,13 +9691,15 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
     return tfm__find_like(v, &wanted, tfm__compare_spellings);
 }
 
+static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
+
 /* The same order for spellings in the text, each up to its TAB or newline. */
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    for (; *x == *y && *x != '\n' && *x != '\t'; x++) y++;
+    for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
     TFM_COUNT_TEXT(1 + (x - (const unsigned char *)a));
-    if (*x == '\n' || *x == '\t') return *y == '\n' || *y == '\t' ? 0 : -1;
-    return *y == '\n' || *y == '\t' || *x > *y ? 1 : -1;
+    if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
+    return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
 /* Of which line text + at is, for messages. */
@@ -9419,6 +9718,7 @@ typedef struct tfm__text_reader {
     tfm_tensor order, trie;      /* of a packed file; without data: to be made */
     int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
     int64_t piece;               /* that is being read */
+    char own_name[TFM__NAME];
     tfm_error *err;
 } tfm__text_reader;
 
@@ -9469,7 +9769,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
     if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
     for (i = begin = 0; i < size; i++) {
         if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
-        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (!tfm__is_line_end(text[i])) continue;
         if (i == begin)
             return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
         if (text[i] == '\n') lines++;
@@ -9484,7 +9784,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
     TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, err));
     sorted = v->sorted;
     for (i = begin = 0; i < size; i++) {
-        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (!tfm__is_line_end(text[i])) continue;
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
@@ -9511,7 +9811,7 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     TFM__TRY(TFM__NEW(pool, v->n, &v->tokens, err));
     for (i = begin = 0; i < v->size; i++) {
         tfm__spelling *s = &v->spellings[n];
-        if (text[i] != '\n' && text[i] != '\t') continue;
+        if (!tfm__is_line_end(text[i])) continue;
         s->text = text + begin;
         s->size = (int32_t)(i - begin);
         s->id = line;
@@ -9530,26 +9830,6 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
         v->sorted[i] = &v->spellings[low];
     }
     return TFM_OK;
-}
-
-/* Unicode's White_Space. */
-static int tfm__is_space(uint32_t c) {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-           c == 0x205F || c == 0x3000;
-}
-
-/* Bytes from text's byte at on that are whitespace, or that are none. */
-static size_t tfm__run(const tfm_text *text, size_t at, int space) {
-    uint32_t c = 0;
-    size_t i = at;
-    int n;
-    for (; i < text->size; i += (size_t)n) {
-        n = tfm__utf8_next(text->data + i, text->size - i, &c);
-        if (tfm__is_space(c) != space) break;
-    }
-    TFM_COUNT_TEXT(i - at + 1);
-    return i - at;
 }
 
 /* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
@@ -9594,6 +9874,201 @@ static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *sid
         }
     }
     return id;
+}
+
+/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
+static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
+    const char *letter;
+    uint32_t c;
+    tfm__json j;
+    *out = *text;
+    *n = 1;
+    if (size < 2 || *text != '\\') return 1;
+    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
+    if (letter) {
+        *out = tfm__escaped[letter - tfm__escape_letters];
+        return 2;
+    }
+    j.begin = j.at = text + 2;
+    j.end = text + size;
+    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
+    *n = (int)(tfm__utf8_put(out, c) - out);
+    return 6;
+}
+
+/* A spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
+static int tfm__compare_escaped(const void *a, const void *b) {
+    const tfm__spelling *s = (const tfm__spelling *)a;
+    const tfm_text *token = (const tfm_text *)b;
+    int64_t at = 0, i = 0, size = (int64_t)token->size;
+    int order = 0, n;
+    char bytes[4];
+    for (; !order && at < size; i += n) {
+        at += tfm__unescape(token->data + at, size - at, bytes, &n);
+        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
+        if (!order && s->size - i < n) order = -1;
+    }
+    return order ? order : i < s->size;
+}
+
+/* The id of a token as it stands in a text of that form, or -1. */
+static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
+    if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+        return tfm__find_like(v, token, tfm__compare_escaped);
+    return tfm__find_token(v, token->data, (int64_t)token->size);
+}
+
+/* ---- words, characters, pieces, bytes ---- */
+
+/* Begins to read tensor NAME_suffix of a side, t; without data: the file has none. */
+static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const char *suffix,
+                                 tfm__text_reader *r, tfm_tensor *t) {
+    memset(r, 0, sizeof *r);
+    r->name = r->own_name;
+    r->err = l->err;
+    r->pool = &l->model->pool;
+    r->temporary = l->temporary;
+    tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
+    TFM__TRY(tfm__load_array(l, r->name, "", TFM_U8, 1, NULL, t));
+    if (!t->data || !l->packed) return TFM_OK;
+    return tfm__load_array(l, r->name, "_sorted", TFM_I32, 1, NULL, &r->order);
+}
+
+static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
+    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s_%s' is missing", side->name, suffix);
+}
+
+/* A target without a vocabulary takes the source's; a vocabulary of words does not serve pieces. */
+static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int64_t rows = side->embedding->rows;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "vocabulary", &r, &t));
+    if (t.data)
+        return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0],
+                                    (int32_t)rows);
+    if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
+    if (shared->vocabulary.n != rows)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, "
+                         "expected %i",
+                         shared->vocabulary.n, rows);
+    side->vocabulary = shared->vocabulary;
+    return TFM_OK;
+}
+
+/* A word as it is, or a token in a form with tokens. */
+static int tfm__words_next(tfm__cut *c, tfm__token *token) {
+    size_t begin = c->at + tfm__run(&c->text, c->at, 1);
+    if (begin >= c->text.size) return 0;
+    tfm__cut_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
+    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
+    return 1;
+}
+
+static void tfm__words_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s && j->started) tfm__join_bytes(j, " ", 1);
+    if (s) tfm__join_text(j, s->text, s->size);
+}
+
+/* Whitespace between characters is a token if the vocabulary has one for it, else nothing. */
+static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
+    const tfm__vocabulary *v = &c->side->vocabulary;
+    size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
+    if (begin >= c->text.size) return 0;
+    if (begin > at && at > 0) {
+        tfm__cut_take(c, token, at, begin);
+        token->text = tfm__text(tfm__space_piece, TFM__SPACE_PIECE);
+        token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
+        if (token->id >= 0) return 1;
+    }
+    tfm__cut_take(c, token, begin,
+                  begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
+    token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
+    return 1;
+}
+
+/* A character, or a piece. */
+static void tfm__pieces_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s) tfm__join_token(j, s->text, s->size);
+}
+
+/* Writes a mark before each word, as pieces have it. */
+static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
+    size_t at = 0, word, n = 0;
+    char *out = NULL;
+    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)c->text.size + TFM__SPACE_PIECE, 1, &out, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    for (;; at += word) {
+        at += tfm__run(&c->text, at, 1);
+        word = tfm__run(&c->text, at, 0);
+        if (!word) break;
+        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
+        memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
+        n += TFM__SPACE_PIECE + word;
+    }
+    c->text = tfm__text(out, n);
+    return TFM_OK;
+}
+
+/* The longest piece at each place. A run of unknown characters is one token. */
+static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t begin = c->at, at = begin, n = 0;
+    token->id = -1;
+    while (at < c->text.size && token->id < 0) {
+        int32_t id;
+        n = (size_t)tfm__utf8_size((unsigned char)text[at]);
+        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at, &n);
+        if (id >= 0 && at > begin) break; /* behind unknown ones */
+        at += n;
+        token->id = id;
+    }
+    tfm__cut_take(c, token, begin, at);
+    return at > begin;
+}
+
+/* A token is a byte of UTF-8, without a vocabulary. */
+static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int32_t rows = (int32_t)side->embedding->rows;
+    (void)shared;
+    side->first_byte = l->model->config.byte_offset;
+    side->has_bytes = 1;
+    side->unk = -1;
+    if (side->first_byte <= (int64_t)rows - 256) return TFM_OK;
+    return tfm__fail(l->err, TFM_E_CONFIG,
+                     "transformer.config: '%s_text' is bytes from id %d on, the vocabulary has %d "
+                     "tokens",
+                     side->name, side->first_byte, rows);
+}
+
+/* An escape may be several bytes, which have its span together. */
+static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
+    const char *at = c->text.data + c->at;
+    int64_t taken = 0;
+    int n = 1;
+    if (c->first >= c->last) {
+        if (c->at >= c->text.size) return 0;
+        taken = 1;
+        c->bytes[0] = *at;
+        if (c->form == TFM_FORM_ESCAPED)
+            taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
+        c->first = 0;
+        c->last = (size_t)n;
+    }
+    tfm__cut_take(c, token, c->at, c->at + (size_t)taken);
+    token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
+    TFM_COUNT_TEXT(1);
+    return 1;
+}
+
+static void tfm__bytes_join(tfm__joined *j, int32_t id) {
+    id -= j->side->first_byte;
+    if (id >= 0 && id < 256) tfm__join_byte(j, id);
 }
 
 /* >>sentencepiece =================================================================================
@@ -9654,17 +10129,7 @@ struct tfm__sentencepiece {
     unsigned char plain[256]; /* bytes that stand for themselves: 1 always, 2 before ASCII */
 };
 
-enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 }; /* an id of the target is no piece; no text */
 
-static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
-
-static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
-enum { TFM__REPLACEMENT = 3 };
-
-static int tfm__begins_with_mark(const char *text, int64_t size) {
-    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-}
 
 /* ---- protocol buffers: tag, value, tag, value ... ---- */
 
@@ -9819,9 +10284,6 @@ static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
     return f->number ? f->value : otherwise;
 }
 
-/* Bytes of either side of a rule: the package's have 33 at most. A trie may be a ring, and a string
-   a megabyte, and then a text would take time that nobody has. */
-enum { TFM__LONGEST_RULE = 1024 };
 
 /* One unit of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
@@ -10410,7 +10872,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
-    if (p->dummy_prefix && !p->suffix && (!side->prefix_first || !begin || i > begin))
+    if (p->dummy_prefix && !p->suffix && (side->prefix_space != 2 || !begin || i > begin))
         tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
@@ -10583,6 +11045,118 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     }
 }
 
+/* ---- the interface ---- */
+
+static void tfm__spm_encode(tfm__cells *b, int32_t from, int32_t to) {
+    if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
+    else tfm__unigram(b, from, to);
+}
+
+/* Gives a side its model. */
+static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
+    side->spm = p;
+    side->rules = p->map.units ? &p->map : NULL;
+    side->unrules = p->unmap.units ? &p->unmap : NULL;
+    side->marks_once = !p->trim;
+    side->marks = p->dummy_prefix || p->trim;
+    side->has_pairs = p->bpe;
+    side->n_splits = p->bpe && p->has_unused ? p->vocabulary.n : 0;
+}
+
+/* A target may share the source's model. Pieces without a vocabulary are ids by themselves. */
+static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__sentencepiece *p = shared ? shared->spm : NULL;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "sentencepiece", &r, &t));
+    if (t.data) {
+        TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
+        memset(p, 0, sizeof *p);
+        if (l->packed) TFM__TRY(tfm__load_array(l, r.name, "_trie", TFM_U32, 2, NULL, &r.trie));
+        TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
+    }
+    if (!p) return tfm__text_missing(l, side, "sentencepiece");
+    tfm__spm_attach(side, p);
+    side->keep_trailing = l->model->config.trailing_space;
+    side->unk_piece = shared ? -1 : p->unk;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    if (side->vocabulary.n) return TFM_OK;
+    if (p->vocabulary.n > side->embedding->rows)
+        return tfm__fail(l->err, TFM_E_TENSOR,
+                         "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no "
+                         "%s_vocabulary",
+                         side->name, p->vocabulary.n, side->embedding->rows, side->name);
+    side->vocabulary = p->vocabulary;
+    return TFM_OK;
+}
+
+/* Builds the model, and maps its pieces to ids by their spellings. */
+static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *pieces = &side->spm->vocabulary;
+    tfm__pool *pool = &l->model->pool;
+    int32_t i;
+    if (!shared || side->spm != shared->spm) TFM__TRY(tfm__spm_build(side->spm, pool, l->err));
+    if (!side->vocabulary.text) return TFM_OK;
+    TFM__TRY(TFM__NEW(pool, pieces->n, &side->ids, l->err));
+    for (i = 0; i < pieces->n; i++)
+        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
+                                       pieces->spellings[i].size);
+    return TFM_OK;
+}
+
+/* Unknown characters side by side are one unknown piece, or a token for each of
+   their bytes. */
+static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
+    const tfm__sentencepiece *p = c->side->spm;
+    const tfm__cell *cells = c->cells;
+    const char *text = c->text.data;
+    size_t size = c->text.size, at = c->at;
+    int32_t piece;
+    if (at >= size) return 0;
+    if (at >= c->last) {
+        c->first = at;
+        c->last = (size_t)cells[at].next;
+        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
+               cells[c->last].id == p->unk)
+            c->last = (size_t)cells[c->last].next;
+    }
+    token->text = tfm__text(text + c->first, c->last - c->first);
+    token->begin = c->first;
+    token->end = c->last;
+    piece = cells[c->first].id;
+    c->at = c->last;
+    if (piece == p->unk && p->byte_fallback) {
+        piece = p->bytes[(unsigned char)text[at]];
+        c->at = at + 1;
+        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
+    } else if (piece == p->unk) {
+        /* its own spelling may be in a vocabulary */
+        token->id = !c->side->ids ? c->side->unk_piece
+                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
+                                                    (int64_t)token->text.size);
+        return 1;
+    }
+    token->id = c->side->ids ? c->side->ids[piece] : piece;
+    TFM_COUNT_TEXT(1);
+    return 1;
+}
+
+
+static void tfm__spm_join(tfm__joined *j, int32_t id) {
+    const tfm__sentencepiece *p = j->side->spm;
+    int32_t piece = j->side->pieces[id];
+    int type = piece >= 0 ? p->types[piece] : 0;
+    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece] : tfm__join_spelling(j, id);
+    if (type == TFM__PIECE_BYTE) {
+        tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
+        return;
+    }
+    tfm__join_broken(j);
+    if (!s || type == TFM__PIECE_CONTROL) return;
+    if (piece == p->unk) tfm__join_bytes(j, p->unk_surface, p->unk_surface_size);
+    else tfm__join_token(j, s->text, s->size);
+}
+
 /* >>bytebpe =======================================================================================
    29. BYTE-LEVEL BPE
    GPT-2's (Radford et al. 2019): a text falls into words by a regular expression; the bytes of a
@@ -10682,7 +11256,6 @@ struct tfm__byte_bpe {
     tfm__merge *merges;               /* [n], by left token, then by right */
     int32_t *ends;                    /* [V]: behind the last merge of a left token */
     int32_t bytes[256];               /* tokens of single bytes, -1: none */
-    int32_t prefix_space;
     tfm__classes classes;
 };
 
@@ -10720,8 +11293,6 @@ static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
 /* ---- the model file ---- */
 
 enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
-
-static int tfm__is_line_end(char c) { return c == '\n' || c == '\t'; }
 
 /* Whether left and right together are spelled as whole; all are lines. */
 static int tfm__is_join(const char *left, const char *right, const char *whole) {
@@ -10795,25 +11366,38 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
     return TFM_OK;
 }
 
-/* The tables of merges that are checked, when the vocabulary has its own. */
-static void tfm__build_merges(tfm__side *side) {
-    const tfm__vocabulary *v = &side->vocabulary;
+/* A target without a vocabulary of its own may share the source's merges. */
+static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int has_vocabulary;
+    tfm_tensor merges;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    has_vocabulary = side->vocabulary.text && (!shared || side->vocabulary.text != shared->vocabulary.text);
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
+    side->bpe = shared ? shared->bpe : NULL;
+    side->has_pairs = 1;
+    if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
+    if (!has_vocabulary || !merges.rank)
+        return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
+    memset(side->bpe, 0, sizeof *side->bpe);
+    return tfm__read_merges(l, side, &merges);
+}
+
+static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm__byte_bpe *p = side->bpe;
     char letter[4];
     int64_t i;
+    (void)l;
+    if (shared && shared->bpe == p) return TFM_OK;
     tfm__build_classes(&p->classes);
     for (i = 0; i < 256; i++) {
         char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
-        p->bytes[i] = tfm__find_token(v, letter, end - letter);
+        p->bytes[i] = tfm__find_token(&side->vocabulary, letter, end - letter);
     }
+    return TFM_OK;
 }
 
 /* ---- text to tokens ---- */
-
-/* Whether a character of valid UTF-8 begins before that byte and ends behind it. */
-static int tfm__is_inside(const char *text, size_t size, size_t at) {
-    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
-}
 
 /* The class of the character at byte at, as GPT-2's expression has them, and its bytes. */
 static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
@@ -10866,6 +11450,48 @@ static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
             b->cells[i].next = i + size;
         }
     }
+}
+
+/* The text as it is, with a space before it perhaps. */
+static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
+                                    tfm__normal *o) {
+    if (side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
+    if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
+    for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
+}
+
+/* A token's span is without spaces at its ends, as trim_offsets of the package
+   has it, and of a character in several tokens each has all of it. */
+static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t begin = c->at, end;
+    if (begin >= c->text.size) return 0;
+    token->id = c->cells[begin].id;
+    c->at = end = (size_t)c->cells[begin].next;
+    token->text = tfm__text(text + begin, end - begin);
+    while (begin < end && text[begin] == ' ') begin++;
+    while (begin < end && text[end - 1] == ' ') end--;
+    while (tfm__is_inside(text, c->text.size, begin)) begin--;
+    while (tfm__is_inside(text, c->text.size, end)) end++;
+    token->begin = begin;
+    token->end = end;
+    TFM_COUNT_TEXT(c->at - begin + 1);
+    return 1;
+}
+
+/* ---- tokens to text ---- */
+
+/* The bytes that a token's characters stand for; one with another character is its own text. */
+static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    int64_t k, size = s ? s->size : 0;
+    uint32_t c = 0;
+    int plain = 0;
+    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
+        k += tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
+    for (k = 0; k < size;
+         tfm__join_byte(j, plain ? (unsigned char)s->text[k - 1] : tfm__byte_of_letter(c)))
+        k += plain ? 1 : tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
 }
 
 /* >>added =========================================================================================
@@ -10983,7 +11609,7 @@ static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
 static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
                                   size_t size, size_t from) {
     const tfm__added_tokens *t = side->added;
-    const tfm__charsmap *rules = pass && side->spm && side->spm->map.units ? &side->spm->map : NULL;
+    const tfm__charsmap *rules = pass ? side->rules : NULL;
     const char *out = NULL;
     size_t at = from, n = 0, step;
     int64_t n_out = 1;
@@ -11018,7 +11644,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
 }
 
 /* Normalizes bytes at to end of a text: between the added tokens of a pass by what the next pass
-   does. Byte-level BPE takes the text as it is, with a space before it perhaps. */
+   does. */
 static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
                               size_t end, tfm__normal *o) {
     char mark[TFM__ADDED_MARK] = "\xFF";
@@ -11036,12 +11662,8 @@ static void tfm__normal_parts(const tfm__side *side, int pass, const char *text,
             }
             at = a.last;
         }
-    } else if (side->spm) {
-        tfm__spm_normalize(side, text, (int64_t)at, (int64_t)end, o);
     } else {
-        if (side->bpe->prefix_space && text[at] != ' ') tfm__normal_put(o, " ", 1, (int64_t)at);
-        if (!o->n_cells) tfm__normal_put(o, text + at, (int64_t)(end - at), (int64_t)at);
-        for (; at < end && o->n_cells; at++) tfm__normal_put(o, text + at, 1, (int64_t)at);
+        side->tokenizer->normalize(side, text, (int64_t)at, (int64_t)end, o);
     }
 }
 
@@ -11068,14 +11690,12 @@ static int32_t tfm__added_at(const char *text) {
 /* Cuts the parts between marks. */
 static void tfm__encode(tfm__cells *b, int has_marks) {
     int32_t at = 0, end, i;
-    for (i = 0; b->splits && i < b->side->spm->vocabulary.n; i++) b->splits[i] = -1;
+    for (i = 0; i < b->side->n_splits; i++) b->splits[i] = -1;
     for (; at < b->n; at = end + TFM__ADDED_MARK) {
         const char *mark = NULL;
         if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
         end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at && !b->side->spm) tfm__byte_bpe_encode(b, at, end);
-        else if (end > at && b->side->spm->bpe) tfm__spm_bpe_encode(b, at, end);
-        else if (end > at) tfm__unigram(b, at, end);
+        if (end > at) b->side->tokenizer->encode(b, at, end);
         if (!mark) break;
         b->cells[end].id = -1;
         b->cells[end].next = end + TFM__ADDED_MARK;
@@ -11086,7 +11706,7 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
    comes from; and that of cell n. */
-static void tfm__spm_origins(const tfm__side *side, const char *text, int64_t size,
+static void tfm__cells_origins(const tfm__side *side, const char *text, int64_t size,
                              tfm__cell *cells, int64_t n) {
     const tfm__sentencepiece *p = side->spm;
     int64_t body = n, i;
@@ -11101,48 +11721,39 @@ static void tfm__spm_origins(const tfm__side *side, const char *text, int64_t si
     for (i = body + 1; i <= n; i++) cells[i].prev = cells[body].prev;
 }
 
-static tfm_status tfm__spm_take(const tfm__side *side, int64_t n, tfm_arena *scratch,
-                                tfm__cells *work, tfm_error *err) {
-    const tfm__sentencepiece *p = side->spm;
+/* Takes scratch for n bytes of normalized text. */
+static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
+                                   tfm_arena *scratch, tfm_error *err) {
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
-    memset(work, 0, sizeof *work);
-    work->side = side;
-    work->n = (int32_t)n;
-    TFM__TRY(TFM__TAKE(scratch, n, 1, &work->text, err));
-    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &work->cells, err));
-    if (p && !p->bpe) return TFM_OK;
-    TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &work->heap, err));
-    if (!p || !p->has_unused) return TFM_OK;
-    TFM__TRY(TFM__TAKE(scratch, p->vocabulary.n, 1, &work->splits, err));
-    return TFM_OK;
+    memset(b, 0, sizeof *b);
+    b->side = side;
+    b->n = (int32_t)n;
+    TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
+    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
+    if (side->has_pairs) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    return side->n_splits ? TFM__TAKE(scratch, side->n_splits, 1, &b->splits, err) : TFM_OK;
 }
 
-/* Normalizes text and cuts it into pieces: work->cells, from cell 0 by next to cell n. A measuring
-   arena gets no further than to the size. */
-static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t size,
-                               tfm_arena *scratch, tfm__cells *work, tfm_error *err) {
-    int has_heap = !side->spm || side->spm->bpe;
-    size_t each = 1 + sizeof(tfm__cell) + (has_heap ? 2 * sizeof(tfm__pair) : 0);
-    int64_t room = 0, n;
-    char *out = NULL;
-    tfm_arena all;
+/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
+   no further than to the size. */
+static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
     tfm__normal o;
+    tfm__cells b;
     memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
-        /* the text comes first in the scratch: what fits is in its place at once */
-        out = (char *)scratch->data + scratch->used;
-        room = (int64_t)((scratch->size - scratch->used) / each);
+        /* the text comes first in the scratch: it is in its place at once */
+        o.text = (char *)scratch->data + scratch->used;
+        o.capacity = (int64_t)(scratch->size - scratch->used);
     }
-    o.text = out;
-    o.capacity = room;
-    n = tfm__normal_text(side, text, size, &o);
-    all = tfm__scratch_begin(scratch);
-    TFM__TRY(tfm__spm_take(side, n, &all, work, err));
+    (void)tfm__normal_text(c->side, c->text.data, (int64_t)c->text.size, &o);
+    TFM__TRY(tfm__cells_alloc(&b, c->side, o.n, &all, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (scratch->measuring || n == 0) return TFM_OK; /* n <= room: else the scratch did not do */
-    tfm__encode(work, side->added != NULL);
+    if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
+    c->cells = b.cells;
+    c->text = tfm__text(b.text, (size_t)b.n);
     return TFM_OK;
 }
 
@@ -11155,217 +11766,121 @@ static tfm_status tfm__spm_cut(const tfm__side *side, const char *text, int64_t 
 
 /* ---- the texts of a model file and of a session ---- */
 
-/* A side's merges, once its vocabulary is there; a target without a vocabulary of its own may share
-   the source's. */
-static tfm_status tfm__load_merges(tfm__loader *l, tfm__side *side, tfm__byte_bpe *shared) {
-    int is_wanted = side->text == TFM_TEXT_BYTE_BPE, has_vocabulary = side->vocabulary.text != NULL;
-    tfm_tensor merges;
-    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
-    if (merges.rank && !is_wanted)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: '%s_text' is not byte_bpe, but tensor '%s_merges' is "
-                         "there",
-                         side->name, side->name);
-    if (!is_wanted) return TFM_OK;
-    side->bpe = shared;
-    if (!has_vocabulary && !merges.rank && shared) return TFM_OK;
-    if (!has_vocabulary || !merges.rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s_%s' is missing", side->name,
-                         has_vocabulary ? "merges" : "vocabulary");
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
-    memset(side->bpe, 0, sizeof *side->bpe);
-    side->bpe->prefix_space = l->model->config.prefix_space;
-    return tfm__read_merges(l, side, &merges);
-}
+/* In the order of TFM_TEXT_TABLE; a new kind has a row in both. */
+static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
+    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, -1, 1, 0},
+    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join, INT32_MAX, 0, 0},
+    {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 1, 0},
+    {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
+     tfm__spm_encode, tfm__spm_join, 1, 0, 1},
+    {tfm__bytes_load, NULL, NULL, tfm__bytes_next, NULL, NULL, tfm__bytes_join, 0, 0, -1},
+    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
+     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0, 0}};
 
 /* A side's added tokens, once the ids of its vocabulary are known; a target without any may share
    the source's with the vocabulary. */
 static tfm_status tfm__load_added(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm_tensor rows;
+    if (!side->tokenizer->normalize) return TFM_OK;
     TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
-    if (rows.rank && !side->bpe && !side->spm)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: '%s_text' is neither byte_bpe nor sentencepiece, but "
-                         "tensor '%s_added' is there",
-                         side->name, side->name);
     if (rows.rank) return tfm__read_added(l, side, &rows, side->vocabulary.n);
-    if (shared && (side->bpe || side->spm) && shared->vocabulary.text == side->vocabulary.text &&
+    if (shared && shared->vocabulary.text == side->vocabulary.text &&
         shared->vocabulary.spellings == side->vocabulary.spellings)
         side->added = shared->added;
     return TFM_OK;
 }
 
-/* A side's SentencePiece model, which is there if and only if its text is cut by one, and its
-   vocabulary of rows lines; absent leaves that empty. A target may share the source's model. */
-static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, int32_t rows,
-                                 tfm__sentencepiece *shared) {
-    int wanted = side->text == TFM_TEXT_SENTENCEPIECE;
+/* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
+static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
+                                 const tfm__side *shared) {
+    static const char *const suffixes[] = {"vocabulary", "sentencepiece", "merges", "added"};
     char name[TFM__NAME];
-    tfm__text_reader r;
-    tfm_tensor t;
-    memset(&r, 0, sizeof r);
-    r.name = name;
-    r.err = l->err;
-    r.pool = &l->model->pool;
-    r.temporary = l->temporary;
-    tfm__format(name, sizeof name, "%s_sentencepiece", side->name);
-    TFM__TRY(tfm__load_array(l, name, "", TFM_U8, 1, NULL, &t));
-    if (t.data && !wanted)
-        return tfm__fail(
-            l->err, TFM_E_CONFIG,
-            "transformer.config: '%s_text' is not sentencepiece, but tensor '%s' is there",
-            side->name, name);
-    if (!t.data && wanted && !shared)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", name);
-    if (side->text == TFM_TEXT_BYTES) {
-        if (l->model->config.byte_offset <= (int64_t)rows - 256) return TFM_OK;
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: '%s_text' is bytes from id %d on, the vocabulary has "
-                         "%d tokens",
-                         side->name, l->model->config.byte_offset, rows);
+    size_t i;
+    side->tokenizer = &tfm__tokenizers[kind];
+    side->marks = side->tokenizer->marks;
+    side->prefix_space = l->model->config.prefix_space;
+    TFM__TRY(side->tokenizer->load(l, side, shared));
+    TFM__TRY(tfm__load_added(l, side, shared));
+    for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        int64_t at;
+        tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
+        at = tfm_safetensors_find(l->file, name);
+        if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
+            return tfm__fail(l->err, TFM_E_CONFIG,
+                             "transformer.config: '%s_text' is %s, but tensor '%s' is there",
+                             side->name, tfm_text_kind_name(kind), name);
     }
-    if (wanted) side->spm = shared;
-    if (t.data) {
-        TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->spm, l->err));
-        memset(side->spm, 0, sizeof *side->spm);
-        if (l->packed) TFM__TRY(tfm__load_array(l, name, "_sorted", TFM_I32, 1, NULL, &r.order));
-        if (l->packed) TFM__TRY(tfm__load_array(l, name, "_trie", TFM_U32, 2, NULL, &r.trie));
-        TFM__TRY(tfm__spm_read(&r, side->spm, (const unsigned char *)t.data, t.dims[0]));
-    }
-    tfm__format(name, sizeof name, "%s_vocabulary", side->name);
-    TFM__TRY(tfm__load_array(l, name, "", TFM_U8, 1, NULL, &t));
-    if (!t.data) return TFM_OK;
-    if (l->packed) TFM__TRY(tfm__load_array(l, name, "_sorted", TFM_I32, 1, NULL, &r.order));
-    return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0], rows);
-}
-
-/* From a side's pieces to ids, by spelling. */
-static tfm_status tfm__map_pieces(tfm__loader *l, tfm__side *side) {
-    const tfm__vocabulary *pieces = &side->spm->vocabulary;
-    int32_t i;
-    TFM__TRY(TFM__NEW(&l->model->pool, pieces->n, &side->ids, l->err));
-    for (i = 0; i < pieces->n; i++)
-        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
-                                       pieces->spellings[i].size);
-    return TFM_OK;
-}
-
-/* Pieces without a vocabulary are ids by themselves: the side's becomes theirs. */
-static tfm_status tfm__load_pieces(tfm__loader *l, tfm__side *side) {
-    int64_t rows = side->embedding->rows;
-    if (side->vocabulary.n) return TFM_OK;
-    if (side->spm->vocabulary.n > rows)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "%s_sentencepiece has %i pieces, its embedding %i rows, and there is no "
-                         "%s_vocabulary",
-                         side->name, (int64_t)side->spm->vocabulary.n, rows, side->name);
-    side->vocabulary = side->spm->vocabulary;
     return TFM_OK;
 }
 
 /* From ids to the target's pieces, by spelling. What the model needs to run is no text. */
 static tfm_status tfm__map_target(tfm__loader *l) {
-    tfm_model *m = l->model;
-    const tfm_config *c = &m->config;
-    const tfm__vocabulary *v = &m->target.vocabulary;
-    int32_t i;
-    /* without a vocabulary, pieces are the tokens */
-    int are_pieces = m->target.spm && v->spellings == m->target.spm->vocabulary.spellings;
-    TFM__TRY(TFM__NEW(&m->pool, c->tgt_vocab_size, &m->target.pieces, l->err));
-    for (i = 0; i < c->tgt_vocab_size; i++) {
+    const tfm_config *c = &l->model->config;
+    tfm__side *side = &l->model->target;
+    const tfm__vocabulary *v = &side->vocabulary, *pieces = side->spm ? &side->spm->vocabulary : NULL;
+    int32_t i, *piece;
+    TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
+    for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
+        int flags = i < v->n && side->added ? side->added->flags[i] : 0;
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
-        m->target.pieces[i] = TFM__ID_DROPPED;
-        if (s && i != c->start && i != c->end && i != c->tgt_pad && i != c->forced &&
-            !(m->target.added && m->target.added->flags[i] & TFM__ADDED_SILENT))
-            m->target.pieces[i] =
-                m->target.added && m->target.added->flags[i] ? TFM__ID_PLAIN
-                : are_pieces                                 ? i
-                : m->target.spm ? tfm__find_token(&m->target.spm->vocabulary, s->text, s->size)
-                                : TFM__ID_PLAIN;
+        if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
+            flags & TFM__ADDED_SILENT)
+            *piece = TFM__ID_DROPPED;
+        else if (flags || !pieces) *piece = TFM__ID_PLAIN;
+        else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
+        else *piece = tfm__find_token(pieces, s->text, s->size);
     }
     for (i = 0; i < c->n_languages; i++)
         if (c->languages[i].id < c->tgt_vocab_size)
-            m->target.pieces[c->languages[i].id] = TFM__ID_DROPPED;
+            side->pieces[c->languages[i].id] = TFM__ID_DROPPED;
     return TFM_OK;
 }
 
-/* Vocabularies and SentencePiece models of both sides; the source's serve the target that has none
-   of its own. A source without embedding has no text. */
+/* Loads the texts of both sides. A source without embedding has no text. */
 static tfm_status tfm__load_text(tfm__loader *l) {
-    tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    int bytes = c->src_text == TFM_TEXT_BYTES, bytes_out = c->tgt_text == TFM_TEXT_BYTES;
-    m->target.unk_piece = -1;
-    m->source.first_byte = m->target.first_byte = c->byte_offset;
-    m->target.clean_up = c->clean_up;
-    m->source.text = c->src_text;
-    m->source.unk = c->src_unk;
-    m->source.start = c->src_start;
-    m->source.end = c->src_end;
-    m->target.text = c->tgt_text;
-    m->target.unk = c->tgt_unk;
-    m->target.start = c->start;
-    m->target.end = c->end;
-    TFM__TRY(tfm__load_side(l, &m->source, c->src_vocab_size, NULL));
-    TFM__TRY(tfm__load_merges(l, &m->source, NULL));
-    TFM__TRY(tfm__load_side(l, &m->target, c->tgt_vocab_size, m->source.spm));
-    TFM__TRY(tfm__load_merges(l, &m->target, m->source.bpe));
-    /* a vocabulary of words does not serve pieces */
-    if (!m->target.vocabulary.n && m->source.vocabulary.n && !bytes_out &&
-        (m->source.spm || !m->target.spm)) {
-        if (c->src_vocab_size != c->tgt_vocab_size)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor 'tgt_vocabulary' is missing, and "
-                             "src_vocabulary has %i tokens, expected %i",
-                             (int64_t)c->src_vocab_size, (int64_t)c->tgt_vocab_size);
-        m->target.vocabulary = m->source.vocabulary;
-    }
-    if ((m->target.vocabulary.n || m->target.spm || bytes_out) && c->src_vocab_size &&
-        !m->source.vocabulary.n && !m->source.spm && !bytes)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'src_vocabulary' is missing");
-    if ((m->source.spm || bytes) && !m->target.spm && !m->target.vocabulary.n && !bytes_out)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor 'tgt_vocabulary' is missing");
-    if (m->source.spm) m->source.unk_piece = m->source.spm->unk;
-    if (m->source.spm) TFM__TRY(tfm__load_pieces(l, &m->source));
-    if (m->target.spm) TFM__TRY(tfm__load_pieces(l, &m->target));
-    m->source.prefix_first = m->target.prefix_first = c->prefix_space == 2;
-    m->source.keep_trailing = m->source.spm && c->trailing_space;
-    m->target.keep_trailing = m->target.spm && c->trailing_space;
-    TFM__TRY(tfm__load_added(l, &m->source, NULL));
-    TFM__TRY(tfm__load_added(l, &m->target, &m->source));
-    c->has_text = tfm__has_text(&m->source);
+    tfm__side *source = &l->model->source, *target = &l->model->target;
+    tfm_config *c = &l->model->config;
+    source->unk = c->src_unk;
+    source->start = c->src_start;
+    source->end = c->src_end;
+    target->unk = c->tgt_unk;
+    target->start = c->start;
+    target->end = c->end;
+    target->clean_up = c->clean_up;
+    TFM__TRY(tfm__load_side(l, source, c->src_text, NULL));
+    TFM__TRY(tfm__load_side(l, target, c->tgt_text, source));
+    c->has_text = tfm__has_text(source);
+    if (c->has_text && !tfm__has_text(target)) return tfm__text_missing(l, target, "vocabulary");
+    if (!c->has_text && tfm__has_text(target) && c->src_vocab_size)
+        return tfm__text_missing(l, source, "vocabulary");
     return TFM_OK;
+}
+
+/* Builds a side's tables. */
+static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__vocabulary *v = &side->vocabulary;
+    if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
+    else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
+    if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
+    return side->added && (!shared || side->added != shared->added) ? tfm__build_added(l, side) : TFM_OK;
 }
 
 /* The tables of text, when all of the file is checked. */
 static tfm_status tfm__build_text(tfm__loader *l) {
     tfm_model *m = l->model;
-    int is_shared = m->target.vocabulary.text == m->source.vocabulary.text;
-    if (m->source.spm) TFM__TRY(tfm__spm_build(m->source.spm, &m->pool, l->err));
-    if (m->target.spm && m->target.spm != m->source.spm)
-        TFM__TRY(tfm__spm_build(m->target.spm, &m->pool, l->err));
-    if (m->source.vocabulary.text)
-        TFM__TRY(tfm__build_vocabulary(&m->source.vocabulary, &m->pool, l->err));
-    if (m->target.vocabulary.text && is_shared) m->target.vocabulary = m->source.vocabulary;
-    else if (m->target.vocabulary.text)
-        TFM__TRY(tfm__build_vocabulary(&m->target.vocabulary, &m->pool, l->err));
-    if (m->source.bpe) tfm__build_merges(&m->source);
-    if (m->target.bpe && m->target.bpe != m->source.bpe) tfm__build_merges(&m->target);
-    if (m->source.added) TFM__TRY(tfm__build_added(l, &m->source));
-    if (m->target.added && m->target.added != m->source.added)
-        TFM__TRY(tfm__build_added(l, &m->target));
-    if (m->source.spm && m->source.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->source));
-    if (m->target.spm && m->target.vocabulary.text) TFM__TRY(tfm__map_pieces(l, &m->target));
+    TFM__TRY(tfm__build_side(l, &m->source, NULL));
+    TFM__TRY(tfm__build_side(l, &m->target, &m->source));
     return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
 }
 
-/* Lays out what the text calls need. Only SentencePiece and byte-level BPE need scratch. */
+/* Lays out what the text calls need. Only kinds that normalize need scratch. */
 static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (s->model->source.spm || s->model->source.bpe) {
+    if (s->model->source.tokenizer->normalize) {
         tfm_arena need = tfm_arena_measuring();
-        tfm__cells work;
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        TFM__TRY(tfm__spm_take(&s->model->source, bytes, &need, &work, err));
+        tfm__cells b;
+        TFM__TRY(tfm__cells_alloc(&b, &s->model->source, bytes, &need, err));
         s->text.scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
     }
@@ -11374,51 +11889,6 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.left_out, err));
     TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text.tokens, err));
     return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
-}
-
-/* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
-static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
-
-/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
-static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
-    const char *letter;
-    uint32_t c;
-    tfm__json j;
-    *out = *text;
-    *n = 1;
-    if (size < 2 || *text != '\\') return 1;
-    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
-    if (letter) {
-        *out = tfm__escaped[letter - tfm__escape_letters];
-        return 2;
-    }
-    j.begin = j.at = text + 2;
-    j.end = text + size;
-    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
-    *n = (int)(tfm__utf8_put(out, c) - out);
-    return 6;
-}
-
-/* A spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
-static int tfm__compare_escaped(const void *a, const void *b) {
-    const tfm__spelling *s = (const tfm__spelling *)a;
-    const tfm_text *token = (const tfm_text *)b;
-    int64_t at = 0, i = 0, size = (int64_t)token->size;
-    int order = 0, n;
-    char bytes[4];
-    for (; !order && at < size; i += n) {
-        at += tfm__unescape(token->data + at, size - at, bytes, &n);
-        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
-        if (!order && s->size - i < n) order = -1;
-    }
-    return order ? order : i < s->size;
-}
-
-/* The id of a token as it stands in a text of that form, or -1. */
-static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
-        return tfm__find_like(v, token, tfm__compare_escaped);
-    return tfm__find_token(v, token->data, (int64_t)token->size);
 }
 
 /* With how many letters alike two codes begin. */
@@ -11479,13 +11949,6 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     return TFM_OK;
 }
 
-static tfm_text tfm__text(const char *data, size_t size) {
-    tfm_text text;
-    text.data = data;
-    text.size = size;
-    return text;
-}
-
 /* Steps over ">>code<<" before a text, where the model's sources begin with the language to
    translate into. *id stays as it is where there is none. */
 static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
@@ -11523,201 +11986,51 @@ static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_er
 
 /* ---- text to tokens ---- */
 
-/* A text that is cut into tokens, one after the other. */
-typedef struct tfm__cut {
-    const tfm__side *side;
-    tfm_text_form form;
-    tfm_text_kind kind;
-    tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
-    size_t at;          /* of the next token */
-    size_t first, last; /* the character whose bytes are the next tokens; in bytes, if it has some */
-    char bytes[4];
-    tfm__cell *cells;   /* by SentencePiece and byte-level BPE */
-} tfm__cut;
-
-typedef struct tfm__token {
-    tfm_text text;     /* of one that is a byte: its character */
-    size_t begin, end; /* in what is cut */
-    int32_t id;        /* -1: not in the vocabulary */
-} tfm__token;
-
-/* Words and characters. Whitespace between characters is a token where the vocabulary has one for
-   it, and else nothing. */
-static int tfm__next_word(tfm__cut *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t i = c->at + tfm__run(&c->text, c->at, 1);
-    int characters = c->kind == TFM_TEXT_CHARACTERS;
-    if (i >= c->text.size) return 0;
-    token->begin = c->at;
-    if (characters && i > c->at && c->at > 0) {
-        token->id = tfm__find_token(&c->side->vocabulary, tfm__space_piece, TFM__SPACE_PIECE);
-        token->text = tfm__text(tfm__space_piece, TFM__SPACE_PIECE);
-        c->at = token->end = i;
-        if (token->id >= 0) return 1;
-    }
-    token->begin = i;
-    i += characters ? (size_t)tfm__utf8_size((unsigned char)text[i]) : tfm__run(&c->text, i, 0);
-    token->end = c->at = i;
-    token->text = tfm__text(text + token->begin, i - token->begin);
-    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
-    return 1;
-}
-
-/* text with a mark before each word, as pieces have it; out has room for 4 * size + 3 bytes. */
-static size_t tfm__mark_words(const tfm_text *text, char *out) {
-    size_t at = 0, word, n = 0;
-    for (;;) {
-        at += tfm__run(text, at, 1);
-        word = tfm__run(text, at, 0);
-        if (!word) return n;
-        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
-        n += TFM__SPACE_PIECE;
-        memcpy(out + n, text->data + at, word);
-        n += word;
-        at += word;
-    }
-}
-
-/* Pieces without SentencePiece. A run of unknown characters is one token. */
-static int tfm__next_match(tfm__cut *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t n = 0;
-    token->begin = c->at;
-    token->id = -1;
-    while (c->at < c->text.size) {
-        int32_t id;
-        n = (size_t)tfm__utf8_size((unsigned char)text[c->at]);
-        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + c->at, c->text.size - c->at,
-                                &n);
-        if (id >= 0 && c->at > token->begin) break; /* behind unknown ones */
-        c->at += n;
-        token->id = id;
-        if (id >= 0) break;
-    }
-    token->end = c->at;
-    token->text = tfm__text(text + token->begin, token->end - token->begin);
-    return token->end > token->begin;
-}
-
-/* SentencePiece: unknown characters side by side are one unknown piece, or a token for each of
-   their bytes. */
-static int tfm__next_piece(tfm__cut *c, tfm__token *token) {
-    const tfm__sentencepiece *p = c->side->spm;
-    const tfm__cell *cells = c->cells;
-    const char *text = c->text.data;
-    size_t size = c->text.size, at = c->at;
-    int32_t piece;
-    if (at >= size) return 0;
-    if (at >= c->last) {
-        c->first = at;
-        c->last = (size_t)cells[at].next;
-        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
-               cells[c->last].id == p->unk)
-            c->last = (size_t)cells[c->last].next;
-    }
-    token->text = tfm__text(text + c->first, c->last - c->first);
-    token->begin = c->first;
-    token->end = c->last;
-    piece = cells[c->first].id;
-    c->at = c->last;
-    if (piece == p->unk && p->byte_fallback) {
-        piece = p->bytes[(unsigned char)text[at]];
-        c->at = at + 1;
-        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
-    } else if (piece == p->unk) {
-        /* its own spelling may be in a vocabulary */
-        token->id = !c->side->ids ? c->side->unk_piece
-                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
-                                                    (int64_t)token->text.size);
-        return 1;
-    }
-    token->id = c->side->ids ? c->side->ids[piece] : piece;
-    TFM_COUNT_TEXT(1);
-    return 1;
-}
-
-/* Byte-level BPE. A token's span is without spaces at its ends, as trim_offsets of the package
-   has it, and of a character in several tokens each has all of it. */
-static int tfm__next_byte_token(tfm__cut *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t begin = c->at, end;
-    if (begin >= c->text.size) return 0;
-    token->id = c->cells[begin].id;
-    c->at = end = (size_t)c->cells[begin].next;
-    token->text = tfm__text(text + begin, end - begin);
-    while (begin < end && text[begin] == ' ') begin++;
-    while (begin < end && text[end - 1] == ' ') end--;
-    while (tfm__is_inside(text, c->text.size, begin)) begin--;
-    while (tfm__is_inside(text, c->text.size, end)) end++;
-    token->begin = begin;
-    token->end = end;
-    TFM_COUNT_TEXT(c->at - begin + 1);
-    return 1;
+/* The side's kind of text; tokens are words. */
+static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
+    return form == TFM_FORM_TEXT || side->has_bytes ? side->tokenizer
+                                                    : &tfm__tokenizers[TFM_TEXT_WORDS];
 }
 
 /* The next token: 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
-    if (c->kind == TFM_TEXT_BYTES) {
-        const char *at = c->text.data + c->at;
-        int n = 1;
-        token->begin = c->at;
-        if (c->first >= c->last) {
-            if (c->at >= c->text.size) return 0;
-            c->bytes[0] = *at;
-            c->at += c->form != TFM_FORM_ESCAPED
-                         ? 1
-                         : (size_t)tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
-            c->first = 0, c->last = (size_t)n;
-        }
-        token->end = c->at;
-        token->text = tfm__text(c->text.data + token->begin, token->end - token->begin);
-        token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
-        TFM_COUNT_TEXT(1);
-        return 1;
-    }
-    if (c->cells && c->at < c->text.size && tfm__added_at(c->text.data + c->at) >= 0) {
-        const tfm__vocabulary *v = &c->side->vocabulary;
-        const tfm__spelling *s;
-        token->id = tfm__added_at(c->text.data + c->at);
-        s = &v->spellings[v->tokens[token->id]];
-        token->text = tfm__text(s->text, (size_t)s->size);
-        token->begin = c->at + 1;
-        token->end = c->at + TFM__ADDED_MARK - 1;
-        c->at = c->last = c->at + TFM__ADDED_MARK;
-        return 1;
-    }
-    if (c->kind == TFM_TEXT_BYTE_BPE) return tfm__next_byte_token(c, token);
-    if (c->kind == TFM_TEXT_SENTENCEPIECE) return tfm__next_piece(c, token);
-    if (c->kind == TFM_TEXT_PIECES) return tfm__next_match(c, token);
-    return tfm__next_word(c, token);
+    size_t at = c->at;
+    int32_t id = c->cells && at < c->text.size ? tfm__added_at(c->text.data + at) : -1;
+    const tfm__vocabulary *v = &c->side->vocabulary;
+    const tfm__spelling *s;
+    if (id < 0) return c->kind->next(c, token);
+    s = &v->spellings[v->tokens[id]];
+    token->id = id;
+    token->text = tfm__text(s->text, (size_t)s->size);
+    token->begin = at + 1;
+    token->end = at + TFM__ADDED_MARK - 1;
+    c->at = c->last = at + TFM__ADDED_MARK;
+    return 1;
 }
 
 /* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
    arena learns its size. */
 static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_form form,
                                  const tfm_text *text, tfm_arena *scratch, tfm_error *err) {
-    tfm__cells work;
-    tfm_arena all;
-    char *marked = NULL;
     memset(c, 0, sizeof *c);
     c->side = side;
+    c->kind = tfm__tokenizer_of(side, form);
     c->text = *text;
     c->form = form;
-    c->kind = side->text == TFM_TEXT_BYTES || form == TFM_FORM_TEXT ? side->text : TFM_TEXT_WORDS;
-    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS || c->kind == TFM_TEXT_BYTES)
-        return TFM_OK;
-    if (!scratch)
-        return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
-    if (c->kind == TFM_TEXT_SENTENCEPIECE || c->kind == TFM_TEXT_BYTE_BPE) {
-        TFM__TRY(tfm__spm_cut(side, text->data, (int64_t)text->size, scratch, &work, err));
-        c->cells = work.cells;
-        c->text = tfm__text(work.text, (size_t)work.n);
-        return TFM_OK;
-    }
-    all = tfm__scratch_begin(scratch);
-    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)text->size + TFM__SPACE_PIECE, 1, &marked, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring) c->text = tfm__text(marked, tfm__mark_words(text, marked));
+    if (!c->kind->begin) return TFM_OK;
+    if (scratch) return c->kind->begin(c, scratch, err);
+    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
+}
+
+/* The same behind the label of a source, whose language *language becomes. */
+static tfm_status tfm__cut_open(tfm__cut *c, const tfm_model *m, const tfm__side *side,
+                                tfm_text_form form, const tfm_text *text, int32_t *language,
+                                tfm_arena *scratch, tfm_error *err) {
+    tfm_text rest = *text;
+    if (side == &m->source && form == TFM_FORM_TEXT)
+        TFM__TRY(tfm__take_language(&m->config, &rest, language, err));
+    TFM__TRY(tfm__cut_begin(c, side, form, &rest, scratch, err));
+    c->offset = text->size - rest.size;
     return TFM_OK;
 }
 
@@ -11730,16 +12043,6 @@ typedef struct tfm__ids {
     int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
 } tfm__ids;
 
-static tfm__ids tfm__make_ids(int32_t *ids, int32_t capacity, int32_t *count) {
-    tfm__ids out;
-    memset(&out, 0, sizeof out);
-    out.ids = ids;
-    out.capacity = capacity;
-    out.count = count;
-    out.language = -1;
-    return out;
-}
-
 /* Whether a token is the one that says the language to translate into. */
 static int tfm__is_language(const tfm_config *c, int32_t id) {
     int32_t i;
@@ -11748,16 +12051,13 @@ static int tfm__is_language(const tfm_config *c, int32_t id) {
     return 0;
 }
 
-static tfm_status tfm__no_token(const tfm__cut *c, size_t at, tfm_error *err) {
+static tfm_status tfm__no_token(const tfm__cut *c, tfm_error *err) {
     const char *name = c->side->name;
-    if (c->kind == TFM_TEXT_WORDS || c->kind == TFM_TEXT_CHARACTERS)
-        return tfm__fail(err, TFM_E_TOKEN,
-                         "the token before byte %i is not in %s_vocabulary, and the model has no "
-                         "%s_unk",
-                         (int64_t)at, name, name);
-    return tfm__fail(err, TFM_E_TOKEN,
-                     "a piece of the text is not in %s_vocabulary, and the model has no %s_unk",
-                     name, name);
+    char what[64] = "a piece of the text";
+    if (!c->kind->begin) /* the text is cut as it is */
+        tfm__format(what, sizeof what, "the token before byte %i", (int64_t)(c->offset + c->at));
+    return tfm__fail(err, TFM_E_TOKEN, "%s is not in %s_vocabulary, and the model has no %s_unk",
+                     what, name, name);
 }
 
 /* Puts a token's id, and the span that is begin to end. */
@@ -11773,29 +12073,22 @@ static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size
 static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
-    const tfm_config *c;
-    tfm_text text = *source;
     tfm__token token;
     tfm__cut cut;
-    int64_t n, total = 0;
-    size_t offset;
+    int64_t n, total;
     int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
-    c = &m->config;
     is_source = side == &m->source;
     if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary",
-                         is_source ? "src" : "tgt");
-    TFM__TRY(tfm__check_text(&text, "text", err));
-    if (is_source && form == TFM_FORM_TEXT)
-        TFM__TRY(tfm__take_language(c, &text, &out->language, err));
-    offset = source->size - text.size; /* of what is behind a label */
-    TFM__TRY(tfm__cut_begin(&cut, side, form, &text, scratch, err));
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary", side->name);
+    TFM__TRY(tfm__check_text(source, "text", err));
+    TFM__TRY(tfm__cut_open(&cut, m, side, form, source, &out->language, scratch, err));
     if (scratch && scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cut_next(&cut, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, offset + cut.at, err);
-        if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(c, token.id)) out->language = -1;
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, err);
+        if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(&m->config, token.id))
+            out->language = -1;
     }
     if (n == 0) { /* blank */
         *out->count = 0;
@@ -11812,17 +12105,18 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
     if (out->spans && cut.cells)
-        tfm__spm_origins(side, text.data, (int64_t)text.size, cut.cells, (int64_t)cut.text.size);
+        tfm__cells_origins(side, source->data + cut.offset, (int64_t)(source->size - cut.offset),
+                           cut.cells, (int64_t)cut.text.size);
     n = 0;
-    if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, offset, offset);
-    if (out->language >= 0) tfm__put_id(out, n++, out->language, offset, offset);
+    if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, cut.offset, cut.offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, cut.offset, cut.offset);
     for (cut.at = cut.last = 0; n < total - end && tfm__cut_next(&cut, &token);) {
         if (out->spans && cut.cells) {
             token.begin = (size_t)cut.cells[token.begin].prev;
             token.end = (size_t)cut.cells[token.end].prev;
         }
-        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, offset + token.begin,
-                    offset + token.end);
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cut.offset + token.begin,
+                    cut.offset + token.end);
     }
     if (end) tfm__put_id(out, n, side->end, source->size, source->size);
     *out->count = (int32_t)total;
@@ -11832,7 +12126,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
     tfm_text source = tfm__text(text, size);
     return tfm__tokenize(model, model ? &model->source : NULL, &source, form, &out, scratch, err);
 }
@@ -11840,317 +12134,99 @@ TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t
 TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
                                        tfm_text_form form, int32_t *ids, int32_t capacity,
                                        int32_t *count, tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
     tfm_text target = tfm__text(text, size);
     return tfm__tokenize(model, model ? &model->target : NULL, &target, form, &out, scratch, err);
 }
 
-/* What it means that the session's scratch does not suffice for a text. */
-static tfm_status tfm__scratch_fault(const tfm_session *s, const tfm_text *text, tfm_status status,
-                                     tfm_error *err) {
+/* Says how long the text is if the session's scratch does not suffice. */
+static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
+                                        tfm__ids *out, tfm_error *err) {
+    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
+    const tfm__side *side = &s->model->source;
+    tfm_status status;
     tfm__normal o;
+    out->language = s->text.language;
+    status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
     if (status != TFM_E_ARENA) return status;
     memset(&o, 0, sizeof o);
     return tfm__fail(err, TFM_E_TOO_LONG,
                      "text has %i bytes after normalization, the session takes %i (%i for each of "
                      "max_source tokens)",
-                     tfm__normal_text(&s->model->source, text->data, (int64_t)text->size, &o),
+                     tfm__normal_text(side, source->data, (int64_t)source->size, &o),
                      (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
 }
 
-static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
-                                        tfm__ids *out, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
-    out->language = s->text.language;
-    return tfm__scratch_fault(
-        s, source, tfm__tokenize(s->model, &s->model->source, source, form, out, &scratch, err),
-        err);
-}
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
                                         int32_t capacity, int32_t *count, int32_t *left_out,
                                         tfm_error *err) {
-    tfm__ids out = tfm__make_ids(ids, capacity, count);
+    tfm__ids out = {ids, spans, capacity, count, -1, left_out};
     if (!session || !source) return tfm__fail(err, TFM_E_ARGUMENT, "session or text is NULL");
-    out.spans = spans, out.left_out = left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
 
 /* ---- tokens to text ---- */
 
-/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
-   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
-static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
-
-/* A text under construction, or only its size where out is NULL. */
-typedef struct tfm__joined {
-    char *out;
-    size_t size;
-    int started;                /* something was written */
-    int escaped;                /* characters that are made of bytes are escaped */
-    int words;                  /* tokens stand between spaces; else U+2581 in a token is a space */
-    int drop, drop_once;        /* marks at the front of each token, or of one, before any text */
-    const tfm__charsmap *rules; /* of denormalization; NULL: none */
-    int64_t n_held;             /* bytes that they have still to see */
-    char held[2 * TFM__LONGEST_RULE];
-    char bytes[4]; /* that may begin a character */
-    int n_bytes;
-    int clean_up;    /* spaces before punctuation are dropped */
-    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
-    int n_clean[3];
-    int broken; /* bytes that are in no character: U+FFFD for 1 each, 0 as many as could begin one
-                   together, as Unicode advises; -1 they are left out */
-} tfm__joined;
-
-/* Adds a byte to what pass 0, 1 or 2 of transformers' clean-up holds, and gives the next pass what no
-   rule can begin with any more. A rule drops its spaces. The three passes have the effect of
-   transformers' replacements one after the other. Pass 3 is the text. */
-static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
-    static const char *const rules[3][6] = {
-        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
-    char *held = j->clean[pass % 3];
-    int i, k, n;
-    if (pass == 3) {
-        if (j->out) j->out[j->size] = byte;
-        j->size = tfm__more(j->size, 1);
-        return;
-    }
-    held[j->n_clean[pass]++] = byte;
-    while ((n = j->n_clean[pass]) > 0) {
-        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
-        if (rules[pass][i] && rules[pass][i][n]) return;
-        if (!rules[pass][i]) n = 1;
-        for (k = 0; k < n; k++)
-            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
-        j->n_clean[pass] -= n;
-        memmove(held, held + n, (size_t)j->n_clean[pass]);
-    }
-}
-
-static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
-    int64_t k;
-    TFM_COUNT_TEXT(n);
-    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
-    if (j->clean_up) return;
-    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
-    j->size = tfm__more(j->size, (size_t)n);
-}
-
-/* Applies the rules to the held bytes, except the last: a rule may need them with later bytes. */
-static void tfm__join_held(tfm__joined *j, int64_t last) {
-    const char *result;
-    int64_t at = 0, n;
-    while (j->n_held - at > last) {
-        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
-        tfm__join_result(j, result, n);
-    }
-    j->n_held -= at;
-    memmove(j->held, j->held + at, (size_t)j->n_held);
-}
-
-static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
-    if (n) j->started = 1;
-    if (!j->rules) {
-        tfm__join_result(j, bytes, n);
-        return;
-    }
-    while (n) {
-        int64_t part = tfm__min(n, (int64_t)sizeof j->held - j->n_held);
-        memcpy(j->held + j->n_held, bytes, (size_t)part);
-        j->n_held += part;
-        bytes += part;
-        n -= part;
-        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
-    }
-}
-
-/* A token of TFM_FORM_ESCAPED. */
-static void tfm__join_escaped(tfm__joined *j, const char *token, int64_t size) {
-    char escape[6] = "\\u";
-    int64_t k;
-    int n, i;
-    for (k = 0; k < size; k += n) {
-        uint32_t c = 0;
-        const char *plain;
-        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
-        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
-        if (!c || (!plain && tfm__is_space(c))) {
-            escape[1] = 'u';
-            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
-            tfm__join_bytes(j, escape, 6);
-        } else if (plain) {
-            escape[1] = tfm__escape_letters[plain - tfm__escaped];
-            tfm__join_bytes(j, escape, 2);
-        } else {
-            tfm__join_bytes(j, token + k, n);
-        }
-    }
-}
-
-static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
-    int drop = j->started ? 0 : j->drop;
-    int64_t k;
-    for (; drop && tfm__begins_with_mark(token, size); drop--) {
-        token += TFM__SPACE_PIECE;
-        size -= TFM__SPACE_PIECE;
-        if (j->drop_once) j->started = 1;
-    }
-    while (size) {
-        for (k = 0; k < size && (j->words || !tfm__begins_with_mark(token + k, size - k));) k++;
-        tfm__join_bytes(j, token, k);
-        if (k < size) {
-            tfm__join_bytes(j, " ", 1);
-            k += TFM__SPACE_PIECE;
-        }
-        token += k;
-        size -= k;
-    }
-}
-
-/* Whether n bytes, up to four, are a character or begin one: the least or the greatest bytes behind
-   them would complete it. */
-static int tfm__utf8_begins(const char *bytes, int n) {
-    static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
-    char whole[8];
-    uint32_t c;
-    int i, found = 0;
-    for (i = 0; i < 2 && !found; i++) {
-        memcpy(whole, bytes, (size_t)n);
-        memcpy(whole + n, rest[i], 4);
-        found = tfm__utf8_next(whole, 4, &c) >= n;
-    }
-    return found;
-}
-
-/* The bytes that are held make no character. */
-static void tfm__join_broken(tfm__joined *j) {
-    int n = j->broken > 0 ? j->n_bytes : j->broken == 0 && j->n_bytes > 0;
-    j->n_bytes = 0;
-    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
-}
-
-/* A byte of a character, whose other bytes are in other tokens perhaps. */
-static void tfm__join_byte(tfm__joined *j, int byte) {
-    uint32_t character;
-    int n;
-    for (;;) {
-        j->bytes[j->n_bytes] = (char)byte;
-        n = j->n_bytes + 1;
-        if (tfm__utf8_begins(j->bytes, n)) break;
-        if (!j->n_bytes) j->n_bytes = 1, n = 0;
-        tfm__join_broken(j);
-        if (!n) return; /* no character begins with it */
-    }
-    j->n_bytes = n;
-    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
-    j->n_bytes = 0;
-    if (j->escaped) tfm__join_escaped(j, j->bytes, n);
-    else tfm__join_bytes(j, j->bytes, n);
-}
-
-/* A token of byte-level BPE: the bytes that its characters stand for; one with another character
-   is its own text. */
-static void tfm__join_byte_token(tfm__joined *j, const char *token, int64_t size) {
-    uint32_t c = 0;
-    int64_t k;
-    int plain = 0;
-    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
-        k += tfm__utf8_next(token + k, (size_t)(size - k), &c);
-    for (k = 0; k < size;
-         tfm__join_byte(j, plain ? (unsigned char)token[k - 1] : tfm__byte_of_letter(c)))
-        k += plain ? 1 : tfm__utf8_next(token + k, (size_t)(size - k), &c);
-}
-
-/* What stands for unknown tokens: the source's, by alignment. */
-typedef struct tfm__unknowns {
-    const int32_t *ids;        /* the target */
-    const int32_t *positions;  /* which source token each attends to most; -1: none */
+/* Target ids that become a text, all in range. */
+typedef struct tfm__spoken {
+    const int32_t *ids;
+    int32_t n;
+    tfm_text_form form;
+    int runs;                  /* more ids will follow: what the clean-up holds is left out */
+    const int32_t *positions;  /* which source token each attends to most, -1: none; it stands for
+                                  an unknown token. NULL: nothing does */
     const tfm_text *tokens;    /* [n_tokens]: of the source's text */
     int32_t n_tokens, leading; /* source tokens before those */
-    int32_t unk;
-} tfm__unknowns;
+} tfm__spoken;
 
 /* The source token that stands for target token i, if that is unknown, else NULL: as it is in the
    text, by SentencePiece normalized. */
-static const tfm_text *tfm__find_unknown(const tfm__unknowns *u, int64_t i) {
-    int32_t at = u->positions[i] - u->leading;
-    if (u->ids[i] != u->unk || u->positions[i] < 0 || at < 0 || at >= u->n_tokens) return NULL;
-    return &u->tokens[at];
+static const tfm_text *tfm__find_unknown(const tfm__side *side, const tfm__spoken *said, int32_t i) {
+    int32_t at = said->positions && said->ids[i] == side->unk ? said->positions[i] : -1;
+    if (at < 0 || at < said->leading || at - said->leading >= said->n_tokens) return NULL;
+    return &said->tokens[at - said->leading];
 }
 
-/* Ids of the side, all in range, to text at out, or only its size where out is NULL. Not terminated.
-   unknowns may be NULL. runs: more ids will follow, so what the clean-up holds is left out. */
-static size_t tfm__join(const tfm__side *side, const int32_t *ids, int64_t n, tfm_text_form form,
-                        const tfm__unknowns *unknowns, int runs, char *out) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    const tfm__sentencepiece *p = form == TFM_FORM_TEXT ? side->spm : NULL;
+/* Ids of the side to text at out, not terminated, or only its size where out is NULL. */
+static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *out) {
+    const tfm__tokenizer *kind = tfm__tokenizer_of(side, said->form);
     tfm__joined j;
-    int64_t i;
+    int32_t i;
     int pass, k;
     memset(&j, 0, sizeof j);
+    j.side = side;
+    j.form = said->form;
     j.out = out;
-    j.clean_up = form == TFM_FORM_TEXT && side->clean_up;
-    j.words = form != TFM_FORM_TEXT || side->text == TFM_TEXT_WORDS;
-    j.drop = p ? p->dummy_prefix || p->trim : j.words || side->bpe ? 0 : INT32_MAX;
-    j.broken = side->text == TFM_TEXT_BYTES ? -1 : p != NULL;
-    j.escaped = form == TFM_FORM_ESCAPED;
-    j.drop_once = p && !p->trim;
-    j.rules = p && p->unmap.units ? &p->unmap : NULL;
-    for (i = 0; i < n && side->text == TFM_TEXT_BYTES; i++)
-        if (ids[i] >= side->first_byte && ids[i] - side->first_byte < 256)
-            tfm__join_byte(&j, ids[i] - side->first_byte);
-    if (side->text == TFM_TEXT_BYTES) n = 0;
-    for (i = 0; i < n; i++) {
-        int32_t id = ids[i], type;
-        /* (an embedding may have more rows than there are pieces) */
-        int32_t piece = form == TFM_FORM_TEXT ? side->pieces[id]
-                        : id < v->n           ? TFM__ID_PLAIN
-                                              : TFM__ID_DROPPED;
-        const tfm_text *word;
+    j.clean_up = said->form == TFM_FORM_TEXT && side->clean_up;
+    j.rules = said->form == TFM_FORM_TEXT ? side->unrules : NULL;
+    for (i = 0; i < said->n; i++) {
+        const tfm_text *word = tfm__find_unknown(side, said, i);
         TFM_COUNT_TEXT(1);
-        type = p && piece >= 0 ? p->types[piece] : 0;
-        if (type == TFM__PIECE_BYTE) {
-            tfm__join_byte(&j, tfm__byte_of_piece(p->vocabulary.spellings[piece].text, 6));
+        if (!word) {
+            kind->join(&j, said->ids[i]);
             continue;
         }
-        if (p) tfm__join_broken(&j);
-        word = unknowns ? tfm__find_unknown(unknowns, i) : NULL;
-        if (type == TFM__PIECE_CONTROL || (piece == TFM__ID_DROPPED && (p || !word))) continue;
-        /* pieces say where spaces are, a word of the source does not */
-        if (j.started && (j.words || (word && side->text == TFM_TEXT_PIECES)))
-            tfm__join_bytes(&j, " ", 1);
-        if (word) { /* not escaped again */
-            tfm__join_broken(&j);
-            tfm__join_token(&j, word->data, (int64_t)word->size);
-        } else if (p && piece == p->unk) {
-            tfm__join_bytes(&j, p->unk_surface, p->unk_surface_size);
-        } else {
-            const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
-                                                : &v->spellings[v->tokens[id]];
-            if (form == TFM_FORM_ESCAPED) tfm__join_escaped(&j, s->text, s->size);
-            else if (!j.words && side->bpe) tfm__join_byte_token(&j, s->text, s->size);
-            else tfm__join_token(&j, s->text, s->size);
-        }
+        tfm__join_broken(&j);
+        if (j.started && kind->has_spaces) tfm__join_bytes(&j, " ", 1);
+        if (kind->marks < 0) tfm__join_bytes(&j, word->data, (int64_t)word->size); /* not escaped */
+        else tfm__join_token(&j, word->data, (int64_t)word->size);
     }
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
-    for (pass = 0; pass < 3 && !runs; pass++)
+    for (pass = 0; pass < 3 && !said->runs; pass++)
         for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
     return j.size;
 }
 
 /* Checked ids to terminated text: the size is known before the first byte is written. */
-static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids, int32_t count,
-                                     tfm_text_form form, const tfm__unknowns *unknowns, int runs,
-                                     char *text, size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed = tfm__join(&model->target, ids, count, form, unknowns, runs, NULL);
+static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *said, char *text,
+                                    size_t capacity, size_t *size, tfm_error *err) {
+    size_t needed = tfm__join(side, said, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
-    if (text) {
-        tfm__join(&model->target, ids, count, form, unknowns, runs, text);
-        text[needed] = 0;
-    }
+    if (text) text[tfm__join(side, said, text)] = 0;
     *size = needed;
     return TFM_OK;
 }
@@ -12158,6 +12234,7 @@ static tfm_status tfm__write_text_of(const tfm_model *model, const int32_t *ids,
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err) {
+    tfm__spoken said = {ids, count, form, 0, NULL, NULL, 0, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
@@ -12167,34 +12244,30 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
                              (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__write_text_of(model, ids, count, form, NULL, 0, text, capacity, size, err);
+    return tfm__join_text_of(&model->target, &said, text, capacity, size, err);
 }
 
-/* The source's text again in tokens, which are those at the end of its row. */
+/* Cuts the source's text again: its tokens are those at the end of its row. */
 static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
-                                     tfm_text_form form, tfm__unknowns *u, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
+                                     tfm__spoken *said, tfm_error *err) {
     tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
-    tfm_text text = *source;
+    const tfm__side *side = &s->model->source;
+    int32_t language = -1, n;
     tfm__token token;
     tfm__cut cut;
-    int32_t language = -1, n;
     TFM__TRY(tfm__check_text(source, "source", err));
-    if (form == TFM_FORM_TEXT) TFM__TRY(tfm__take_language(c, &text, &language, err));
-    TFM__TRY(tfm__cut_begin(&cut, &s->model->source, form, &text, &scratch, err));
+    TFM__TRY(tfm__cut_open(&cut, s->model, side, said->form, source, &language, &scratch, err));
     for (n = 0; tfm__cut_next(&cut, &token); n++)
         if (n < s->max_source) s->text.tokens[n] = token.text;
-    memset(u, 0, sizeof *u);
-    u->unk = c->tgt_unk;
-    u->tokens = s->text.tokens;
-    u->n_tokens = (int32_t)tfm__min(n, s->max_source);
-    u->leading = s->src.lengths[row] + s->encoder.left_out[row] - (c->src_end >= 0) - n;
+    said->tokens = s->text.tokens;
+    said->n_tokens = (int32_t)tfm__min(n, s->max_source);
+    said->leading = s->src.lengths[row] + s->encoder.left_out[row] - (side->end >= 0) - n;
     return TFM_OK;
 }
 
 /* How many tokens of a result its text is made of: an end token that was kept gives none, whatever
    its spelling. */
-static int32_t tfm__spoken(const tfm_session *s, const tfm_result *r, tfm_text_form form) {
+static int32_t tfm__spoken_length(const tfm_session *s, const tfm_result *r, tfm_text_form form) {
     return r->length - (form == TFM_FORM_TEXT && s->decode.keep_end && r->finish == TFM_ENDED);
 }
 
@@ -12202,20 +12275,20 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
                                    const tfm_text *source, tfm_text_form form, char *text,
                                    size_t capacity, size_t *size, tfm_error *err) {
     tfm_result result;
-    tfm__unknowns unknowns;
+    tfm__spoken said = {NULL, 0, form, 0, NULL, NULL, 0, 0};
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
     if (!tfm__has_text(&session->model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
+    said.ids = result.ids;
+    said.n = tfm__spoken_length(session, &result, form);
+    said.runs = result.finish == TFM_RUNNING;
     if (source) {
-        TFM__TRY(tfm__plan_unknowns(session, row, source, form, &unknowns, err));
+        TFM__TRY(tfm__plan_unknowns(session, row, source, &said, err));
+        said.positions = session->step.ancestry; /* scratch of a step */
         TFM__TRY(tfm_result_alignment(session, row, rank, session->step.ancestry, err));
-        unknowns.ids = result.ids;
-        unknowns.positions = session->step.ancestry; /* scratch of a step */
     }
-    return tfm__write_text_of(session->model, result.ids, tfm__spoken(session, &result, form), form,
-                              source ? &unknowns : NULL, result.finish == TFM_RUNNING, text, capacity,
-                              size, err);
+    return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
 }
 
 /* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. faults [n] or
@@ -12231,14 +12304,13 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
     batch->rows = batch->width = 0;
     for (i = 0; i < n; i++) {
         int32_t *ids = s->text.ids + (int64_t)batch->rows * s->max_source;
-        tfm__ids to = tfm__make_ids(ids, most, &count);
-        tfm_status status;
-        if (truncate > 0) to.left_out = &s->text.left_out[batch->rows];
-        status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
+        int32_t *left_out = truncate > 0 ? &s->text.left_out[batch->rows] : NULL;
+        tfm__ids to = {ids, NULL, most, &count, -1, left_out};
+        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
         if (faults) memset(&faults[i], 0, sizeof *faults);
-        if (status != TFM_OK && !faults && n > 1)
-            return tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text);
-        if (status != TFM_OK && !faults) return tfm__fail(err, status, "%s", inner.text);
+        if (status != TFM_OK && !faults)
+            return n > 1 ? tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text)
+                         : tfm__fail(err, status, "%s", inner.text);
         if (status != TFM_OK) {
             faults[i] = inner;
             count = 0;
@@ -12257,17 +12329,14 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
 }
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
-    tfm_result result;
-    size_t needed = 0;
-    int32_t i;
+    size_t needed = 0, size;
+    int32_t i, row;
     for (i = 0; session && i < session->text.n; i++) {
         needed = tfm__more(needed, 1);
-        if (session->text.rows[i] < 0) continue;
-        if (tfm_result_get(session, session->text.rows[i], 0, &result, NULL) != TFM_OK) return 0;
-        needed = tfm__more(needed, tfm__join(&session->model->target, result.ids,
-                                             tfm__spoken(session, &result, TFM_FORM_TEXT),
-                                             TFM_FORM_TEXT, NULL, result.finish == TFM_RUNNING,
-                                             NULL));
+        row = session->text.rows[i];
+        if (row < 0) continue;
+        if (tfm_result_text(session, row, 0, NULL, TFM_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
+        needed = tfm__more(needed, size);
     }
     return needed;
 }
@@ -12334,12 +12403,8 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 }
 
 static tfm_status tfm__load_text(tfm__loader *l) {
-    static const char *const names[] = {"vocabulary",
-                                        "vocabulary_sorted",
-                                        "sentencepiece",
-                                        "sentencepiece_sorted",
-                                        "sentencepiece_trie",
-                                        "merges",
+    static const char *const names[] = {"vocabulary", "vocabulary_sorted", "sentencepiece",
+                                        "sentencepiece_sorted", "sentencepiece_trie", "merges",
                                         "added"};
     char name[TFM__NAME];
     size_t i;

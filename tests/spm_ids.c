@@ -69,7 +69,7 @@ static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;
     tfm_span *spans = (tfm_span *)malloc(capacity * sizeof *spans);
     tfm_text source = tfm__text(text, size);
-    tfm__ids out = tfm__make_ids(ids, (int32_t)capacity, &count);
+    tfm__ids out = {ids, NULL, (int32_t)capacity, &count, -1, NULL};
     if (!ids || !spans) exit(2);
     out.spans = spans;
     must(tfm__tokenize(model, &model->source, &source, TFM_FORM_TEXT, &out, scratch, &err));

@@ -573,9 +573,10 @@ static void tensors(void) {
     {
         static tfm__sentencepiece p;
         static tfm__side side;
-        tfm__cells work;
+        tfm__cells cells;
         arena = tfm_arena_measuring(), side.spm = &p;
-        CHECK_FAILS(tfm__spm_take(&side, (int64_t)INT32_MAX / 2 + 1, &arena, &work, &err),
+        side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE];
+        CHECK_FAILS(tfm__cells_alloc(&cells, &side, (int64_t)INT32_MAX / 2 + 1, &arena, &err),
                     TFM_E_OVERFLOW, "1073741824 bytes after normalization");
     }
     {
@@ -902,7 +903,7 @@ static void weights(void) {
         {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
         {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "expected rank 1"},
         {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
-        {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is not sentencepiece"},
+        {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is words, but tensor 'src_sentencepiece' is there"},
         {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
          "'languages' has 11 for a"},
         {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,

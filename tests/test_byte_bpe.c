@@ -183,7 +183,7 @@ static void refused(void) {
         load(begin(BOTH, lines_of(SMALL), tfm_tensor_1d(merges.data, TFM_U8, 24), none), &m),
         TFM_E_TENSOR, "expected U32 of rank 2");
     CHECK_FAILS(load(begin(configs[2], lines_of(SMALL), merges, none), &m), TFM_E_CONFIG,
-                "'src_text' is not byte_bpe");
+                "'src_text' is words, but tensor 'src_merges' is there");
     CHECK_FAILS(load(begin(configs[2], lines_of(SMALL), none, added), &m), TFM_E_CONFIG,
                 "tensor 'src_added' is there");
     w = begin(configs[1], lines_of(SMALL), none, none);

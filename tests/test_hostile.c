@@ -1595,8 +1595,8 @@ static void large_texts(void) {
         free(p);
     }
     /* what comes out may be longer than what went in: sizes stop at the end of size_t */
-    j.size = SIZE_MAX - 1, j.words = 1;
-    tfm__join_token(&j, "abc", 3);
+    j.size = SIZE_MAX - 1;
+    tfm__join_bytes(&j, "abc", 3);
     CHECK(j.size == SIZE_MAX && tfm__more(SIZE_MAX, 1) == SIZE_MAX &&
               tfm__more(SIZE_MAX - 1, 1) == SIZE_MAX && tfm__more(1, SIZE_MAX - 2) == SIZE_MAX - 1,
           "the size of a text does not wrap");

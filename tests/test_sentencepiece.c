@@ -164,12 +164,14 @@ static tfm_status read_file(const void *bytes, size_t size) {
         tfm__cut cut;
         tfm__token token;
         memset(&side, 0, sizeof side);
-        side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p, side.unk_piece = p->unk;
+        side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE], side.unk_piece = p->unk;
+        tfm__spm_attach(&side, p);
         if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK) {
             int64_t n = 0, i;
             int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
             size_t bytes_out, again;
+            tfm__spoken said = {NULL, 0, TFM_FORM_TEXT, 0, NULL, NULL, 0, 0};
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
             while (tfm__cut_next(&cut, &token)) ids[n++] = token.id;
@@ -177,9 +179,9 @@ static tfm_status read_file(const void *bytes, size_t size) {
                 if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
                     printf("an id out of range\n"), exit(2);
             side.vocabulary = p->vocabulary, side.pieces = same;
-            bytes_out = tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, 0, NULL);
-            again = bytes_out < sizeof out ? tfm__join(&side, ids, n, TFM_FORM_TEXT, NULL, 0, out)
-                                           : bytes_out;
+            said.ids = ids, said.n = (int32_t)n;
+            bytes_out = tfm__join(&side, &said, NULL);
+            again = bytes_out < sizeof out ? tfm__join(&side, &said, out) : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
             if (again < sizeof out && tfm__utf8_fault(out, again) >= 0)
                 printf("a text that is not UTF-8\n"), exit(2);
@@ -745,7 +747,7 @@ static void files(void) {
     tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
-    CHECK(!load(f) && strstr(err.text, "'tgt_text' is not sentencepiece, but"), "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"), "%s", err.text);
     f.tgt = NULL;
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
@@ -769,7 +771,7 @@ static void files(void) {
     f.vt = 8, f.config = ", \"src_text\": \"sentencepiece\"";
     CHECK(!load(f) && strstr(err.text, "'tgt_vocabulary' is missing"), "%s", err.text);
     f.config = "";
-    CHECK(!load(f) && strstr(err.text, "'src_text' is not sentencepiece, but tensor"), "%s",
+    CHECK(!load(f) && strstr(err.text, "'src_text' is words, but tensor"), "%s",
           err.text);
     f.config = ", \"src_text\": \"pieces\"";
     CHECK(!load(f) && strstr(err.text, "'src_text' is pieces, which only tgt_text"), "%s",

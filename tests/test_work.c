@@ -270,7 +270,8 @@ static void cleaned(void) {
     int same = 1;
     for (i = 0; i < LARGE; i++) ids[i] = 4 + (int32_t)((uint32_t)i * 2654435761u >> 16) % 6;
     for (i = 1; i < SMALL && same; i++) {
-        size[i % 2] = tfm__join(&m->target, ids, i, TFM_FORM_TEXT, NULL, 1, texts[i % 2]);
+        tfm__spoken said = {ids, i, TFM_FORM_TEXT, 1, NULL, NULL, 0, 0};
+        size[i % 2] = tfm__join(&m->target, &said, texts[i % 2]);
         same = size[i % 2] >= size[!(i % 2)] && !memcmp(texts[0], texts[1], size[!(i % 2)]);
     }
     CHECK(same && i == SMALL, "%d tokens: the text changed what it had", (int)i);
@@ -287,16 +288,16 @@ static double replaced(const tfm_model *m, int32_t n) {
     tfm_session *s = tiny_session(m, 1, n, n);
     tfm_text source;
     tfm_batch src;
-    tfm__unknowns u;
+    tfm__spoken said = {unk, n, TFM_FORM_TEXT, 0, NULL, NULL, 0, 0};
     source.data = text, source.size = 2 * (size_t)n;
     for (i = 0; i < n; i++) unk[i] = 3, last[i] = n - 1;
     must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, n, &n_ids, NULL, &err));
     src = tiny_batch(ids, NULL, 1, n_ids);
     must(tfm_encode(s, &src, &err));
     counted = 0;
-    must(tfm__plan_unknowns(s, 0, &source, TFM_FORM_TEXT, &u, &err));
-    u.ids = unk, u.positions = last;
-    if (tfm__join(&m->target, unk, n, TFM_FORM_TEXT, &u, 0, out) != 2 * (size_t)n - 1)
+    must(tfm__plan_unknowns(s, 0, &source, &said, &err));
+    said.positions = last;
+    if (tfm__join(&m->target, &said, out) != 2 * (size_t)n - 1)
         CHECK(0, "%s", out);
     tfm_session_free(s);
     return (double)counted;

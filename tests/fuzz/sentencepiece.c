@@ -16,13 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm__token token;
     memset(&r, 0, sizeof r), memset(&side, 0, sizeof side), err.text[0] = 0;
     r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err;
-    side.text = TFM_TEXT_SENTENCEPIECE, side.spm = p;
+    side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE];
     if (tfm__spm_read(&r, p, large ? large : data, (int64_t)size) != TFM_OK)
         fuzz_refused(size, NULL);
     else {
         fuzz_bounded(size);
         need(tfm__spm_build(p, &pool, &err) == TFM_OK);
-        side.unk_piece = p->unk;
+        tfm__spm_attach(&side, p), side.unk_piece = p->unk;
         if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
             while (tfm__cut_next(&cut, &token)) need(token.id >= 0 && token.id < p->vocabulary.n);
     }
