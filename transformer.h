@@ -5,7 +5,7 @@
    into another. It is one file and needs only libc and libm.
 
    It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates
-   sentences; examples/sentences.h splits longer texts into sentences.
+   sentences; examples/translate/text/sentences.h splits longer texts into sentences.
 
    Write
 
@@ -103,7 +103,7 @@
        model     tfm_model: immutable weights and config. Any number of threads may share it.
        modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
-   Translation models are trained on single sentences. examples/sentences.h splits a
+   Translation models are trained on single sentences. examples/translate/text/sentences.h splits a
    longer text into sentences.
 
    To translate several sentences at a time, create the session with max_batch and call
@@ -441,7 +441,7 @@
        encoder_attention = TFM_BF16 queries, keys, values and attention weights of the encoder are
                                     rounded to bf16; sums are f32
 
-   tools/SPEED.md has what each of these costs in logits and in BLEU.
+   tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
 
 
    11. RUN FAST
@@ -488,8 +488,8 @@
    model exists. If somebody else can cut a file short, do not map it; tfm_model_load_file reads a
    copy.
 
-   Tested: each attack in the table of tests/test_hostile.c, a failure of each allocation
-   and of each read (tests/test_faults.c), and fuzzing of every parser and of the programs
+   Tested: each attack in the table of tests/library/test_hostile.c, a failure of each allocation
+   and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the programs
    (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
 
    If an input crashes, hangs, leaks or reads past an end, it is a bug in this file. Please report
@@ -4148,7 +4148,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
    tfm__attend_head goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
-   takes many queries at once and packs keys and values, for encoders. tests/test_kernels.c defines
+   takes many queries at once and packs keys and values, for encoders. tests/library/test_kernels.c defines
    what both compute, in plain lines. Relies on the products of >>packed.
    ============================================================================================== */
 
@@ -10075,7 +10075,7 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
    28. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file: protocol buffers, without a library for them. Gives the ids that the package
-   gives (0.2.3; tests/compare_sentencepiece.py), to the last tie: scores are added in float, in its
+   gives (0.2.3; tests/compare/compare_sentencepiece.py), to the last tie: scores are added in float, in its
    order. Three parts: the reader, which checks all that the others rely on; text to pieces
    (normalize, then unigram or BPE over cells in scratch memory); ids to text, a byte at a time.
    Legend: n bytes of normalized text; a piece's id is its place in the file.
@@ -11161,13 +11161,13 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
    29. BYTE-LEVEL BPE
    GPT-2's (Radford et al. 2019): a text falls into words by a regular expression; the bytes of a
    word are tokens, and always the pair of the first merge in the file, leftmost first, becomes one.
-   Gives the ids that the package tokenizers gives (0.23; tests/compare_byte_bpe.py). Merges go on in
+   Gives the ids that the package tokenizers gives (0.23; tests/compare/compare_byte_bpe.py). Merges go on in
    SentencePiece's heap, so a word of n bytes takes O(n log n) steps, each at most one look-up among
    the merges of its left token.
    Legend: V tokens of the vocabulary; a letter is the character that stands for a byte in there.
    ============================================================================================== */
 
-/* The classes of characters: runs of one class, by tools/unicode_classes.py, which tells the encoding,
+/* The classes of characters: runs of one class, by tests/make/unicode_classes.py, which tells the encoding,
    from Unicode 16.0.0. */
 enum { TFM__N_CLASS_RUNS = 1994 };
 static const char tfm__class_runs[] =
@@ -13024,7 +13024,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #if TFM__VL > 1
 typedef uint32_t TFM__(bits) __attribute__((vector_size(4 * TFM__VL)));
 #else
-typedef uint32_t TFM__(bits); /* tests/test_kernels.c has vectors of one number */
+typedef uint32_t TFM__(bits); /* tests/library/test_kernels.c has vectors of one number */
 #endif
 
 #ifdef TFM__FLOAT_TILES

@@ -46,7 +46,7 @@ check() { # its file, then the analyzer's command
     done < build/found
     if [ $bad -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
-flags='-std=c99 -DTFM__ANALYZED -I. -Itools -Ibuild'
+flags='-std=c99 -DTFM__ANALYZED -I. -Itools/common -Ibuild'
 both() { # its file, then more options
     # shellcheck disable=SC2086
     check "$1" clang --analyze -Xclang -analyzer-output=text $flags "$@"
@@ -55,9 +55,9 @@ both() { # its file, then more options
         --param analyzer-max-enodes-per-program-point=1 $flags -S -o build/analyzed.s "$@"
 }
 both tools/packaging/transformer.c
-for file in tools/*.c examples/*.c; do
+for file in tools/model/*.c tools/bench/*.c examples/*.c examples/translate/*.c; do
     case $file in
-    tools/bench.c | tools/quantize.c) both "$file" ;; # which hold the header
+    tools/bench/bench.c | tools/model/quantize.c) both "$file" ;; # which hold the header
     *) both "$file" -DTFM__IMPLEMENTED ;;
     esac
 done

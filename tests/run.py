@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs unittest modules of this folder: python tests/run.py MODULE ...
+"""Runs unittest modules of tests/tools: python tests/run.py MODULE ...
 
 Prints what failed, the name of each skipped test with its reason, and "N passed, N failed[, N skipped]". V=1 in the
 environment prints each test. The exit status is 1 if a test failed, and if none passed: a run of skipped tests shows
@@ -23,7 +23,7 @@ class Result(unittest.TextTestResult):
 
 
 def main(modules: list[str]) -> int:
-    os.chdir(Path(__file__).resolve().parent)
+    os.chdir(Path(__file__).resolve().parent / "tools")
     sys.path.insert(0, os.getcwd())
     warnings.simplefilter("ignore")
     suite = unittest.defaultTestLoader.loadTestsFromNames(modules)

@@ -7,14 +7,14 @@ strict="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversio
 # Compiles for $target; on Windows and macOS the mathematics is in the C library.
 compile() {
     # shellcheck disable=SC2086
-    $zig cc -target $target $strict -I. -Itools -Itests -Ibuild "$@" -lm 2>&1
+    $zig cc -target $target $strict -I. -Itools/common -Itests -Ibuild "$@" -lm 2>&1
 }
 # target, then the command that runs its programs: empty for this machine's, - where none does
 while read -r target run; do
     dir=build/zig/$target
     mkdir -p "$dir"
     check "$target: the header compiles without a word" "" "$(compile -c tools/packaging/transformer.c -o "$dir/transformer.o")"
-    for example in examples/*.c; do
+    for example in examples/*.c examples/translate/*.c; do
         name=$(basename "$example" .c)
         said=$said$(compile -DTFM__IMPLEMENTED "$example" "$dir/transformer.o" -o "$dir/$name")
     done
@@ -28,8 +28,8 @@ while read -r target run; do
     check "$target: hello" "I'm a student." "$($run "$dir/hello" 2>&1 < /dev/null)"
     for test in kernels operations toy; do
         whole=$dir/transformer.o # kernels and operations hold the header
-        ! grep -q "define TRANSFORMER_IMPLEMENTATION" tests/test_$test.c || whole=
-        check "$target: test_$test compiles" "" "$(compile "tests/test_$test.c" $whole -o "$dir/test_$test")"
+        ! grep -q "define TRANSFORMER_IMPLEMENTATION" tests/library/test_$test.c || whole=
+        check "$target: test_$test compiles" "" "$(compile "tests/library/test_$test.c" $whole -o "$dir/test_$test")"
         $run "$dir/test_$test" > "$dir/out" 2>&1 < /dev/null
         check "$target: test_$test" 0 $?
         [ "$V" = "" ] || cat "$dir/out"

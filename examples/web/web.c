@@ -12,7 +12,7 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
-#include "../attention.h"
+#include "../translate/attention.h"
 
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 

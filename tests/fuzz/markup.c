@@ -3,7 +3,7 @@
    out; else all its tags, and sentences in UTF-8 stay so. */
 #include "fuzz.h"
 
-#include "markup_fake.h"
+#include "tests/translate/markup_fake.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fake f;

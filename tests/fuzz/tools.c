@@ -4,21 +4,21 @@
 #define main quantize_main
 #define usage quantize_usage
 #define fail quantize_fail
-#include "tools/quantize.c"
+#include "tools/model/quantize.c"
 #undef main
 #undef usage
 #undef fail
 #define main inspect_main
 #define usage inspect_usage
 #define fail inspect_fail
-#include "tools/inspect.c"
+#include "tools/model/inspect.c"
 #undef main
 #undef usage
 #undef fail
 #define main forward_main
 #define usage forward_usage
 #define fail forward_fail
-#include "tools/forward.c"
+#include "tools/model/forward.c"
 #undef main
 
 /* What it makes of a model that loads, loads. */

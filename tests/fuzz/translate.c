@@ -3,7 +3,7 @@
    tokens that are read back. The first byte says which options, the second the weights; pieces up to
    byte 0xFE, each ended by 0xFF; then the input. */
 #define LINES_IN_MEMORY
-#include "lines.h"
+#include "tests/translate/lines.h"
 
 #include "fuzz.h"
 

@@ -29,7 +29,7 @@ class Transformer(ConanFile):
 
     def export_sources(self):
         for pattern in ("transformer.h", "LICENSE", "tools/CMakeLists.txt", "tools/packaging/*",
-                        "examples/*.c", "examples/*.h"):
+                        "tools/common/*.h", "examples/translate/*"):
             copy(self, pattern, str(self.root()), self.export_sources_folder)
 
     def layout(self):

@@ -20,7 +20,7 @@ GERMAN = ROOT / "examples/models/de-en.safetensors"
 CHINESE = ROOT / "examples/models/zh-en.safetensors"
 TOY = ROOT / "tests/data/models/toy.safetensors"
 # every demo line, blank ones, and some of very unlike length
-LINES = ((ROOT / "examples/demo-de.txt").read_text(encoding="utf-8").split("\n")
+LINES = ((ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")
          + ["Ja.", "Der Zug, der gestern nicht kam, kommt heute " + "und morgen " * 30] * 3)
 
 

@@ -231,7 +231,7 @@ def get_include() -> str:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """A paragraph's sentences, by the rules of examples/sentences.h, as `translate --document`
+    """A paragraph's sentences, by the rules of examples/translate/text/sentences.h, as `translate --document`
     finds them; between them was nothing but whitespace."""
     data = _text("paragraph", paragraph)
     place, found = ffi.new("size_t[3]"), []

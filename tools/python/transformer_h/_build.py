@@ -142,5 +142,5 @@ ffi.set_source("transformer_h._transformer", """
     #endif
     #include "transformer.h"
     #include "_native.h"
-    """, include_dirs=[str(ROOT), str(HERE), str(ROOT / "examples")],
-    depends=[str(ROOT / "transformer.h"), str(ROOT / "examples/sentences.h")])
+    """, include_dirs=[str(ROOT), str(HERE), str(ROOT / "examples/translate/text")],
+    depends=[str(ROOT / "transformer.h"), str(ROOT / "examples/translate/text/sentences.h")])

@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import Model
-from ._tools import modelfile
-from ._tools.untrusted import ConvertError as ExportError
+from .convert import modelfile
+from .convert.untrusted import ConvertError as ExportError
 
 __all__ = ["ExportError", "export"]
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -1,0 +1,106 @@
+/* attention.h: draws the attention of a translation as a picture. The columns are the source's
+   tokens, as they are in its text; the rows are the tokens of the translation.
+
+       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, NULL, &err);
+       ... decode, in a session created with options.attention
+       draw_attention(file, session, model, row, &source, ids, spans, n, &err);
+
+   Include transformer.h before this header. */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include "heatmap.h"
+#include "text/sentences.h"
+#include <stdlib.h>
+
+/* Writes the label of source token i, with a NUL, unless out is NULL. Returns its bytes. A token
+   that comes from no text (a language, start or end token) is labelled with its meaning. */
+static size_t label_source(char *out, const tfm_config *c, const tfm_text *source,
+                           const int32_t *ids, const tfm_span *spans, int32_t n, int32_t i) {
+    const char *text = source->data + spans[i].begin;
+    size_t size = spans[i].end - spans[i].begin;
+    uint32_t first = 0;
+    int32_t k;
+    if (size) (void)sentence_char(text, size, &first);
+    if (c->src_text == TFM_TEXT_CHARACTERS && sentence_is_space(first))
+        text = "\xE2\x96\x81", size = 3;
+    if (!size) {
+        for (text = "", k = 0; k < c->n_languages; k++)
+            if (c->languages[k].id == ids[i]) text = c->languages[k].code;
+        if (!i && c->src_start >= 0) text = "[start]";
+        else if (i == n - 1 && c->src_end >= 0) text = "[end]";
+        size = strlen(text);
+    }
+    if (out) memcpy(out, text, size), out[size] = 0;
+    return size + 1;
+}
+
+/* Writes the label of a target token, which is its text in the vocabulary, with a NUL. Returns its
+   bytes. */
+static size_t label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
+    size_t size = 0;
+    (void)tfm_detokenize(model, &id, 1, TFM_FORM_TOKENS, out, room, &size, NULL);
+    return size + 1;
+}
+
+/* Finds ends[i], the byte of a target's text where token i ends: the length of the common prefix of
+   the text of tokens 0 to i and the whole text. The length of the first text alone would be wrong,
+   because a later token may complete a character or remove a space. */
+static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, int32_t n,
+                                   tfm_text_form form, size_t *ends, tfm_error *err) {
+    enum { MORE = 16 }; /* bytes by which the text of a part may exceed the whole text */
+    size_t whole = 0, size = 0;
+    int32_t i;
+    char *text, *part;
+    tfm_status status = tfm_detokenize(model, ids, n, form, NULL, 0, &whole, err);
+    if (status != TFM_OK) return status;
+    text = (char *)malloc(whole + 1), part = (char *)malloc(whole + MORE);
+    status = text && part ? TFM_OK : TFM_E_MEMORY;
+    if (status == TFM_OK)
+        status = tfm_detokenize(model, ids, n, form, text, whole + 1, &whole, err);
+    else if (err) strcpy(err->text, "too little memory");
+    for (i = 0; status == TFM_OK && i < n; i++) {
+        status = tfm_detokenize(model, ids, i + 1, form, part, whole + MORE, &size, err);
+        for (ends[i] = 0; status == TFM_OK && ends[i] < whole && ends[i] < size; ends[i]++)
+            if (text[ends[i]] != part[ends[i]]) break;
+    }
+    free(text), free(part);
+    return status;
+}
+
+/* Draws the attention of hypothesis 0 of a row to f. source is the row's text, ids [n] and spans
+   [n] are its tokens. Returns the errors of tfm_result_attention, and TFM_E_MEMORY. */
+static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,
+                                 const tfm_text *source, const int32_t *ids, const tfm_span *spans,
+                                 int32_t n, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(model);
+    tfm_status status;
+    tfm_result result;
+    tfm_tensor tensor;
+    size_t size = 0, across;
+    float *weights;
+    char *labels, *at, title[80];
+    int32_t i;
+    status = tfm_result_get(session, row, 0, &result, err);
+    if (status != TFM_OK) return status;
+    for (i = 0; i < n; i++) size += label_source(NULL, c, source, ids, spans, n, i);
+    for (across = size, i = 0; i < result.length; i++)
+        size += label_target(NULL, 0, model, result.ids[i]);
+    weights = (float *)malloc(((size_t)n * (size_t)result.length + 1) * sizeof *weights);
+    at = labels = (char *)malloc(size + 1);
+    tensor = tfm_tensor_2d(weights, TFM_F32, result.length, n);
+    if (!weights || !labels) status = TFM_E_MEMORY;
+    else status = tfm_result_attention(session, row, 0, &tensor, err);
+    if (status == TFM_OK) {
+        for (i = 0; i < n; i++) at += label_source(at, c, source, ids, spans, n, i);
+        for (i = 0; i < result.length; i++)
+            at += label_target(at, size - (size_t)(at - labels), model, result.ids[i]);
+        snprintf(title, sizeof title, "Attention from target (down) to source (across), score %.4f",
+                 (double)result.score);
+        write_heat_map(f, title, weights, labels + across, result.length, labels, n);
+    }
+    free(weights), free(labels);
+    return status;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* documents.h: the document formats of translate: --html, --markdown, --wrapped and --srt.
+
+   The whole document is read first, because its end may close what its beginning opened. Its
+   sentences then go through windows as if they were lines of input. Each sentence is written,
+   together with the part of the document before it, as soon as all earlier ones are written.
+   Include transformer.h, command.h and input.h before this header. */
+#ifndef DOCUMENTS_H
+#define DOCUMENTS_H
+
+#include "input.h"
+#include "text/markup.h"
+
+typedef struct document {
+    buffer text, out;
+    markup m;
+    size_t taken; /* sentences that document_next has returned */
+} document;
+
+static document page;
+
+/* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
+   the sentence is longer than a line may be. */
+static int document_next(input *in, buffer *text, int *cut) {
+    const markup_sentence *s = page.m.sentences + page.taken;
+    if (page.taken == page.m.n_sentences) return 0;
+    page.taken++;
+    if (s->size > in->most) *cut = 1;
+    else buffer_append(text, s->text, s->size);
+    if (text->broken) in->fault = ENOMEM;
+    return !text->broken;
+}
+
+/* Reads the whole input and finds its sentences; `in` will take its lines from them. */
+static void document_open(input *in) {
+    reader *r = &in->from;
+    memset(&page, 0, sizeof page);
+    while (r->begin < r->end || reader_fill(r) || (!r->fault && reader_open(r))) {
+        buffer_append(&page.text, r->data + r->begin, r->end - r->begin);
+        r->taken += (int64_t)(r->end - r->begin), r->begin = r->end;
+    }
+    in->fault = r->fault, in->next = document_next;
+    page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
+    if (page.text.broken || !markup_read(&page.m,
+                                         opt.srt        ? MARKUP_SRT
+                                         : opt.markdown ? MARKUP_MARKDOWN
+                                         : opt.wrapped  ? MARKUP_WRAPPED
+                                                        : MARKUP_HTML,
+                                         page.text.data, page.text.size))
+        fail("the document does not fit into memory");
+    markup_begin(&page.m);
+}
+
+/* Writes and empties the output buffer; ends the program if memory was too small for it. */
+static void document_write(FILE *out) {
+    if (page.out.broken || page.m.broken) fail_writing(ENOMEM);
+    fwrite(page.out.data, 1, page.out.size, out);
+    buffer_clear(&page.out, INPUT_OUT);
+}
+
+/* Writes the document up to the end of the next sentence, which is line l. Copies the source of a
+   sentence that could not be translated. */
+static void document_line(const line *l, FILE *out) {
+    markup_translation made;
+    made.text = l->faulty || !l->out.size ? NULL : l->out.data;
+    made.size = l->out.size, made.n = l->tokens.size / sizeof(markup_token);
+    made.tokens = (const markup_token *)(const void *)l->tokens.data;
+    (void)markup_put(&page.m, &made, &page.out);
+    document_write(out);
+}
+
+/* Writes the rest of the document and frees all memory. */
+static void document_close(FILE *out) {
+    (void)markup_end(&page.m, &page.out);
+    document_write(out);
+    markup_free(&page.m), buffer_free(&page.text), buffer_free(&page.out);
+}
+
+#endif

@@ -1,0 +1,835 @@
+/* translate: reads one sentence per line and writes one translation per line.
+
+       translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out
+
+   cc -O2 -I. -Itools/common examples/translate/translate.c -o translate -lm
+
+   The program reads lines a window at a time and sorts each window by length, because a batch of
+   lines of similar length has little padding. Each batch is a job for a worker thread, which
+   tokenizes and translates the lines with its own sessions and keeps the output in memory. Windows
+   are written in input order while the workers go on with later windows. Line n of the output is
+   always the translation of line n of the input; it is empty if the input line is blank or cannot
+   be translated. The output does not depend on --batch or --threads. With two models a job runs
+   through the first model, its lines are sorted again, and it runs through the second. */
+#if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L /* sigaction */
+#endif
+#define TRANSFORMER_IMPLEMENTATION
+#if !defined(_WIN32) && !defined(__wasm__)
+#define TRANSFORMER_MMAP /* --map */
+#endif
+#include "transformer.h"
+#include "attention.h"
+#include "command.h"
+#include "documents.h"
+#include "input.h"
+#include "interrupts.h"
+#include "workers.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WINDOW_BATCHES = 16 };     /* batches in a window */
+enum { FULL_BATCH_SOURCE = 512 }; /* longest line, in tokens, of a batch of --batch lines */
+enum { MOST_TOKENS = 1000000 };   /* longest target, for models without a limit of their own */
+enum { MOST_LINE = 4096 };        /* longest line, in bytes for each token of --max-source */
+enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
+enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, in a picture */
+
+/* The state that each worker thread has for each model. */
+typedef struct worker {
+    const struct stage *of;
+    tfm_session *reader;         /* tokenizes */
+    tfm_session *session;        /* translates */
+    int32_t reader_source;       /* longest source, in tokens, that the reader accepts */
+    int32_t rows, length[SIDES]; /* largest batch that the session accepts */
+    int32_t attention;           /* whether the session keeps the attention weights */
+    int32_t threads;             /* threads that the session uses */
+    int keep_attention;          /* whether the next batch needs the attention weights */
+    buffer ids;                  /* tokens of the job's lines */
+    buffer scratch;              /* memory to tokenize targets */
+    tfm_error err;               /* of the last call that failed */
+} worker;
+
+/* A model that lines go through. */
+typedef struct stage {
+    const char *path;
+    tfm_model *model;
+    const tfm_config *config;
+    int is_last;
+    int32_t most_source;       /* longest line, in tokens */
+    tfm_decode_options decode; /* the model's defaults, overridden by the options that were given */
+    worker states[WORKERS_MOST];
+} stage;
+
+static struct {
+    stage stages[2];
+    int n_stages;
+    int32_t threads; /* of each session: --threads until a window has several jobs, then 1 */
+    input in;
+    workers pool;
+    window windows[WORKERS_GROUPS];
+    FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
+    int64_t n_failed;    /* lines that could not be translated */
+    int64_t bytes;       /* size of the input; 0: not known */
+    int any_failed;
+    time_t start;
+} t;
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+/* Stores a message about a line; write_line writes it to standard error, so messages are in the
+   order of the lines. me names the model if there are two; NULL names none. With fault the line
+   counts as one that cannot be translated. */
+static void report(const worker *me, line *l, int fault, const char *format, ...) {
+    va_list arguments;
+    buffer_format(&l->said, "translate: %s %ld", t.in.next ? "sentence" : "line", (long)l->number);
+    if (l->sentence) buffer_format(&l->said, ", sentence %d", (int)l->sentence);
+    buffer_append(&l->said, ": ", 2);
+    if (me && t.n_stages > 1) buffer_format(&l->said, "%s: ", me->of->path);
+    va_start(arguments, format);
+    buffer_vformat(&l->said, format, arguments);
+    va_end(arguments);
+    buffer_append(&l->said, "\n", 1);
+    if (fault) l->faulty = l->failed = l->done = 1;
+}
+
+/* Returns TFM_E_MEMORY with text as its message, like a call of the library that failed. */
+static tfm_status no_memory(worker *me, const char *text) {
+    snprintf(me->err.text, sizeof me->err.text, "%s", text);
+    return TFM_E_MEMORY;
+}
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+/* Creates a session and sets its languages: --from and --to, or with two models --from and --via
+   for the first, --via and --to for the second. */
+static tfm_status make_session(worker *me, tfm_session **session, const tfm_session_options *o) {
+    const char *via = me->of->config->n_languages ? opt.via : NULL;
+    const char *from = me->of == t.stages ? opt.from : via, *to = me->of->is_last ? opt.to : via;
+    tfm_status status = tfm_session_create(session, me->of->model, o, &me->err);
+    if (status == TFM_OK && (from || to)) status = tfm_languages_set(*session, from, to, &me->err);
+    return status;
+}
+
+/* Replaces the worker's reader by a larger one, up to the model's longest line. It begins at 64
+   tokens, because a reader for --max-source would take memory that most inputs never need. */
+static tfm_status grow_reader(worker *me) {
+    tfm_session *smaller = me->reader;
+    tfm_session_options o;
+    tfm_status status;
+    memset(&o, 0, sizeof o);
+    o.max_source = me->reader_source ? 8 * me->reader_source : 64, o.max_target = 1;
+    if (o.max_source > me->of->most_source) o.max_source = me->of->most_source;
+    status = make_session(me, &me->reader, &o);
+    if (status == TFM_OK) tfm_session_free(smaller), me->reader_source = o.max_source;
+    return status;
+}
+
+/* Records that the n tokens behind the end of me->ids, which the caller has reserved and written,
+   belong to one side of a line. */
+static void keep_ids(worker *me, line *l, int side, int32_t n) {
+    l->ids[side] = me->ids.size;
+    l->n[side] = n;
+    me->ids.size += (size_t)n * sizeof(int32_t);
+}
+/* Returns the tokens that begin at byte `at` of me->ids. */
+static int32_t *ids_of(const worker *me, size_t at) {
+    return (int32_t *)(void *)(me->ids.data + at);
+}
+
+/* Tokenizes a line's source; --truncate sets *left_out to the number of tokens that it drops. spans
+   gets the bytes of each token and may be NULL. */
+static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t *left_out) {
+    int32_t n = 0;
+    *left_out = 0;
+    tfm_status status = me->reader ? TFM_OK : grow_reader(me);
+    while (status == TFM_OK) {
+        if (!buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
+            return no_memory(me, "too long for the memory at hand");
+        status = tfm_session_tokenize(
+            me->reader, &l->text[SOURCE], opt.form, ids_of(me, me->ids.size), spans,
+            me->reader_source, &n,
+            opt.truncate && me->reader_source == me->of->most_source ? left_out : NULL, &me->err);
+        if (status == TFM_OK) {
+            keep_ids(me, l, SOURCE, n);
+            break;
+        }
+        if (status == TFM_E_TOO_LONG && me->reader_source < me->of->most_source)
+            status = grow_reader(me);
+    }
+    return status;
+}
+
+/* Tokenizes the line's prefix, or its translation to score. */
+static tfm_status tokenize_target(worker *me, line *l) {
+    const tfm_text *text = &l->text[TARGET];
+    tfm_arena need = tfm_arena_measuring(), scratch;
+    int32_t n = 0;
+    tfm_status status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form, NULL,
+                                            0, &n, &need, &me->err);
+    /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
+    size_t most = 2 * text->size + need.peak / 17 + 3;
+    if (status != TFM_OK) return status;
+    me->scratch.size = 0;
+    if (need.peak / TEXT_SCRATCH > (size_t)opt.max_source || most > INT32_MAX ||
+        !buffer_reserve(&me->ids, most * sizeof(int32_t)) ||
+        !buffer_reserve(&me->scratch, need.peak + 64))
+        return no_memory(me, "too long for --max-source, or for memory");
+    scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
+    status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form,
+                                 ids_of(me, me->ids.size), (int32_t)most, &n, &scratch, &me->err);
+    if (status == TFM_OK) keep_ids(me, l, TARGET, n);
+    return status;
+}
+
+/* Tokenizes a line's target and reports targets that cannot be used. An unknown token can be
+   scored, but a prefix with one is rejected, since the translation would begin with it. Prefixes
+   that are too long are found here, because the library would reject the whole batch for one of
+   them. */
+static void check_target(worker *me, line *l) {
+    const char *option_name = opt.score ? "--score" : "--prefix";
+    int32_t i, n,
+        most = me->of->config->max_positions ? me->of->config->max_positions : MOST_TOKENS;
+    if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK) {
+        report(me, l, 1, "%s: %s", option_name, me->err.text);
+        return;
+    }
+    n = l->n[TARGET];
+    if (!l->n[SOURCE] && n)
+        report(me, l, 1, "blank, but its %s is not", opt.score ? "translation" : "prefix");
+    if (opt.score || l->faulty || !n) return;
+    for (i = 0; i < n && ids_of(me, l->ids[TARGET])[i] != me->of->config->tgt_unk; i++) continue;
+    if (me->of->decode.max_length && me->of->decode.max_length < most)
+        most = me->of->decode.max_length;
+    if (i < n)
+        report(me, l, 1, "%s: token %d is not in the target vocabulary", option_name, (int)i + 1);
+    else if (n + (me->of->config->forced >= 0) >= most)
+        report(me, l, 1, "%s: %d tokens leave no room for another, the limit is %d", option_name,
+               (int)(n + (me->of->config->forced >= 0)), (int)most);
+}
+
+static void append_columns(line *l, double score, const double *each, int32_t n);
+
+/* Removes from a line what --protect copies. Returns 0 if nothing is left to translate: the line is
+   then its own translation. */
+static int take_protected(const worker *me, line *l) {
+    const tfm_text text = l->text[SOURCE];
+    int left = protect_take(&l->safe, text.data, text.size);
+    if (l->safe.clean.broken) report(me, l, 1, "too little memory");
+    if (left || !l->safe.n || l->faulty) {
+        l->text[SOURCE].data = l->safe.clean.data, l->text[SOURCE].size = l->safe.clean.size;
+        return 1;
+    }
+    if (me->of->is_last) append_columns(l, 0, NULL, 0);
+    buffer_append(&l->out, text.data, text.size);
+    if (!l->out.broken)
+        l->out.size -= text.size - buffer_flatten(l->out.data + l->out.size - text.size, text.size,
+                                                  opt.column || opt.numbered || opt.scores);
+    l->copied = l->done = 1;
+    return 0;
+}
+
+/* Returns advice for a line that is too long: if it has several sentences, --document helps. */
+static const char *length_advice(const line *l) {
+    const char *sentence;
+    size_t at = 0, n;
+    int count = 0;
+    if (l->sentence || t.in.next || opt.tokens) return "";
+    while (count < 2 &&
+           next_sentence(l->text[SOURCE].data, l->text[SOURCE].size, &at, &sentence, &n))
+        count++;
+    return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
+}
+
+/* Tokenizes a line, or reports why it cannot be translated. */
+static void tokenize(worker *me, line *l) {
+    int32_t left_out = 0;
+    tfm_status status;
+    l->n[SOURCE] = l->copied = 0;
+    if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
+    status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
+                                  : tokenize_source(me, l, NULL, &left_out);
+    if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
+    else if (status == TFM_E_STATE)
+        report(me, l, 1, "the model knows several languages: --from%s and --to choose",
+               t.n_stages > 1 ? ", --via" : "");
+    else if (status == TFM_E_TOO_LONG)
+        report(me, l, 1, "%s (%s)%s", me->err.text,
+               me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
+               length_advice(l));
+    else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
+    else if (opt.beside && me->of->is_last) check_target(me, l);
+    if (left_out)
+        report(me, l, 0, "of %d tokens the last %d are left out%s", (int)(l->n[SOURCE] + left_out),
+               (int)left_out, length_advice(l));
+    if (!l->n[SOURCE]) l->done = 1;
+}
+
+/* ---- output: lines, fields, a picture ------------------------------------------------------- */
+
+/* Appends the log-probabilities of n tokens, separated by spaces. */
+static void append_tokens(line *l, const double *each, int32_t n) {
+    int32_t i;
+    for (i = 0; i < n; i++) buffer_format(&l->out, i ? " %.4f" : "%.4f", each[i]);
+}
+
+/* Appends the columns before a translation. Blank and faulty lines have them too, because all lines
+   must have the same number of columns. */
+static void append_columns(line *l, double score, const double *each, int32_t n) {
+    if (opt.score) return;
+    if (opt.numbered) buffer_format(&l->out, "%ld\t", (long)l->number);
+    if (opt.scores) buffer_format(&l->out, "%.4f\t", score);
+    if (opt.scores == 2) append_tokens(l, each, n), buffer_append(&l->out, "\t", 1);
+}
+
+/* Appends the pairs of positions that --align writes after a translation. */
+static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t rank, int32_t length) {
+    int32_t *sources = (int32_t *)malloc(((size_t)length + 1) * sizeof *sources);
+    int32_t i, start = me->of->config->src_start >= 0;
+    const char *before = "\t";
+    tfm_status status = no_memory(me, "too little memory");
+    if (sources) status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
+    if (status == TFM_OK && !length) buffer_append(&l->out, "\t", 1);
+    for (i = 0; status == TFM_OK && i < length; i++) {
+        if (sources[i] < start) continue; /* a source of nothing but padding */
+        buffer_format(&l->out, "%s%d-%d", before, (int)(sources[i] - start), (int)i);
+        before = " ";
+    }
+    free(sources);
+    return status;
+}
+
+/* Inserts the protected spans into a hypothesis, which is the last size bytes of the line's output.
+   For a document the function stores where each token came from instead: markup.h inserts spans and
+   tags. */
+static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
+    tfm_result r;
+    buffer plain;
+    int32_t i, n, left_out, *sources;
+    size_t *at, ids = l->ids[SOURCE], n_ids = me->ids.size;
+    tfm_span *spans;
+    tfm_status status = tfm_result_get(me->session, row, rank, &r, &me->err);
+    if (status != TFM_OK) return status;
+    memset(&plain, 0, sizeof plain);
+    buffer_append(&plain, l->out.data + l->out.size - size, size);
+    spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
+    sources = (int32_t *)malloc(((size_t)r.length + 1) * sizeof *sources);
+    at = (size_t *)malloc((3 * (size_t)r.length + 1) * sizeof *at);
+    n = l->n[SOURCE];
+    status = no_memory(me, "too little memory");
+    if (spans && sources && at && !plain.broken)
+        status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
+    if (status == TFM_OK) status = tokenize_source(me, l, spans, &left_out);
+    l->ids[SOURCE] = ids, me->ids.size = n_ids;
+    if (status == TFM_OK)
+        status = find_target_ends(me->of->model, r.ids, r.length, opt.form, at, &me->err);
+    for (i = 0; status == TFM_OK && i < r.length; i++) {
+        if (at[i] > size) at[i] = size;
+        at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
+        at[2 * r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].end;
+    }
+    for (i = 0; status == TFM_OK && t.in.next && i < r.length; i++) {
+        markup_token token;
+        token.end = at[i];
+        token.source_begin = at[r.length + i], token.source_end = at[2 * r.length + i];
+        buffer_append(&l->tokens, (const char *)&token, sizeof token);
+    }
+    if (status == TFM_OK && !t.in.next) {
+        l->out.size -= size;
+        protect_put(&l->safe, plain.data, size, (size_t)r.length, at, at + r.length, &l->out);
+    }
+    buffer_free(&plain), free(spans), free(sources), free(at);
+    return status;
+}
+
+/* Appends one hypothesis of a row to its line's output, as a line. */
+static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t rank,
+                                    const tfm_result *result) {
+    tfm_session *s = me->session;
+    tfm_status status;
+    int is_last = me->of->is_last, fields = opt.column || opt.numbered || opt.scores || opt.align;
+    size_t size = 0;
+    char *text;
+    if (rank) buffer_append(&l->out, "\n", 1);
+    if (opt.scores == 2 && is_last) {
+        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_ENDED);
+        double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
+        status = no_memory(me, "too little memory");
+        if (each) status = tfm_result_log_probabilities(s, row, rank, each, &me->err);
+        if (status == TFM_OK) append_columns(l, result->score, each, n);
+        free(each);
+        if (status != TFM_OK) return status;
+    } else if (is_last) append_columns(l, result->score, NULL, 0);
+    status = tfm_result_text(s, row, rank, NULL, opt.form, NULL, 0, &size, &me->err);
+    if (status == TFM_OK && !buffer_reserve(&l->out, size))
+        status = no_memory(me, "too little memory for the translation");
+    if (status != TFM_OK) return status;
+    text = l->out.data + l->out.size;
+    status = tfm_result_text(s, row, rank, NULL, opt.form, text, size + 1, &size, &me->err);
+    if (status != TFM_OK) return status;
+    if (opt.form == TFM_FORM_TEXT)
+        size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
+    l->out.size += size;
+    if (t.in.next || (opt.protect && (l->safe.n || l->safe.capitals)))
+        return restore(me, l, row, rank, size);
+    return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
+}
+
+/* Draws the attention of row 0, which is the row of line l. */
+static void draw_line(worker *me, line *l, int32_t length) {
+    static tfm_span spans[MOST_DRAWN];
+    const tfm_text *source = &l->text[SOURCE];
+    int32_t n = l->n[SOURCE], left_out;
+    l->failed = 1;
+    if (!length) report(me, l, 0, "an empty translation has no attention to draw");
+    else if (n > MOST_DRAWN || length > MOST_DRAWN)
+        report(me, l, 0, "too long to draw its attention: %d tokens are the limit",
+               (int)MOST_DRAWN);
+    else if (tokenize_source(me, l, spans, &left_out) == TFM_OK &&
+             draw_attention(t.picture, me->session, me->of->model, 0, source,
+                            ids_of(me, l->ids[SOURCE]), spans, n, &me->err) == TFM_OK)
+        l->failed = 0;
+}
+
+/* Closes the picture; ends the program with exit status 2 if it could not be written. */
+static void close_picture(void) {
+    int broken = ferror(t.picture);
+    if (fclose(t.picture) != 0 || broken) fail("%s: %s", opt.attention, strerror(errno));
+    t.picture = NULL;
+}
+
+/* Appends a row's hypotheses to its line's output, and reports those that hit a limit. */
+static void append_row(worker *me, line *l, int32_t row) {
+    int32_t rank, n = tfm_result_count(me->session, row);
+    tfm_result result;
+    for (rank = 0; rank < n; rank++) {
+        tfm_status status = tfm_result_get(me->session, row, rank, &result, &me->err);
+        if (status == TFM_OK) status = append_hypothesis(me, l, row, rank, &result);
+        if (status != TFM_OK) {
+            report(me, l, 1, "%s", me->err.text);
+            return;
+        }
+        if (result.finish == TFM_HIT_LENGTH)
+            report(me, l, 0, "stopped at its limit of %d tokens%s", (int)result.length,
+                   length_advice(l));
+        else if (result.finish == TFM_STUCK)
+            report(me, l, 0, "no token was left to choose after %d", (int)result.length);
+        if (rank == 0 && me->keep_attention && t.picture) draw_line(me, l, result.length);
+    }
+}
+
+/* ---- translating: sessions and batches ------------------------------------------------------ */
+
+/* Returns least, doubled until it is at least length. A session of rounded size serves many
+   batches; with exact sizes nearly every batch would need a new session. */
+static int32_t round_length(int32_t length, int32_t least) {
+    int32_t rounded = least;
+    while (rounded < length) rounded = rounded ? 2 * rounded : 64;
+    return rounded;
+}
+
+/* Returns the number of hypotheses of a sentence that a session must hold. */
+static int32_t beam_of(const tfm_decode_options *decode) {
+    int32_t ways = decode->alternatives ? decode->alternatives : 1;
+    return decode->samples ? decode->samples : decode->beam * ways;
+}
+
+/* Returns how many sentences of up to `source` tokens are translated together: --batch, or fewer if
+   sentences are long or beams large, because the session would take too much memory. */
+static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
+    int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
+    int64_t rows;
+    if (source < decode->max_length / 2) source = decode->max_length / 2; /* room for the target */
+    rows = tokens / ((int64_t)round_length(source, 64) * beam_of(decode));
+    return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
+}
+
+/* Makes sure that the worker's session is large enough for a batch; creates a larger one if not.
+   The session's max_target must never be what ends a sentence: the output would depend on the
+   batch. */
+static tfm_status fit_session(worker *me, const tfm_batch *sides) {
+    const tfm_decode_options *decode = &me->of->decode;
+    int32_t most = me->of->config->max_positions;
+    tfm_session_options o;
+    if (me->session && sides->rows <= me->rows && sides[SOURCE].width <= me->length[SOURCE] &&
+        sides[TARGET].width <= me->length[TARGET] && me->attention == me->keep_attention &&
+        me->threads == t.threads)
+        return TFM_OK;
+    tfm_session_free(me->session);
+    me->session = NULL;
+    me->attention = me->keep_attention;
+    me->threads = t.threads;
+    me->rows = round_length(sides->rows, 1);
+    me->length[SOURCE] = round_length(sides[SOURCE].width, 64);
+    me->length[TARGET] = round_length(sides[TARGET].width, 0);
+    memset(&o, 0, sizeof o);
+    o.max_batch = me->rows;
+    o.max_source = me->length[SOURCE];
+    if (opt.f16_cache) o.cache = TFM_F16;
+    o.max_beam = beam_of(decode);
+    if (opt.score) o.max_target = me->length[TARGET] + 1;
+    else if (decode->max_length) o.max_target = decode->max_length;
+    else o.max_target = 2 * o.max_source + 16 + me->length[TARGET];
+    if (o.max_target < decode->min_length) o.max_target = decode->min_length;
+    if (most && o.max_source > most) o.max_source = most;
+    if (most && o.max_target > most) o.max_target = most;
+    o.attention = me->attention;
+    o.threads = me->threads;
+    if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
+    return make_session(me, &me->session, &o);
+}
+
+/* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL
+   if there is none. */
+static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *lines, int32_t n,
+                           int side) {
+    int32_t row, width = 0, *lengths;
+    for (row = 0; row < n; row++)
+        if (lines[row]->n[side] > width) width = lines[row]->n[side];
+    lengths = (int32_t *)malloc((size_t)n * ((size_t)width + 1) * sizeof *lengths);
+    if (!lengths) return NULL;
+    memset(batch, 0, sizeof *batch);
+    batch->ids = lengths + n;
+    batch->lengths = lengths;
+    batch->rows = n;
+    batch->width = width;
+    for (row = 0; row < n; row++) {
+        lengths[row] = lines[row]->n[side];
+        if (lengths[row])
+            memcpy(lengths + n + (size_t)row * (size_t)width, ids_of(me, lines[row]->ids[side]),
+                   (size_t)lengths[row] * sizeof *lengths);
+    }
+    return lengths;
+}
+
+/* Scores each row's target and writes its log-probability, with --per-token also of each token. */
+static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *sides) {
+    size_t width = (size_t)sides[TARGET].width + 1;
+    double *scores = (double *)malloc((size_t)sides->rows * width * sizeof *scores), *each, sum;
+    tfm_status status = TFM_E_MEMORY;
+    int32_t row, i;
+    if (scores) status = tfm_score(me->session, &sides[SOURCE], &sides[TARGET], scores, &me->err);
+    for (row = 0; status == TFM_OK && row < sides->rows; row++) {
+        line *l = lines[row];
+        each = scores + (size_t)row * width;
+        for (sum = 0, i = 0; i <= l->n[TARGET]; i++) sum += each[i];
+        buffer_format(&l->out, opt.per_token ? "%.4f\t" : "%.4f", sum);
+        if (opt.per_token) append_tokens(l, each, l->n[TARGET] + 1);
+        l->done = 1;
+    }
+    free(scores);
+    return status;
+}
+
+/* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
+   sample does not depend on the batch. */
+static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *sides) {
+    tfm_decode_options decode = me->of->decode;
+    uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
+    int32_t row, running = 1;
+    tfm_status status = TFM_E_MEMORY;
+    for (row = 0; seeds && row < sides->rows; row++)
+        seeds[row] = decode.seed + (uint64_t)lines[row]->number;
+    decode.seeds = seeds;
+    if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
+    if (seeds) status = tfm_start(me->session, &sides[SOURCE], &decode, &me->err);
+    while (status == TFM_OK && running && !stopped())
+        status = tfm_step(me->session, &running, &me->err);
+    for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
+        append_row(me, lines[row], row);
+        lines[row]->done = 1;
+    }
+    free(seeds);
+    return status;
+}
+
+/* Translates or scores n lines together. If memory is too small, does so in two halves. */
+static void translate_batch(worker *me, line *const *lines, int32_t n) {
+    tfm_batch sides[SIDES];
+    int32_t row, *source, *target;
+    tfm_status status = no_memory(me, "too little memory");
+    if (stopped()) return;
+    source = make_batch(me, &sides[SOURCE], lines, n, SOURCE);
+    target = make_batch(me, &sides[TARGET], lines, n, TARGET);
+    if (source && target) status = fit_session(me, sides);
+    if (status == TFM_OK)
+        status = opt.score ? score_batch(me, lines, sides) : decode_batch(me, lines, sides);
+    free(source);
+    free(target);
+    if (status == TFM_E_MEMORY && n > 1) {
+        translate_batch(me, lines, n / 2);
+        translate_batch(me, lines + n / 2, n - n / 2);
+        return;
+    }
+    for (row = 0; status != TFM_OK && row < n; row++) report(me, lines[row], 1, "%s", me->err.text);
+}
+
+/* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
+   need no translation (blank, faulty) are moved after the others and skipped. */
+static void run_stage(worker *me, line **next, size_t n_lines) {
+    line **end = next, *l;
+    size_t i;
+    me->ids.size = 0;
+    for (i = 0; i < n_lines && !stopped(); i++) {
+        l = next[i];
+        tokenize(me, l);
+        if (!l->done) next[i] = *end, *end++ = l;
+    }
+    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
+        me->keep_attention = 1;
+        translate_batch(me, next++, 1);
+        close_picture();
+    }
+    me->keep_attention = opt.align || opt.protect || t.in.next;
+    while (next < end) {
+        int32_t n = 1, longest = next[0]->n[SOURCE];
+        for (; next + n < end; n++) {
+            if (next[n]->n[SOURCE] > longest) longest = next[n]->n[SOURCE];
+            if (n >= rows_at(&me->of->decode, longest)) break;
+        }
+        translate_batch(me, next, n);
+        next += n;
+    }
+}
+
+/* Makes the first model's output of n lines the source for the second model. Lines that failed, or
+   that an interrupt left out, are dropped. Returns how many are kept; they are sorted again. */
+static size_t hand_on(line **lines, size_t n) {
+    size_t i, kept = 0;
+    for (i = 0; i < n; i++) {
+        line *l = lines[i];
+        buffer made = l->out;
+        if (l->out.broken) report(NULL, l, 1, "too little memory");
+        if (!l->done || l->faulty) continue;
+        l->out = l->between, l->between = made;
+        l->text[SOURCE].data = made.data ? made.data : "", l->text[SOURCE].size = made.size;
+        l->done = 0;
+        lines[kept++] = l;
+    }
+    qsort(lines, kept, sizeof *lines, input_by_size);
+    return kept;
+}
+
+/* Runs a job: takes its lines through all models, from text to text. */
+static void run_job(int number, int group, int job) {
+    window *w = &t.windows[group];
+    size_t first = (size_t)job * w->job_lines, n = w->n - first;
+    int i;
+    if (n > w->job_lines) n = w->job_lines;
+    for (i = 0; i < t.n_stages; i++) {
+        if (i) n = hand_on(w->sorted + first, n);
+        run_stage(&t.stages[i].states[number], w->sorted + first, n);
+    }
+}
+
+/* ---- writing windows ------------------------------------------------------------------------ */
+
+/* Writes an output line and its messages. The line is made of n sentences, with a space between
+   them where the language has spaces. */
+static void write_line(line *l, size_t n) {
+    static buffer out;
+    const line *row = l;
+    size_t i;
+    int failed = 0;
+    buffer_clear(&out, INPUT_OUT);
+    buffer_append(&out, l->around[0].data, l->around[0].size);
+    for (i = 0; i < n; i++, l++) {
+        if (l->out.broken || l->said.broken) report(NULL, l, 1, "too little memory");
+        if (l->faulty || (!l->n[SOURCE] && !l->copied)) {
+            l->out.size = 0;
+            append_columns(l, 0, NULL, 0);
+        }
+        if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
+        if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))
+            buffer_append(&out, " ", 1);
+        buffer_append(&out, l->out.data, l->out.size);
+        failed |= l->failed;
+        if (t.in.next) document_line(l, t.out);
+    }
+    t.n_failed += failed;
+    if (t.in.next) return;
+    buffer_append(&out, row->around[1].data, row->around[1].size);
+    buffer_append(&out, "\n", 1);
+    if (out.broken) fail_writing(ENOMEM);
+    fwrite(out.data, 1, out.size, t.out);
+}
+
+/* Writes a window's lines. Returns 0 at the first line that an interrupt left out. */
+static int write_lines(window *w) {
+    size_t i, next;
+    for (i = 0; i < w->n; i = next) {
+        for (next = i; next < w->n && (next == i || w->lines[next].sentence > 1); next++)
+            if (!w->lines[next].done) return 0;
+        write_line(&w->lines[i], next - i);
+    }
+    return 1;
+}
+
+/* Shows progress on a terminal after three seconds, with the time left if the input's size is
+   known. The last call, with done, replaces the progress by a summary. */
+static void show_progress(int64_t n_lines, int64_t bytes, int done) {
+    static int shown;
+    double seconds = difftime(time(NULL), t.start);
+    if (!isatty(2) || (isatty(1) && !opt.output && !done)) return;
+    if (!done && seconds >= 3) {
+        double share = t.bytes ? (double)bytes / (double)t.bytes : 0;
+        shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)n_lines,
+                        (double)n_lines / seconds);
+        if (share > 0 && share <= 1)
+            fprintf(stderr, "%3.0f %%, %.0f seconds left    ", 100 * share,
+                    seconds * (1 - share) / share);
+    }
+    if (done && shown)
+        fprintf(stderr, "\r%ld lines in %.0f seconds%30s\n", (long)n_lines, seconds, "");
+}
+
+/* Writes a window. workers.h calls this function for one window at a time, in input order. */
+static void finish_window(int group) {
+    window *w = &t.windows[group];
+    int whole = write_lines(w);
+    if (fflush(t.out) != 0 || ferror(t.out)) fail_writing(errno);
+    if (!whole) end_by_signal();
+    show_progress(w->lines[w->n - 1].number - opt.first_line + 1, w->taken, 0);
+}
+
+/* Delays interrupts while there is output to write, which an interrupt would lose. */
+static void hold_while_busy(int busy) {
+    hold_interrupts(busy);
+    if (!busy && stopped()) end_by_signal();
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+/* Loads a model, checks the options that depend on the model, and creates the first reader. */
+static void open_model(const char *path, int is_last) {
+    stage *s = &t.stages[t.n_stages++];
+    worker *me = &s->states[0];
+    int32_t most, i;
+    tfm_model_options o;
+    memset(&o, 0, sizeof o);
+    for (i = 0; i < WORKERS_MOST; i++) s->states[i].of = s;
+    s->path = path, s->is_last = is_last;
+    o.map = opt.map;
+    errno = 0;
+    if (tfm_model_load_file(&s->model, path, &o, &me->err) != TFM_OK) {
+        const char *reason = errno ? strerror(errno) : "";
+        if (me->err.status == TFM_E_IO) fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
+        fail("%s: %s", path, me->err.text);
+    }
+    s->config = tfm_model_config(s->model);
+    most = s->config->max_positions;
+    s->decode = take_defaults(s->model, is_last, opt.second ? path : "the model");
+    if (most && s->decode.max_length > most)
+        fail("--max-length %d: the model has positions for %d tokens", (int)s->decode.max_length,
+             (int)most);
+    if (most && s->decode.min_length >= most)
+        fail("--min-length %d: the model has positions for %d tokens", (int)s->decode.min_length,
+             (int)most);
+    if (s->decode.lexical_shortlist && !s->config->has_shortlist) {
+        if (is_last && !t.stages[0].decode.lexical_shortlist)
+            fail("--shortlist: %s has no shortlist", path);
+        s->decode.lexical_shortlist = 0;
+    }
+    if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)
+        fail("--via: neither model has languages");
+    s->most_source = most && most < opt.max_source ? most : opt.max_source;
+    if (grow_reader(me) != TFM_OK)
+        fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);
+}
+
+/* Divides a window into jobs and hands it to the workers. A job is a batch, or fewer lines if a
+   worker would get no job otherwise. The workers start with the first window of several jobs;
+   before that, the threads share the work of one session. */
+static void give_window(window *w) {
+    size_t share = (w->n + (size_t)opt.threads - 1) / (size_t)opt.threads, jobs;
+    w->job_lines = t.picture ? w->n : share < (size_t)opt.batch ? share : (size_t)opt.batch;
+    jobs = (w->n + w->job_lines - 1) / w->job_lines;
+    if (jobs > 1 && t.threads > 1) {
+        t.threads = 1;
+        workers_start(&t.pool, opt.threads);
+    }
+    workers_give(&t.pool, (int)jobs);
+}
+
+/* Frees all memory and closes the input. */
+static void free_all(void) {
+    window *w;
+    worker *me;
+    int i;
+    for (w = t.windows; w < t.windows + WORKERS_GROUPS; w++) window_free(w);
+    for (i = 0; i < t.n_stages; i++) {
+        for (me = t.stages[i].states; me < t.stages[i].states + WORKERS_MOST; me++) {
+            buffer_free(&me->ids);
+            buffer_free(&me->scratch);
+            tfm_session_free(me->reader);
+            tfm_session_free(me->session);
+        }
+        tfm_model_free(t.stages[i].model);
+    }
+    reader_close(&t.in.from), reader_close(&t.in.beside);
+}
+
+/* Reports faults of the whole run and returns the exit status. */
+static int end_status(void) {
+    if (t.in.uneven)
+        fprintf(stderr, "translate: %s has %s lines than the input\n", opt.beside, t.in.uneven);
+    if (t.in.fault)
+        fprintf(stderr, "translate: %s: %s\n", t.in.from.name ? t.in.from.name : "reading",
+                strerror(t.in.fault));
+    if (t.in.uneven || t.in.fault) return EXIT_USAGE;
+    if (t.picture) {
+        fprintf(stderr, "translate: %s: no sentence to draw\n", opt.attention);
+        close_picture();
+        t.any_failed = 1;
+    }
+    if (t.n_failed && opt.keep_going)
+        fprintf(stderr, "translate: %ld lines could not be translated\n", (long)t.n_failed);
+    return t.any_failed || (t.n_failed && !opt.keep_going) ? EXIT_LINES : 0;
+}
+
+/* Opens the input and the output, and sets how lines are read. */
+static void open_files(void) {
+    t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
+    if (!opt.files.n) t.in.from.file = stdin;
+    if (opt.beside) t.in.beside.file = open_file(opt.beside, "rb");
+    if (opt.attention) t.picture = open_file(opt.attention, "wb");
+    if (opt.output && reader_reads(&t.in.from, opt.output))
+        fail("%s is input and --output", opt.output);
+    t.out = opt.output ? open_file(opt.output, "wb") : stdout;
+    t.bytes = reader_size(&t.in.from);
+    t.in.n = opt.first_line - 1;
+    t.in.column = opt.column;
+    t.in.document = opt.document;
+    t.in.most = opt.document ? INT32_MAX : (size_t)opt.max_source * MOST_LINE;
+}
+
+int main(int argc, char **argv) {
+    static const workers_task task = {run_job, finish_window, hold_while_busy};
+    int more = 1, status;
+    memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt);
+    t.start = time(NULL);
+    read_options(argc, argv);
+    open_model(opt.model, !opt.second);
+    if (opt.second) open_model(opt.second, 1);
+    open_files();
+    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in);
+    t.threads = opt.threads;
+    if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
+    while (more) {
+        window *w = &t.windows[workers_take(&t.pool)];
+        int one = t.picture != NULL || opt.batch == 1;
+        t.in.unsorted = t.picture != NULL;
+        more = input_read(&t.in, w, one ? 1 : (size_t)opt.batch * WINDOW_BATCHES);
+        if (w->n) give_window(w);
+    }
+    workers_close(&t.pool);
+    if (t.in.next) document_close(t.out);
+    show_progress(t.in.n - opt.first_line + 1, 0, 1);
+    if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
+    status = end_status();
+    free_all();
+    return status;
+}

@@ -1,0 +1,30 @@
+# The page: WebAssembly with and without SIMD, the JavaScript module, the models. Any static host can serve it.
+WASM = clang --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -Itools/common -nostartfiles -Wl,--no-entry \
+	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all
+# Loop strength reduction removes constant offsets from loads, but in WebAssembly these offsets are free.
+WEB = -Os -mllvm -disable-lsr
+PAGE = $(filter-out %.c %.png %.mk,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
+## make web            the page that translates in the browser, into build/web
+##                     (apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32)
+web: build/web/transformer.wasm build/web/transformer-simd.wasm build/web/models.json $(PAGE)
+	cp $(PAGE) build/web
+# The models that the page offers: name, checksum (tells a new file from a cached one) and size.
+build/web/models.json: $(wildcard examples/models/*.safetensors)
+	mkdir -p build/web && for m in $^; do set -- $$(cksum < $$m); \
+	printf ',{"file":"%s","check":"%s","bytes":%s}\n' $${m##*/} $$1 $$2; done | sed '1s/,/[/;$$s/$$/]/' > $@
+build/web/transformer-simd.wasm: WEB += -msimd128
+build/web/%.wasm: examples/web/web.c $(HEADERS)
+	mkdir -p build/web && $(WASM) $(WEB) $< -o $@
+## make test-web-module   the page's module in node, compared with build/translate
+test-web-module: web build/translate
+	node tests/examples/web.mjs
+CHROMIUM = chromium
+web-tools: $(CACHE)/web/bin/pytest
+	command -v $(CHROMIUM) > /dev/null || apt-get install -y chromium fonts-noto-cjk
+$(CACHE)/web/bin/pytest:
+	python3 -m venv $(CACHE)/web && $(CACHE)/web/bin/pip install -q 'playwright>=1.55' 'pytest>=8'
+## make test-web       the page in Chromium (make web-tools installs it); pictures go to build/web-screenshots
+test-web: web build/translate $(CACHE)/web/bin/pytest
+	@command -v $(CHROMIUM) > /dev/null || { echo "no $(CHROMIUM): make web-tools, or make test-web CHROMIUM=..."; exit 1; }
+	CHROMIUM=$$(command -v $(CHROMIUM)) $(CACHE)/web/bin/python -m pytest -q -p no:cacheprovider $(WEB_TESTS) tests/examples/web
+.PHONY: web test-web-module web-tools test-web

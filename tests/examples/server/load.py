@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Load on examples/server/server.py, beside build/translate with the same sentences and options: make load-server
+
+    PYTHONPATH=build/python python tests/examples/server/load.py [--seconds 60] [--clients 64] [--lines FILE]
+
+For requests of 1 and of 32 sentences each: clients that ask again as soon as they are answered, in rounds, after
+each of which translate does what was asked. Each response has to be translate's, byte for byte. Says CPU time (user
+and system) a sentence of both, and how long requests took; ends with status 1 where a request is lost or another,
+or where the server needs over 1.25 times translate's CPU time with 32 sentences.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GERMAN = ROOT / "examples/models/de-en.safetensors"
+TRANSLATE = ROOT / "build/translate"
+
+
+@contextlib.contextmanager
+def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None):
+    """A server, on a free port: its process and port. log: the file that it writes its messages into."""
+    if port is None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+    run = subprocess.Popen([sys.executable, ROOT / "examples/server/server.py", *models, "--port", str(port),
+                            *map(str, options)], stderr=log)
+    try:
+        while True:
+            assert run.poll() is None, "the server does not start"
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            time.sleep(0.05)
+        yield run, port
+    finally:
+        if run.poll() is None:
+            run.kill()
+        run.wait()
+
+
+def translated(lines, *options, model=GERMAN):
+    """What translate prints."""
+    done = subprocess.run([TRANSLATE, model, "--document", *map(str, options)], check=True,
+                          input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE)
+    return done.stdout.decode().split("\n")[:-1]
+
+
+def made_up(n):
+    """Sentences of mixed lengths: words that stand beside each other in the demo's."""
+    rng = random.Random(5)
+    lines = (ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    after = {}
+    for line in lines:
+        words = ["", *line.split()]
+        for a, b in zip(words, words[1:]):
+            after.setdefault(a, []).append(b)
+    made = []
+    for _ in range(n):
+        words = [rng.choice(after[""])]
+        while len(words) < 40 and not (words[-1][-1] in ".!?" and rng.random() < 0.8):
+            words.append(rng.choice(after.get(words[-1]) or rng.choice(list(after.values()))))
+        made.append(" ".join(words))
+    return made
+
+
+def server_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def client(port, requests, until, log):
+    """Sends requests one after another: (texts, translations, seconds) into the log."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while time.perf_counter() < until:
+        texts = next(requests)
+        body = json.dumps({"q": texts, "source": "de", "target": "en"}, ensure_ascii=False).encode()
+        began = time.perf_counter()
+        writer.write(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.split("content-length:")[1].split()[0])
+        answer = json.loads(await reader.readexactly(size))
+        log.append((texts, answer.get("translatedText") if " 200 " in head[:16] else answer,
+                    time.perf_counter() - began))
+    writer.close()
+
+
+async def load(port, requests, seconds, clients):
+    log, until = [], time.perf_counter() + seconds
+    await asyncio.gather(*(client(port, requests, until, log) for _ in range(clients)))
+    return log
+
+
+def measure(options, lines, sentences):
+    def endless():
+        rng = random.Random(sentences)
+        while True:
+            yield rng.choices(lines, k=sentences)
+    requests, times, n, wrong, spent = endless(), [], 0, 0, [0.0, 0.0]
+    # one sentence is a text, several are a list of them
+    with server("--threads", options.threads, "--timeout", 600) as (run, port):
+        asyncio.run(load(port, requests, 1, options.clients))  # sessions are made
+        for _ in range(options.rounds):
+            before = server_seconds(run.pid)
+            log = asyncio.run(load(port, requests, options.seconds / options.rounds, options.clients))
+            spent[0] += server_seconds(run.pid) - before
+            asked = [text for texts, _, _ in log for text in texts]
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            expected = iter(translated(asked, "--threads", options.threads))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent[1] += after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            wrong += sum(found != [next(expected) for _ in texts] for texts, found, _ in log)
+            n += len(asked)
+            times += [seconds for _, _, seconds in log]
+    times.sort()
+    ratio = spent[0] / spent[1]
+    print(f"{options.clients} clients, {sentences} sentences a request: {len(times)} requests in {options.seconds} s, "
+          f"{wrong} lost or wrong; median {1e3 * times[len(times) // 2]:.0f} ms, "
+          f"p95 {1e3 * times[len(times) * 95 // 100]:.0f} ms; CPU time a sentence {1e3 * spent[0] / n:.3f} ms, "
+          f"translate {1e3 * spent[1] / n:.3f} ms, ratio {ratio:.3f}", flush=True)
+    return wrong == 0 and (sentences < 32 or ratio <= 1.25)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="load on examples/server/server.py")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--sentences", type=int, nargs="+", default=[32, 1])
+    parser.add_argument("--lines", help="German sentences; without: words of the demo")
+    options = parser.parse_args()
+    lines = made_up(4000)
+    if options.lines:
+        lines = [line.split("\t")[0].strip() for line in open(options.lines, encoding="utf-8") if line.strip()]
+    good = [measure(options, lines, n) for n in options.sentences]
+    sys.exit(not all(good))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,500 @@
+"""examples/server/server.py by libretranslatepy and by raw HTTP, against the command line's bytes: make test-server"""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from load import GERMAN, ROOT, TRANSLATE, made_up, server, translated
+from prometheus_client.parser import text_string_to_metric_families
+
+CHINESE = ROOT / "examples/models/zh-en.safetensors"
+BOTH = f"de:en={GERMAN}", f"zh:en={CHINESE}"
+LINES = (ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")[:-1]
+TEXT = "Guten Tag. Wie geht es Dr. Maier?\n\n  Am 3. Mai regnet es!  \nJa"
+
+
+@pytest.fixture(scope="module")
+def german():
+    with server("--cors", "https://a.org") as (_, port):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def both():
+    with server(models=BOTH) as (_, port):
+        yield port
+
+
+def ask(port, path, method="GET", body=None, headers=None):
+    """Status, headers, body: JSON where it is that."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        data = response.read()
+        if response.headers["content-type"] == "application/json":
+            data = json.loads(data)
+        return response.status, response.headers, data
+    finally:
+        connection.close()
+
+
+def post(port, content, path="/translate"):
+    return ask(port, path, "POST", json.dumps(content), {"Content-Type": "application/json"})
+
+
+def translate(port, q, **more):
+    status, _, content = post(port, {"q": q, "source": "de", "target": "en", **more})
+    assert status == 200, content
+    return content
+
+
+def metrics(port):
+    _, headers, data = ask(port, "/metrics")
+    assert headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {(one.name, *sorted(one.labels.items())): one.value
+            for family in text_string_to_metric_families(data.decode()) for one in family.samples}
+
+
+def raw(port, data, timeout=20):
+    """What comes back until the server closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+        found = b""
+        try:
+            connection.sendall(data)
+            while part := connection.recv(65536):
+                found += part
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        return found
+
+
+def head(size, kind="application/json"):
+    return (f"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {size}\r\n\r\n").encode()
+
+
+# ---- what clients get -----------------------------------------------------------------------------
+
+
+def test_libretranslatepy(german, both):
+    client = LibreTranslateAPI(f"http://127.0.0.1:{both}/")
+    for line, expected in zip(LINES, translated(LINES)):
+        assert client.translate(line, "de", "en") == expected
+    assert client.translate(TEXT, "de", "en") == "\n".join(translated(TEXT.split("\n")))
+    assert client.translate("她忘了關窗戶。", "zh", "en") == translated(["她忘了關窗戶。"], model=CHINESE)[0]
+    assert client.languages() == [{"code": "de", "name": "German", "targets": ["en"]},
+                                  {"code": "zh", "name": "Chinese", "targets": ["en"]},
+                                  {"code": "en", "name": "English", "targets": []}]
+    assert LibreTranslateAPI(f"http://127.0.0.1:{german}").detect("Guten Tag") == [{"confidence": 0, "language": "de"}]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        client.detect("Guten Tag")
+    assert caught.value.code == 400 and "de zh" in json.load(caught.value)["error"]
+
+
+def test_texts_and_lists(both):
+    assert translate(both, TEXT) == {"translatedText": "\n".join(translated(TEXT.split("\n")))}
+    assert translate(both, LINES) == {"translatedText": translated(LINES)}
+    assert translate(both, ["", "Ja.", " \n"])["translatedText"] == ["", *translated(["Ja."]), "\n"]
+    assert translate(both, []) == {"translatedText": []} and translate(both, "") == {"translatedText": ""}
+    forms = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
+    assert ask(both, "/translate?source=de&target=en", "POST", "q=Danke+sch%C3%B6n.&q=Ja.", forms)[2] == {
+        "translatedText": translated(["Danke schön.", "Ja."])}
+
+
+def test_alternatives(both):
+    found = subprocess.run([TRANSLATE, GERMAN, "--beam", "3", "--n-best", "3"], text=True, capture_output=True,
+                           input="".join(f"{line}\n" for line in LINES), check=True).stdout.split("\n")[:-1]
+    found = [line.split("\t")[1] for line in found]
+    content = translate(both, LINES, alternatives=2)
+    assert content["translatedText"] == found[::3]
+    assert content["alternatives"] == [list(pair) for pair in zip(found[1::3], found[2::3])]
+    one = translate(both, f"{LINES[0]} {LINES[1]}", alternatives="2")
+    assert one["alternatives"][1] == f"{found[2]} {found[5]}"
+
+
+def test_auto(german, both):
+    assert translate(german, "Ja.", source="auto") == {"translatedText": translated(["Ja."])[0],
+                                                       "detectedLanguage": {"confidence": 0, "language": "de"}}
+    assert len(translate(german, ["Ja.", "Nein."], source="auto")["detectedLanguage"]) == 2
+    status, _, content = post(both, {"q": "Ja.", "source": "auto", "target": "en"})
+    assert status == 400 and "one of de zh" in content["error"]
+
+
+def test_a_model_of_several_languages(tmp_path):
+    data = GERMAN.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    parsed = json.loads(data[8:8 + size])
+    config = json.loads(parsed["__metadata__"]["transformer.config"])
+    config.update(languages={"de_DE": 300, "en_XX": 301, "fr": 302}, src_language="source", tgt_language="forced")
+    parsed["__metadata__"]["transformer.config"] = json.dumps(config)
+    text = json.dumps(parsed).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    path = tmp_path / "model"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    with server(models=[path]) as (_, port):
+        codes = [one["code"] for one in ask(port, "/languages")[2]]
+        assert codes == ["de_DE", "en_XX", "fr"] and ask(port, "/languages")[2][0]["targets"] == codes[1:]
+        assert ask(port, "/languages")[2][1]["name"] == "English"
+        found = {pair: translate(port, LINES, source=pair[0], target=pair[1])["translatedText"]
+                 for pair in (("de_DE", "en_XX"), ("de_DE", "fr"), ("fr", "en_XX"))}
+        for (source, target), texts in found.items():
+            assert texts == translated(LINES, "--from", source, "--to", target, model=path)
+        assert len({tuple(one) for one in found.values()}) == 3
+        assert "not available" in post(port, {"q": "a", "source": "fr", "target": "fr"})[2]["error"]
+    for model, word in ((f"de:en={path}", "the request's to say"), (str(GERMAN), "to be stated"),
+                        ("de:en=none", "none"), (f"de:en={ROOT}/tests/data/models/bart.safetensors", "no src_vocabulary"),
+                        (f"de:en={ROOT}/tests/data/models/t5.safetensors", "no src_vocabulary")):
+        done = subprocess.run([sys.executable, ROOT / "examples/server/server.py", model], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith("server.py: ") and word in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "starlette", "httptools", "transformer_h"])
+def test_a_missing_package_is_one_line_of_advice(missing):
+    program = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_path({str(ROOT / 'examples/server/server.py')!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert missing in done.stderr and "pip install ./tools/python -r tools/requirements-server.txt" in done.stderr
+
+
+def test_settings_health_metrics_and_cors(german):
+    assert ask(german, "/health")[2] == {"status": "ok"}
+    settings = ask(german, "/frontend/settings")[2]
+    assert settings["charLimit"] == 50000 and settings["keyRequired"] is False
+    assert settings["language"] == {"source": {"code": "de", "name": "German"}, "target": {"code": "en", "name": "English"}}
+    before = metrics(german)
+    translate(german, [*LINES, LINES[0]])
+    after = metrics(german)
+    asked = ("path", "/translate"), ("status", "200")
+    for key, more in ((("transformer_requests_total", *asked), 1), (("transformer_translate_seconds_count",), 1),
+                      (("transformer_translate_seconds_bucket", ("le", "+Inf")), 1),
+                      (("transformer_characters_total",), len("".join(LINES) + LINES[0]))):
+        assert after[key] - before.get(key, 0) == more, key
+    assert after["transformer_sentences_waiting",] == 0 and after["process_cpu_seconds_total",] > 0
+    for origin, expected in (("https://a.org", "https://a.org"), ("https://b.org", None)):
+        assert ask(german, "/health", headers={"Origin": origin})[1]["access-control-allow-origin"] == expected
+    preflight = ask(german, "/translate", "OPTIONS", headers={
+        "Origin": "https://a.org", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"})
+    assert preflight[0] == 200 and "POST" in preflight[1]["access-control-allow-methods"]
+
+
+# ---- what is refused ------------------------------------------------------------------------------
+
+
+GOOD = {"q": "Ja.", "source": "de", "target": "en"}
+
+
+@pytest.mark.parametrize("change, word", [
+    ({"q": None}, "missing q"), ({"q": 5}, "neither a text nor a list"), ({"q": {"a": 1}}, "neither"),
+    ({"q": ["Ja.", 5]}, "neither"), ({"q": [["Ja."]]}, "neither"), ({"q": True}, "neither"),
+    ({"source": None}, "missing source"), ({"source": ""}, "missing source"), ({"source": 7}, "source is not a text"),
+    ({"target": ["en"]}, "target is not a text"), ({"target": "fr"}, "fr is not supported"),
+    ({"source": "x" * 10 ** 5}, "xxx... is not supported"), ({"source": "\ud800"}, "? is not supported"),
+    ({"target": "zh"}, "Chinese (zh) is not available"), ({"source": "en"}, "not available"),
+    ({"source": "auto", "target": "fr"}, "fr is not supported"),
+    ({"format": "html"}, "html format is not supported"), ({"format": 1}, "format is not a text"),
+    ({"alternatives": -1}, "from 0 to 5"), ({"alternatives": 6}, "from 0 to 5"), ({"alternatives": 1.5}, "from 0"),
+    ({"alternatives": True}, "from 0"), ({"alternatives": "x"}, "from 0"), ({"alternatives": "9" * 5000}, "from 0"),
+    ({"q": "a" * 50001}, "(50001) exceeds text limit (50000)"), ({"q": [""] * 1025}, "(1025) exceeds"),
+    ({"q": ["Ja.", "\ud800"]}, "q[1]: text is not UTF-8 at byte 0"),
+    ({"q": "Ja. " + "viel " * 600}, "q: "),
+])
+def test_bad_requests(both, change, word):
+    status, _, content = post(both, {**GOOD, **change})
+    assert status == 400 and word in content["error"], content
+    assert translate(both, "Ja.")["translatedText"] == translated(["Ja."])[0]
+
+
+def test_too_long_is_the_librarys_message(both):
+    text = "viel " * 600
+    said = subprocess.run([TRANSLATE, GERMAN, "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
+    assert said.returncode == 1 and "512" in said.stderr
+    content = post(both, {**GOOD, "q": ["Ja.", text]})[2]
+    assert content["error"].removeprefix("q[1]: ") in said.stderr and content["error"].startswith("q[1]: ")
+
+
+@pytest.mark.parametrize("body, kind, status, word", [
+    (b'{"q": "\xff"}', "application/json", 400, "not UTF-8 at byte 7"),
+    (b"q=%ff&source=de&target=en", "application/x-www-form-urlencoded", 400, "not UTF-8"),
+    (b"q=\xc3&source=de&target=en", "application/x-www-form-urlencoded", 400, "not UTF-8"),
+    (b"{", "application/json", 400, "cannot be read"), (b"", "application/json", 400, "cannot be read"),
+    (b"[" * 10 ** 6, "application/json", 400, "cannot be read"), (b"[1]", "application/json", 400, "not a JSON object"),
+    (b'{"alternatives": ' + b"9" * 5000 + b"}", "application/json", 400, "cannot be read"),
+    (b"q=a&" * 20000, "application/x-www-form-urlencoded", 400, "cannot be read"),
+    (b'{"q": "Ja."}', "text/plain", 415, "neither"), (b"--x", "multipart/form-data; boundary=x", 415, "neither"),
+    (b" " * (1 << 20) + b" ", "application/json", 413, "larger than 1048576"),
+])
+def test_broken_bodies(both, body, kind, status, word):
+    found = raw(both, head(len(body), kind) + body)
+    assert found.startswith(b"HTTP/1.1 %d " % status) and word in json.loads(found.split(b"\r\n\r\n", 1)[1])["error"]
+
+
+def test_odd_characters_are_text(both):
+    odd = ["a\0b", "\ufeffJa.", "🙂" * 20, "\u202e Ja.", "a\u0301" * 30, "\r\nJa.\r\n", "\u2028Ja."]
+    assert len(translate(both, odd)["translatedText"]) == len(odd)
+
+
+def test_other_paths_and_methods(both):
+    assert ask(both, "/none")[::2] == (404, {"error": "Not Found"})
+    assert ask(both, "/translate")[::2] == (405, {"error": "Method Not Allowed"})
+    for garbage in (b"\x16\x03\x01\x02\x00" + b"x" * 50, b"GET\r\n\r\n", b"POST /translate HTTP/9.9\r\n\r\n"):
+        assert raw(both, garbage).startswith(b"HTTP/1.1 400 ")
+
+
+def test_clients_that_are_slow_or_endless():
+    with server("--read-timeout", 1, "--body-limit", 100000) as (_, port):
+        whole = json.dumps(GOOD).encode()
+        for data, status in ((b"", b""), (b"POST /trans", b""), (head(100), b"408"), (head(100) + b"{", b"408")):
+            began = time.monotonic()
+            found = raw(port, data)
+            assert found[9:12] == status and 0.8 < time.monotonic() - began < 10
+        # a body without end
+        chunked = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        found = raw(port, chunked + b"1000\r\n" + b" " * 4096 + b"\r\n" + (b"1000\r\n" + b" " * 4096 + b"\r\n") * 1000)
+        assert found == b"" or found.startswith(b"HTTP/1.1 413 ")
+        # byte by byte, in time
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            for at in range(0, len(head(len(whole)) + whole), 50):
+                connection.sendall((head(len(whole)) + whole)[at:at + 50])
+                time.sleep(0.02)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert translate(port, "Ja.")
+
+
+# ---- heads and logs -------------------------------------------------------------------------------
+
+
+def sized(size, kind):
+    """A request whose head has so many bytes."""
+    if kind == "path":
+        return b"GET /" + b"a" * (size - 27) + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    begin = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+    rest = size - len(begin) - 2
+    if kind == "one header":
+        return begin + b"a: " + b"b" * (rest - 5) + b"\r\n\r\n"
+    headers = b"a: b\r\n" * (rest // 6 - 1)
+    return begin + headers + b"c: " + b"d" * (rest - len(headers) - 5) + b"\r\n\r\n"
+
+
+def in_pieces(port, data, pieces, before=b""):
+    """What comes back for data that is sent in pieces; before: a request that is answered first."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        if before:
+            connection.sendall(before)
+            first = b""
+            while not first.endswith(b'{"status":"ok"}'):
+                first += connection.recv(65536)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found = b""
+        try:
+            for at in range(0, len(data), pieces):
+                connection.sendall(data[at:at + pieces])
+                time.sleep(0.001 if pieces < len(data) else 0)
+            connection.settimeout(3)
+            while part := connection.recv(65536):
+                found += part
+                if found.endswith(b"}"):
+                    break
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        return found
+
+
+@pytest.mark.parametrize("kind", ["path", "one header", "many headers"])
+def test_large_heads_are_refused_however_they_arrive(german, kind):
+    assert len(sized(65536, kind)) == 65536
+    whole = b"HTTP/1.1 404 " if kind == "path" else b"HTTP/1.1 200 "
+    ok = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    for pieces in (10 ** 6, 16384, 1500):
+        for before in (b"", ok):
+            assert in_pieces(german, sized(65536, kind), pieces, before).startswith(whole), (pieces, before)
+            for size in (65537, 70000, 300000):
+                found = in_pieces(german, sized(size, kind), pieces, before)
+                # where more of it is under way when the server closes, its answer may be lost
+                assert found.startswith(b"HTTP/1.1 431 ") or found == b"", (pieces, size, found[:100])
+                if pieces == 10 ** 6 and size < 70000 and not before:
+                    assert json.loads(found.split(b"\r\n\r\n")[1])["error"].endswith("larger than 65536 bytes")
+
+
+def test_heads_in_odd_places(german):
+    body = json.dumps(GOOD).encode()
+    good = head(len(body)).replace(b"Connection: close\r\n", b"") + body
+    # a head that ends at each place of two pieces; its body is no part of it
+    large = json.dumps({**GOOD, "q": ["Ja."] + [""] * 1000, "x": " " * 100000}).encode()
+    request = head(len(large)) + large
+    for cut in range(len(head(len(large))) - 5, len(head(len(large))) + 2):
+        with socket.create_connection(("127.0.0.1", german), timeout=20) as connection:
+            connection.sendall(request[:cut])
+            time.sleep(0.02)
+            connection.sendall(request[cut:])
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 "), cut
+    # requests that do not wait for answers, then a head that is too large behind a body
+    with socket.create_connection(("127.0.0.1", german), timeout=20) as connection:
+        connection.sendall(good * 3 + sized(70000, "many headers"))
+        found = b""
+        try:
+            while part := connection.recv(65536):
+                found += part
+        except ConnectionResetError:
+            pass
+        assert found.count(b"HTTP/1.1 200 ") <= 3 and b"ok" not in found
+    # headers without end behind a body, and in the sizes of its chunks
+    chunked = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"%x\r\n" % len(body) + body + b"\r\n"
+    assert raw(german, chunked + b"0\r\na: b\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    for trailer in (b"0\r\n" + b"a: b\r\n" * 10 ** 5 + b"\r\n", b"0\r\na: " + b"b" * 10 ** 6 + b"\r\n\r\n",
+                    b"1;" + b"x" * 10 ** 6 + b"\r\n \r\n0\r\n\r\n"):
+        assert b"HTTP/1.1 200 " not in raw(german, chunked + trailer)
+    assert translate(german, "Ja.")
+
+
+def test_a_host_is_no_path(german):
+    for host in (b"x/y?", b"x/translate#", b'x/a"b', b"[::", b"x" * 1000):
+        found = raw(german, b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
+        assert found.startswith(b"HTTP/1.1 200 "), (host, found[:200])
+    paths = {key[1][1] for key in metrics(german) if key[0] == "transformer_requests_total"}
+    assert paths <= {"/translate", "/detect", "/metrics", "/languages", "/frontend/settings", "/health"}
+
+
+def test_logs_are_bounded(tmp_path):
+    with open(tmp_path / "log", "wb") as log, server(log=log) as (_, port):
+        for path in (b"/" + b"a" * 60000, b"/%0a%1b[31m%00", b"/\x1b[31m", b"/\xff\xfe", b"http://[::/x", b"//", b"*", b"/%ff" * 5000):
+            for method in (b"GET", b"POST", b"BREW", b"\x1b[2J"):
+                raw(port, method + b" " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        for _ in range(200):
+            raw(port, b"\x1b]0;title\x07" + b"x" * 1000 + b"\r\n\r\n")
+            raw(port, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n")
+        assert translate(port, "Ja.")
+    written = (tmp_path / "log").read_bytes()
+    assert 0 < len(written) < 20000 and written.count(b"\n") < 200, written[:2000]
+    assert not re.search(rb"[^\n -~]", written) and b"left out" in written
+
+
+def test_a_message_of_the_log():
+    program = (f"import runpy, logging, time\nm = runpy.run_path({str(ROOT / 'examples/server/server.py')!r})\n"
+               "logging.basicConfig(handlers=[m['Log']()])\n"
+               "logging.warning('a\\n2026 forged: \\x1b[31m \\u202e \\ud800 ok')\n"
+               "try: {}['k' * 10 ** 6]\nexcept KeyError: logging.exception('failed')\n"
+               "for i in range(1000): logging.error('%d', i)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = done.stderr.split("\n")[:-1]
+    assert done.returncode == 0 and lines[0].endswith("root: a")
+    assert lines[1] == r"  2026 forged: \x1b[31m \u202e \ud800 ok"
+    assert lines[2].endswith("root: failed") and any("characters ..." in line for line in lines)
+    assert len(done.stderr) < 10000 and lines[-1] == "more messages of this minute are left out"
+
+
+def test_keys_and_rates(tmp_path):
+    (tmp_path / "keys").write_text("first\nschlüssel\n", encoding="utf-8")
+    with server("--api-keys", tmp_path / "keys", "--req-limit", 3) as (_, port):
+        assert LibreTranslateAPI(f"http://127.0.0.1:{port}", "first").translate("Ja.", "de", "en") == translated(["Ja."])[0]
+        for key, word in ((None, "get an API key"), ("firs", "Invalid"), ("\ud800", "Invalid"), (5, "get an API key")):
+            status, _, content = post(port, {**GOOD, "api_key": key})
+            assert status == 403 and word in content["error"]
+        assert ask(port, "/frontend/settings")[2]["keyRequired"] is True
+        found = [post(port, {**GOOD, "api_key": "schlüssel"}) for _ in range(4)]
+        assert [status for status, _, _ in found] == [200, 200, 200, 429]
+        assert 1 <= int(found[3][1]["retry-after"]) <= 20 and found[3][2]["error"] == "Slowdown: 3 per 1 minute"
+        assert post(port, {**GOOD, "api_key": "first"})[0] == 200
+
+
+# ---- load, and the end ----------------------------------------------------------------------------
+
+
+def in_threads(n, run):
+    found = [None] * n
+    crew = [threading.Thread(target=lambda i=i: found.__setitem__(i, run(i))) for i in range(n)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    return found
+
+
+def test_batches_across_requests():
+    lines = made_up(300)
+    with server("--threads", 1) as (_, port):
+        found = in_threads(30, lambda i: [translate(port, line)["translatedText"] for line in lines[i::30]])
+        expected = translated(lines)
+        assert found == [expected[i::30] for i in range(30)]
+        assert metrics(port)["transformer_batches_total",] < len(lines) / 4
+
+
+def test_a_full_queue_and_a_timeout():
+    lines = made_up(64)
+    with server("--threads", 1, "--queue", 64, "--timeout", 20) as (_, port):
+        found = in_threads(12, lambda i: post(port, {**GOOD, "q": lines[i:i + 40]}))
+        expected = translated(lines)
+        assert {status for status, _, _ in found} == {200, 503}
+        for i, (status, headers, content) in enumerate(found):
+            if status == 200:
+                assert content["translatedText"] == expected[i:i + 40]
+            else:
+                assert int(headers["retry-after"]) >= 1 and "busy" in content["error"]
+        assert translate(port, lines)["translatedText"] == expected
+    with server("--threads", 1, "--char-limit", 10 ** 6, "--timeout", 0.05) as (_, port):
+        status, headers, content = post(port, {**GOOD, "q": made_up(1000)})
+        assert (status, content["error"]) == (503, "not translated in 0.05 seconds") and headers["retry-after"]
+        wait_until(lambda: not metrics(port)["transformer_sentences_waiting",])
+
+
+def wait_until(good):
+    until = time.monotonic() + 60
+    while not good():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_large_request_takes_turns_and_is_left_when_its_client_leaves():
+    with server("--threads", 1, "--char-limit", 10 ** 6, "--batch", 8) as (_, port):
+        body = json.dumps({**GOOD, "q": made_up(1000)}).encode()
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head(len(body)) + body)
+            wait_until(lambda: metrics(port)["transformer_batches_total",])
+            translate(port, "Ja.")  # before all of that
+            assert metrics(port)["transformer_sentences_waiting",] > 0
+        wait_until(lambda: not metrics(port)["transformer_sentences_waiting",])
+        now = metrics(port)
+        assert now["transformer_batches_total",] < 100
+        assert now["transformer_requests_total", ("path", "/translate"), ("status", "499")] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_is_graceful(number):
+    lines = made_up(400)
+    with server("--threads", 1) as (run, port):
+        def each(i):
+            if i < 8:
+                return translate(port, lines[50 * i:50 * i + 50])["translatedText"]
+            wait_until(lambda: metrics(port)["transformer_requests_active",] == 9)  # this one, too
+            run.send_signal(number)
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                except ConnectionRefusedError:
+                    return "refuses"
+                time.sleep(0.05)
+        found = in_threads(9, each)
+        assert [line for part in found[:8] for line in part] == translated(lines) and found[8] == "refuses"
+        assert run.wait(timeout=20) == 0
+        with server("--threads", 1, port=port) as (_, again):  # restarts at once
+            assert again == port and translate(port, "Ja.")
+
+
+def test_the_readmes_lines():
+    text = (ROOT / "examples/server/README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\$ curl .*?(-d .*)\n +(\{.*\})", text)
+    assert shown
+    with server() as (_, port):
+        for options, expected in shown:
+            done = subprocess.run(f"curl -s http://127.0.0.1:{port}/translate {options}", shell=True, capture_output=True)
+            assert json.loads(done.stdout) == json.loads(expected)

@@ -1,0 +1,45 @@
+# The examples: each is run, and what it prints is what its first lines promise.
+. tests/check.sh
+zh=examples/models/zh-en.safetensors dir=build/test_examples
+mkdir -p $dir
+translate() { build/translate $zh "$@"; }
+for example in hello beam streaming embedded threads scoring modules vectors; do
+    build/$example > $dir/$example
+    check "$example: exit status" 0 $?
+    check "  is at most 60 lines" 1 "$(( $(wc -l < examples/$example.c) <= 60 ))"
+done
+check "embedded: the toy model's translation" "$(wc -c < tests/data/models/toy.safetensors | tr -d ' ') bytes of model: I am a student" "$(cat $dir/embedded)"
+check "vectors: by its embeddings and by its memory, as by its ids" "I am a student I am a student" "$(tr '\n' ' ' < $dir/vectors | sed 's/ $//')"
+check "modules: the shape of the attention test that every tutorial has" "output  [4, 10, 128]" "$(head -n 1 $dir/modules)"
+check "  three weights that add up to 1, and zeros for pads" "yes 7" "$(sed -n 's/.*head 0: //p' $dir/modules |
+    awk '{ d = $1 + $2 + $3 - 1; for (i = 4; i <= NF; i++) n += $i == "0.00"; print (d < .02 && d > -.02 && $1 != $2) ? "yes" : "no", n }')"
+check "hello: as the command line" "$(echo '我是学生。' | translate)" "$(cat $dir/hello)"
+check "beam: as the command line" "$(echo '火车晚了十分钟。' | translate --beam 4 --n-best 3 --length-penalty 1 --scores | sed 's/^1	//; s/	/  /')" "$(cat $dir/beam)"
+check "streaming: the parts are the translation" "$(echo '如果明天下雨，我们就待在家里。' | translate)" "$(tr -d '|' < $dir/streaming)"
+check "  many of them" 1 "$(( $(tr -cd '|' < $dir/streaming | wc -c) > 5 ))"
+check "threads: eight lines, as the command line" "$(sed -n '/^static const char \*const lines/,/;$/p' examples/threads.c | grep -o '"[^"]*"' | tr -d '"' | translate)" "$(cat $dir/threads)"
+check "scoring: the right translation, one word wrong, another sentence" "She forgot to close the window. She forgot to open the window. The train was ten minutes late." \
+    "$(sort -rn $dir/scoring | sed 's/.*token  //' | tr '\n' ' ' | sed 's/ $//')"
+check "  the mean of what the command line says" "$(echo '她忘了關窗戶。' > $dir/in; echo 'She forgot to close the window.' > $dir/target
+    translate --score $dir/target --per-token < $dir/in | awk -F'\t' '{ printf "%.2f", $1 / split($2, tokens, " ") }')" "$(awk 'NR == 1 { print $1 }' $dir/scoring)"
+# The recipes for a large file, as the README shows them, give what one run gives.
+recipes=$dir/recipes root=$PWD
+rm -rf $recipes && mkdir -p $recipes && ln -s "$root/build" $recipes/build
+awk '/^## / { here = /large file in pieces/ } here && /^    / { if (!code) n++; print substr($0, 5) > "'$recipes/'" n ".sh" } { code = /^    / }' examples/translate/README.md
+awk 'BEGIN { for (i = 1; i <= 2345; i++) print i % 97 == 5 ? "" : i % 555 == 7 ? "X" : i % 2 ? "我是学生" : "我喜欢学习" }' > $recipes/book.txt
+model="$root/tests/data/models/toy.safetensors --sample --temperature 2 --n-best 2 --seed 7 --max-length 9"
+export model
+(cd $recipes && build/translate $model --keep-going < book.txt > expected 2> told)
+recipe() { # name, script: what it wrote, and what was said of lines
+    check "$1: what one run gives" "" "$(cmp $recipes/expected $recipes/out.txt 2>&1)"
+    check "  and what it says of lines" "$(grep ' line ' $recipes/told | sort)" "$(grep ' line ' $recipes/said | sort)"
+    rm -f $recipes/out*
+}
+set -- $recipes/*.sh
+check "three recipes" 3 $#
+if command -v parallel > /dev/null; then
+    (cd $recipes && sh "$root/$1" 2> said); recipe "parallel"
+else skip 2 "no GNU parallel"; fi
+(cd $recipes && sh "$root/$2" 2> said); recipe "split and xargs"
+(cd $recipes && for i in 0 1 2; do SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_PER_TASK=2 sh "$root/$3"; done 2> said; cat out.* > out.txt); recipe "array"
+counts test_examples

@@ -1,0 +1,115 @@
+# make test-install: installs into build/install and builds programs on it that are not ours, by what the READMEs
+# shows: CMake with find_package (C++17) and with FetchContent, pkg-config (C). Then a conan package, the size
+# check, and uninstall. Wants cmake, pkg-config and conan (make packagers gets the last).
+. tests/check.sh
+top=$(pwd) dir=$(pwd)/build/install cc=${CC:-cc}
+de=$top/examples/models/de-en.safetensors text="Guten Tag."
+expected=$(echo "$text" | build/translate "$de")
+rm -rf "$dir" && mkdir -p "$dir/root"
+version=$(sed -n 's/^.define TFM_VERSION "\(.*\)"/\1/p' transformer.h)
+has() { command -v "$1" > /dev/null || { skip "$2" "needs $1"; return 1; }; }
+# The block that has the words, in the READMEs.
+shown() { awk -v words="$1" '/^```/ { if (inside && block ~ words) printf "%s", block; inside = !inside; block = ""; next } inside { block = block $0 "\n" }' README.md tools/README.md; }
+
+make -s install PREFIX=/usr DESTDIR="$dir/root" > /dev/null
+check "make install: what lies below DESTDIR" "bin/transformer-translate
+include/transformer.h
+lib/cmake/transformer/transformer-config-version.cmake
+lib/cmake/transformer/transformer-config.cmake
+lib/libtransformer.a
+lib/libtransformer.so
+lib/libtransformer.so.${version%.*}
+lib/libtransformer.so.$version
+lib/pkgconfig/transformer.pc
+share/bash-completion/completions/transformer-translate
+share/licenses/transformer/LICENSE
+share/man/man1/transformer-translate.1" "$(cd "$dir/root/usr" && find . ! -type d | sed 's/^..//' | LC_ALL=C sort)"
+check "transformer.pc: the prefix without DESTDIR, the header's version" "prefix=/usr Version: $version" "$(grep -E '^prefix|^Version' "$dir/root/usr/lib/pkgconfig/transformer.pc" | tr '\n' ' ' | sed 's/ $//')"
+check "the installed program" "$expected" "$(echo "$text" | "$dir/root/usr/bin/transformer-translate" "$de")"
+page=$dir/root/usr/share/man/man1/transformer-translate.1
+check "the man page has every option of --help" "" "$(build/translate --help | grep -o '^  --[a-z-]*' | sed 's/^  //; s/-/\\-/g' | while read -r one; do grep -qF -e "$one" "$page" || echo "$one"; done)"
+if has man 1; then check "  and man finds nothing to say against it" "" "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 > /dev/null)"; fi
+if has bash 2; then
+    complete() { bash -c '. "$1"; COMP_WORDS=("$2" "$3") COMP_CWORD=1; _transformer_translate; echo "${COMPREPLY[@]}"' - "$dir/root/usr/share/bash-completion/completions/transformer-translate" "$dir/root/usr/bin/transformer-translate" "$1"; }
+    check "bash completion: options" "--no-repeat-ngram" "$(complete --no-r)"
+    check "  and files" "README.md" "$(complete READ)"
+fi
+cp "$page" "$dir/page" && page=$dir/page
+make -s uninstall PREFIX=/usr DESTDIR="$dir/root" > /dev/null
+check "make uninstall: nothing is left" "" "$(find "$dir/root" ! -type d)"
+
+# Symbols of the libraries
+make -s install PREFIX="$dir/usr" > /dev/null
+if has nm 2 && has readelf 0; then
+    check "the shared library shows only tfm_*" "" "$(nm -D --defined-only "$dir/usr/lib/libtransformer.so" | awk '$3 !~ /^tfm_[a-z]/ { print $3 }')"
+    check "  its soname" "libtransformer.so.${version%.*}" "$(readelf -d "$dir/usr/lib/libtransformer.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')"
+fi
+
+# pkg-config, C
+mkdir "$dir/c" && cp tests/install/app.c "$dir/c/" && cd "$dir/c" || exit 1
+export PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig" LD_LIBRARY_PATH="$dir/usr/lib"
+if has pkg-config 4; then
+    # shellcheck disable=SC2046
+    check "pkg-config, C: compiles without a word" "" "$(cd "$top" && line=$(grep -o 'cc app.c .*pkg-config.*-o app' README.md) && cd "$dir/c" && eval "$cc ${line#cc}" 2>&1)"
+    check "  translates" "$expected" "$(./app "$de" "$text" 2>&1)"
+    # a host whose header has one field more than the library's
+    mkdir other && sed 's/^} tfm_decode_options;/    double field_of_another_version;\n} tfm_decode_options;/' "$top/transformer.h" > other/transformer.h
+    # shellcheck disable=SC2046
+    $cc -Iother app.c $(pkg-config --cflags --libs transformer) -o stranger
+    ./stranger "$de" "$text" > out 2>&1
+    check "a program compiled with other structs is refused" "1 tfm_decode_options has N bytes here and N in the library, whose version is $version: compile with its header" \
+        "$? $(sed 's/[0-9]* bytes here and [0-9]*/N bytes here and N/' out)"
+    # shellcheck disable=SC2046
+    $cc app.c $(pkg-config --cflags transformer) "$dir/usr/lib/libtransformer.a" -lm -pthread -o static
+    check "the static library" "$expected" "$(./static "$de" "$text" 2>&1)"
+fi
+cd "$top" || exit 1
+
+# CMake: the README's lines in a project of one file
+project() { # folder, words of the README's block, target
+    mkdir -p "$dir/$1" && cp tests/install/app.cpp "$dir/$1/"
+    { printf 'cmake_minimum_required(VERSION 3.18)\nproject(app LANGUAGES C CXX)\nset(CMAKE_CXX_STANDARD 17)\n'
+      shown "$2" | sed "s,GIT_REPOSITORY [^ ]*,GIT_REPOSITORY file://$dir/clone,; s,transformer::transformer,$3,"; } > "$dir/$1/CMakeLists.txt"
+}
+built() { # folder, options of cmake
+    folder=$dir/$1
+    shift
+    { cmake -S "$folder" -B "$folder/build" "$@" && cmake --build "$folder/build"; } > "$folder/log" 2>&1 || tail -n 20 "$folder/log"
+    "$folder/build/app" "$de" "$text" 2>&1
+}
+if has cmake 8; then
+    unset LD_LIBRARY_PATH PKG_CONFIG_PATH
+    project find find_package transformer::transformer
+    check "find_package, C++17, after make install" "$expected" "$(built find -DCMAKE_PREFIX_PATH="$dir/usr")"
+    project static find_package transformer::static
+    check "  the static library" "$expected" "$(built static -DCMAKE_PREFIX_PATH="$dir/usr")"
+    project header find_package transformer::header
+    sed -i '1i #define TRANSFORMER_IMPLEMENTATION' "$dir/header/app.cpp"
+    check "  the header alone" "$expected" "$(built header -DCMAKE_PREFIX_PATH="$dir/usr")"
+    project old "find_package" transformer::transformer
+    sed -i 's/find_package(transformer/find_package(transformer 0.3/' "$dir/old/CMakeLists.txt"
+    check "  another minor version is not taken" 1 "$(built old -DCMAKE_PREFIX_PATH="$dir/usr" | grep -c 'requested version "0.3"')"
+    if has git 1; then # a repository of what lies here
+        git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate "$dir/clone/examples/" &&
+            git -C "$dir/clone" add . && git -C "$dir/clone" -c user.name=test -c user.email=test@localhost commit -q -m test
+        project fetch FetchContent transformer::transformer
+        check "FetchContent of a repository" "$expected" "$(built fetch)"
+    fi
+    cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
+        cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
+    check "tools/CMakeLists.txt builds and installs" 0 $?
+    check "  with the same man page" "" "$(cmp "$page" "$dir/by_cmake/share/man/man1/transformer-translate.1" 2>&1)"
+    project found find_package transformer::transformer
+    check "  to be found" "$expected" "$(built found -DCMAKE_PREFIX_PATH="$dir/by_cmake")"
+fi
+
+# conan
+PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/transformer.h/packagers/bin
+if has cmake 1 && has conan 1; then
+    export CONAN_HOME="$dir/conan"
+    { env -u CC conan profile detect && env -u CC conan create tools/packaging/conan -o '*:shared=True'; } > "$dir/conan.log" 2>&1
+    check "conan create" "0 transformer.h $version" "$? $(sed -n 's/^\(transformer.h [0-9.]*\), .*/\1/p' "$dir/conan.log")"
+fi
+# the vcpkg port, whose client is not here: its version is the header's
+check "the vcpkg port's version" "$version" "$(sed -n 's/.*"version": "\(.*\)".*/\1/p' tools/packaging/vcpkg/vcpkg.json)"
+counts test_install

@@ -1,0 +1,48 @@
+# What the object file shows to a linker: only tfm_ functions; nothing at all when static. And nothing
+# in the header that ends the process, prints, or reads the environment.
+. tests/check.sh
+unit=build/symbols
+printf '#define TRANSFORMER_IMPLEMENTATION\n#include "transformer.h"\n' > $unit.c
+${CC:-cc} -O1 -I. -c $unit.c -o $unit.o && ${CC:-cc} -O1 -I. -DTRANSFORMER_STATIC -c $unit.c -o ${unit}_static.o ||
+    failed=$((failed + 1))
+if command -v nm > /dev/null; then
+    check "nm shows only tfm_*, and not tfm__*" "" "$(nm -g --defined-only $unit.o | awk '$3 !~ /^_?tfm_[a-z]/ {print $3}')"
+    check "nm shows nothing of a static copy" "" "$(nm -g --defined-only ${unit}_static.o)"
+    check "no call that ends the process, prints or reads the environment or locale" "" \
+        "$(nm -u $unit.o | awk '{print $NF}' | grep -E '^_?(abort|_?exit|__assert.*|v?f?printf|puts|fputs|putchar|getenv|setlocale|localeconv|strtod|atof|perror|signal|raise)$' | tr '\n' ' ')"
+fi
+for macro in NO_STDIO NO_TEXT 'NO_STDIO -DTRANSFORMER_NO_TEXT'; do
+    check "compiles with -DTRANSFORMER_$macro" "" "$(${CC:-cc} -O1 -I. -DTRANSFORMER_$macro -c $unit.c -o $unit.sub.o 2>&1)"
+done
+# What people copy, included alone, where nothing calls most of it
+for header in transformer examples/translate/text/buffer examples/translate/text/protect examples/translate/text/sentences; do
+    echo "#include \"$header.h\"" > ${unit}_alone.c
+    check "$header.h alone: no warning" "" "$(${CC:-cc} -Wall -Wextra -I. -c ${unit}_alone.c -o ${unit}_alone.o 2>&1)"
+done
+# Every public function that has a tfm_error, called with zeros alone: it is refused, and its message names no
+# other function.
+{
+    cat << 'END'
+#define TRANSFORMER_IMPLEMENTATION
+#include "transformer.h"
+#include "tests/test.h"
+static tfm_error err;
+#define WALK(name, call) err.text[0] = 0; status = call; \
+    if (status == TFM_OK || !err.text[0] || test_names_another(name "(", err.text)) printf("%s: %s\n", name, err.text)
+int main(void) {
+    tfm_status status;
+END
+    awk '/^TFM_DEF tfm_status/ { text = "" } { text = text " " $0 }
+        /;$/ && text ~ /^ TFM_DEF tfm_status.*tfm_error \*err\)/ {
+            name = text; sub(/^ TFM_DEF tfm_status /, "", name); sub(/\(.*/, "", name)
+            sub(/^[^(]*\(/, "", text); n = split(text, parameters, ","); call = name "("
+            for (i = 1; i < n; i++) { # C++ wants an enum for an enum
+                type = parameters[i]; sub(/[a-z_0-9]+ *$/, "", type); call = call "(" type ")0, " }
+            print "    WALK(\"" name "\", " call "&err));" } /;$/ { text = "" }
+        /^#endif .* TRANSFORMER_H / { exit }' transformer.h
+    echo '    return puts("walked") < 0; }'
+} > ${unit}_walk.c
+check "every public function is in the walk" "$(sed '/^#endif .* TRANSFORMER_H /q' transformer.h | grep -c 'tfm_error \*err);')" "$(grep -c '^    WALK' ${unit}_walk.c)"
+check "a message names no other function than the one that was called" walked \
+    "$(${CC:-cc} -O1 -I. -DTRANSFORMER_NO_SIMD ${unit}_walk.c -o ${unit}_walk -lm 2>&1 && ${unit}_walk)"
+counts test_symbols

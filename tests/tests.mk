@@ -1,0 +1,142 @@
+# The tests. README.md beside this file says which test is for what, and how long each takes.
+# An address sanitizer sees a write to a local variable of a function that has returned only with this option.
+export ASAN_OPTIONS ?= detect_stack_use_after_return=1
+
+## make test           all tests that need only cc and make (V=1: prints each check)
+test: how-long $(PROGRAMS) $(TESTS)
+	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) $(wildcard tests/*/test_*.sh)
+how-long:
+	@echo "make test takes about 2 minutes on two cores: half of them to compile, half to test."
+## make test-c         the tests in C (TESTS=build/test_x: some of them; RUN=qemu-aarch64: by an emulator)
+test-c: $(TESTS)
+	@V="$(V)" RUN="$(RUN)" sh tests/run.sh $(TESTS)
+test-built: $(TESTS)
+$(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests/*/*.h)
+build/test_lines build/fuzz_translate: examples/translate/translate.c
+build/test_units: $(wildcard tests/library/units/*.c) | build
+	$(COMPILE) tests/library/units/*.c -o $@ $(LINK)
+# Compiles each source without writing an object, for the warnings.
+SOURCES = $(filter-out tests/compare/spm_ids.c,$(PROGRAM_SOURCES) $(wildcard tests/*/*.c tests/library/units/*.c tools/packaging/*.c))
+syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.syntax))
+%.c.syntax: %.c build/model.inc
+	$(COMPILE) -Ibuild -fsyntax-only $<
+
+# Python with the engines that tests compare with, in a folder that make clean keeps
+ORACLES = $(CACHE)/oracles/bin/python
+$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt
+	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< && touch $@
+oracles: $(ORACLES)
+## make test-python    the tests of the tools in Python that need no PyTorch
+test-python: all build/decode $(ORACLES)
+	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
+	test_near test_augment test_scores
+	$(ORACLES) tests/compare/compare_sentencepiece.py --passes 0
+## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
+test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
+	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
+	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
+	$(PYTHON) tests/compare/compare_sentencepiece.py --passes 0
+	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0
+# T5 and its relatives need transformers 4, whose folder comes first in Python's path.
+$(CACHE)/transformers4/transformers: $(PYTHON)
+	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
+## make test-t5        comparisons with transformers 4: the T5 family, and each field of each config
+test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
+	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
+$(CACHE)/lxml/bin/python:
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5' 'markdown-it-py>=3' 'cmarkgfm>=2024'
+## make test-markup    web pages and Markdown, compared with lxml and markdown-it
+test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
+	$(CACHE)/lxml/bin/python tests/translate/markup.py
+	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 77
+	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 5
+
+# Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
+# With SEED=0 libFuzzer draws a seed and prints it.
+SECONDS = 30
+SEED = 0
+# clang takes minutes to compile the kernels with these checks. Targets that only parse leave the kernels
+# out, the others leave some checks out; make test with gcc's sanitizers has all checks.
+FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ_LESS = -DTRANSFORMER_NO_SIMD
+build/fuzz_model build/fuzz_tools build/fuzz_translate: FUZZ_LESS = -fno-sanitize=alignment,null,pointer-overflow
+FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
+## make fuzz           libFuzzer on each target of tests/fuzz (clang; SECONDS=30, SEED=0)
+fuzz: $(FUZZ:%=build/fuzz_%)
+	set -e; for t in $(FUZZ); do echo "$$t"; mkdir -p build/corpus/$$t; \
+	seeds=tests/fuzz/corpus/$$t; [ -d $$seeds ] || seeds=tests/fuzz/corpus/model; \
+	build/fuzz_$$t -seed=$(SEED) -max_total_time=$(SECONDS) -timeout=10 -artifact_prefix=build/fuzz_$$t- \
+	-print_final_stats=1 build/corpus/$$t $$seeds > build/fuzz_$$t.log 2>&1 || \
+	{ grep -a 'INFO: Seed' build/fuzz_$$t.log; tail -n 40 build/fuzz_$$t.log; exit 1; }; \
+	grep -aE 'INFO: Seed|executed_units|DONE' build/fuzz_$$t.log; done
+build/fuzz_%: tests/fuzz/%.c $(HEADERS) $(wildcard tests/fuzz/*.h tests/*.h tests/translate/*.h tools/model/*.c) | build
+	$(FUZZ_CC) $(FUZZ_LESS) -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
+SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian ssru) $(MODEL):$(DEMO) $(GERMAN):$(DEMO_GERMAN)
+## make soak           random work in four threads; each sentence must keep its bits (SECONDS=30)
+soak: build/soak
+	build/soak $(SECONDS) $(SOAK)
+build/soak: LDLIBS += -pthread
+## make msan           the tests in C with clang's memory sanitizer (TESTS=build/test_x: some of them)
+# clang 14's sanitizer does not know that glibc's lstat writes its result, so test_output is left out.
+msan:
+	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g -fsanitize=memory -fno-omit-frame-pointer" TESTS="$(filter-out build/test_output,$(TESTS))"
+## make valgrind       the tests in C in valgrind, which knows no AVX-512
+valgrind:
+	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"
+## make analyze        clang's and gcc's static analyzers
+analyze: build/model.inc
+	sh tests/analyze.sh
+# The tests in C, counted by gcovr; branches are those of gcc's code, and threads share their counters.
+# tests/coverage.py has the least coverage that each section may have.
+GCOVR = $(CACHE)/gcovr/bin/gcovr
+COVERED = $(patsubst %.c,build/coverage/%,$(notdir $(TEST_SOURCES)))
+## make coverage       lines and branches of transformer.h that the tests in C reach, by section (gcc)
+coverage: $(GCOVR) | build
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(MAKE) -s $(COVERED)
+	sh tests/run.sh $(COVERED)
+	$(GCOVR) -r . -f transformer.h --gcov-suspicious-hits-threshold=0 --json build/coverage/all.json build/coverage
+	python3 tests/coverage.py transformer.h build/coverage/all.json
+build/coverage/%: %.c
+	gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic -DTRANSFORMER_IMPLEMENTATION= -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
+$(GCOVR):
+	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q 'gcovr>=8'
+# clang and C libraries for other systems, from PyPI (90 MB)
+ZIG = $(CACHE)/zig/bin/python -m ziglang
+zig: $(CACHE)/zig/installed
+$(CACHE)/zig/installed:
+	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q 'ziglang>=0.15' && touch $@; } || \
+	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
+## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
+test-zig: zig build/model.inc
+	sh tests/zig.sh "$(ZIG)"
+
+# SQLite passes a struct of its functions to an extension, which is therefore linked with nothing of SQLite.
+sqlite: build/sqlite/translate.so
+build/sqlite/translate.so: examples/sqlite/translate.c transformer.h | build
+	mkdir -p build/sqlite && $(COMPILE) -shared -fPIC $< -o $@ $(LDLIBS)
+ROWS = 5000
+## make test-sqlite    examples/sqlite in sqlite3 (apt-get install sqlite3 libsqlite3-dev)
+test-sqlite: build/translate
+	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
+	{ $(MAKE) -s sqlite && $(COMPILE) tests/examples/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
+	sh tests/examples/sqlite.sh $(ROWS)
+$(CACHE)/server/bin/pytest: tools/requirements-server.txt
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< cffi pytest libretranslatepy prometheus_client && touch $@
+## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
+test-server: build/translate python-package $(CACHE)/server/bin/pytest
+	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
+load-server: build/translate python-package $(CACHE)/server/bin/pytest
+	PYTHONPATH=build/python $(CACHE)/server/bin/python tests/examples/server/load.py $(LOAD)
+# Spark, Ray and Dask in an environment of their own (1.2 GB)
+CLUSTER = $(CACHE)/spark/bin/python
+$(CLUSTER):
+	python3 -m venv $(CACHE)/spark && $(CACHE)/spark/bin/pip install -q 'pyspark>=4.3' 'ray>=2.60' 'dask>=2026.8' pandas pyarrow cffi
+## make test-spark     examples/cluster/spark.py in a cluster on this machine (apt-get install default-jre-headless)
+test-spark: build/translate build/quantize python-package $(CLUSTER)
+	$(CLUSTER) tests/examples/spark.py
+## make test-scale     examples/cluster/ray_data.py and dask_bag.py
+test-scale: build/translate python-package $(CLUSTER)
+	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
+.PHONY: test how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
+	analyze coverage zig test-zig sqlite test-sqlite test-server load-server test-spark test-scale

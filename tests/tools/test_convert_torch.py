@@ -1,0 +1,1238 @@
+#!/usr/bin/env python3
+"""Tests of tools/convert.py that need PyTorch: python tests/tools/test_convert_torch.py, after make
+
+Every layout of a PyTorch checkpoint, Hugging Face's directories and OpenNMT-py's, built with random
+weights, converted through the command line and read back with the safetensors package. file_model.py
+computes a model from its file alone and has to give the numbers of PyTorch. Needs what
+tools/requirements.txt lists. What is not at hand beside this checkout is skipped with a message.
+"""
+
+import argparse
+import collections
+import io
+import json
+import math
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+import zipfile
+from pathlib import Path
+from random import Random
+
+import ctranslate2
+import numpy as np
+import torch
+import torch.nn as nn
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import test_convert
+from file_model import Model, log_softmax
+from convert import pickles
+from test_convert import BF16, FORWARD, REAL, SHARED, TRANSLATE, convert
+from test_hostile_python import HostileCase
+
+REFERENCE, GOLDEN = SHARED / "reference", SHARED / "golden"
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+try:
+    import families
+    import transformers
+except ImportError:
+    families = None
+needs_transformers = unittest.skipUnless(families, "the package transformers is not installed")
+
+torch.manual_seed(7)
+torch.set_grad_enabled(False)
+torch.set_num_threads(1)
+
+
+# --------------------------------------------------------------------------- models to convert
+class PositionalEncoding(nn.Module):
+    def __init__(self, d, n=60):
+        super().__init__()
+        at = torch.arange(n).unsqueeze(1)
+        rate = torch.exp(torch.arange(0, d, 2) * (-math.log(10000.0) / d))
+        pe = torch.zeros(n, 1, d)
+        pe[:, 0, 0::2], pe[:, 0, 1::2] = torch.sin(at * rate), torch.cos(at * rate)
+        self.register_buffer("pe", pe)
+
+
+class TokenEmbedding(nn.Module):
+    def __init__(self, vocab, d):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, d)
+
+
+class Translator(nn.Module):
+    """nn.Transformer as tutorials wrap it; embeddings are multiplied by sqrt(d)."""
+
+    def __init__(self, vs=31, vt=37, d=24, h=4, layers=2, f=40, **options):
+        super().__init__()
+        self.transformer = nn.Transformer(d, h, layers, layers, f, 0.0, batch_first=True, **options)
+        self.src_tok_emb, self.tgt_tok_emb = TokenEmbedding(vs, d), TokenEmbedding(vt, d)
+        self.positional_encoding = PositionalEncoding(d)
+        self.generator = nn.Linear(d, vt)
+        for p in self.parameters():
+            p.copy_(torch.randn_like(p) * (0.3 if p.dim() > 1 else 0.5))
+
+    def embed(self, embedding, ids):
+        d = self.generator.in_features
+        pe = self.positional_encoding.pe[: ids.shape[1], 0]
+        return embedding.embedding(ids) * math.sqrt(d) + pe
+
+    def forward(self, src, tgt, pad=1):
+        n = tgt.shape[1]
+        causal = torch.ones(n, n, dtype=torch.bool).triu(1)
+        y = self.transformer(self.embed(self.src_tok_emb, src), self.embed(self.tgt_tok_emb, tgt),
+                             tgt_mask=causal, src_key_padding_mask=src == pad,
+                             tgt_key_padding_mask=tgt == pad, memory_key_padding_mask=src == pad)
+        return self.generator(y)
+
+
+class Wrapper(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+
+class TwoTables(Translator):
+    """Other names, learned positions for each side, norms after the embeddings, no biases."""
+
+    def __init__(self):
+        super().__init__(bias=False, norm_first=True, activation="gelu")
+        del self.src_tok_emb, self.tgt_tok_emb, self.positional_encoding, self.generator
+        self.encoder_embedding, self.decoder_embedding = nn.Embedding(31, 24), nn.Embedding(37, 24)
+        self.encoder_pos_embedding = nn.Embedding(20, 24)
+        self.decoder_pos_embedding = nn.Embedding(30, 24)
+        self.embedding_norm = nn.LayerNorm(24)
+        self.linear_out = nn.Linear(24, 37, bias=False)
+
+    def forward(self, src, tgt):
+        n = tgt.shape[1]
+        x = self.encoder_embedding(src) + self.encoder_pos_embedding.weight[: src.shape[1]]
+        y = self.decoder_embedding(tgt) + self.decoder_pos_embedding.weight[:n]
+        causal = torch.ones(n, n, dtype=torch.bool).triu(1)
+        y = self.transformer(self.embedding_norm(x), self.embedding_norm(y), tgt_mask=causal)
+        return self.linear_out(y)
+
+
+def raw(tensor):
+    return np.asarray(tensor).tobytes()
+
+
+def sentences(vs=31, vt=37, pad=1):
+    """Ids with pads at the end of the second row of each side."""
+    src, tgt = torch.randint(4, vs, (3, 9)), torch.randint(4, vt, (3, 11))
+    src[1, 6:], tgt[1, 4:] = pad, pad
+    return src, tgt
+
+
+STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1"]
+SET = [*STATED, *(f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pad=1",
+                                             "start=2", "end=3"))]
+
+
+class TorchModel(Model):
+    """The tensors as the safetensors package reads them."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        with safe_open(path, framework="pt") as file:
+            self.t = {name: file.get_tensor(name) for name in file.keys()}
+        self.t.setdefault("tgt_embedding.weight", self.t.get("src_embedding.weight"))
+        self.t.setdefault("generator.weight", self.t["tgt_embedding.weight"])
+
+
+class ConvertTest(test_convert.ConvertTest):
+    def save(self, state):
+        path = self.folder / "in.pt"
+        torch.save(state, path)
+        return path
+
+    def load(self, path):
+        return TorchModel(path)
+
+
+class Layouts(ConvertTest):
+    def test_transformer_in_wrappers(self):
+        source = Translator()
+        state = nn.DataParallel(Wrapper(source)).state_dict()
+        model = self.convert({"epoch": 3, "state_dict": state}, *SET)
+        for name, tensor in source.transformer.state_dict().items():
+            self.assertTrue(torch.equal(model.t[name], tensor), name)
+        self.assertTrue(torch.equal(model.t["src_embedding.weight"],
+                                    source.src_tok_emb.embedding.weight))
+        self.assertEqual(len(model.t), len(source.transformer.state_dict()) + 4)
+        self.assertEqual(model.config, {
+            "n_heads": 4, "norm": "post", "layer_norm": "variance", "activation": "relu",
+            "positions": "sinusoidal", "position_divisor": "d", "position_precision": "float",
+            "embedding_scale": "sqrt_d", "src_pad": 1, "tgt_pad": 1, "start": 2, "end": 3})
+        self.assertEqual(self.done.stderr, "")
+        src, tgt = sentences()
+        self.check_logits(model, source.eval()(src, tgt), src, tgt)
+
+    def test_pre_norm_gelu(self):
+        source = Translator(norm_first=True, activation="gelu")
+        model = self.convert(source.state_dict(), *SET, "--set=norm=pre",
+                             "--set=activation=gelu")
+        self.assertEqual(self.done.stderr, "")
+        src, tgt = sentences()
+        self.check_logits(model, source.eval()(src, tgt), src, tgt)
+
+    def test_learned_positions_and_embedding_norm(self):
+        source = TwoTables()
+        model = self.convert(source.state_dict(), *STATED, "--set=norm=pre",
+                             "--set=activation=gelu")
+        self.assertEqual(model.config["positions"], "learned")
+        self.assertEqual(list(model.t["src_positions.weight"].shape), [20, 24])
+        self.assertEqual(list(model.t["tgt_positions.weight"].shape), [30, 24])
+        self.assertTrue(torch.equal(model.t["encoder.layers.0.norm1.bias"], torch.zeros(24)))
+        src, tgt = sentences()
+        self.check_logits(model, source.eval()(src, tgt), src, tgt)
+
+    def test_tied_weights_are_written_once(self):
+        source = Translator(vs=37)
+        source.tgt_tok_emb = source.src_tok_emb
+        source.generator.weight = source.tgt_tok_emb.embedding.weight
+        self.convert(source.state_dict(), *SET)
+        with safe_open(self.out, framework="pt") as file:
+            names = set(file.keys())
+        self.assertIn("generator.bias", names)
+        self.assertTrue(names.isdisjoint({"tgt_embedding.weight", "generator.weight"}))
+        src, tgt = sentences(vs=37)
+        self.check_logits(Model(self.out), source.eval()(src, tgt), src, tgt)
+
+    def test_missing_generator_may_be_mapped_to_the_embedding(self):
+        state = Translator().state_dict()
+        del state["generator.weight"]
+        reasons = self.refuse(state, *STATED)
+        self.assertIn("generator.weight", reasons)
+        hint = [word for word in reasons.split() if "=" in word]
+        maps = [argument for rule in hint for argument in ("--map", rule)]
+        model = self.convert(state, *STATED, *maps)
+        self.assertIs(model.t["generator.weight"], model.t["tgt_embedding.weight"])
+
+    def test_separate_projections(self):
+        state = Translator().state_dict()
+        expected = {}
+        for name in [name for name in state if name.endswith("in_proj_weight")]:
+            stem = name.removesuffix("in_proj_weight")
+            rows = zip("qkv", state.pop(name).chunk(3), state[stem + "in_proj_bias"].chunk(3))
+            for letter, weight, bias in rows:
+                state[f"{stem}{letter}_proj_weight"] = weight.clone()
+                new = f"{stem}{letter}_proj".removeprefix("transformer.")
+                expected[f"{new}.weight"], expected[f"{new}.bias"] = weight, bias
+        model = self.convert(state, *SET)
+        for name, tensor in expected.items():
+            self.assertTrue(torch.equal(model.t[name], tensor), name)
+        self.assertFalse([name for name in model.t if "in_proj" in name])
+
+    def test_position_formulas(self):
+        d, n = 24, 60
+        j = torch.arange(d)
+        p = torch.arange(n, dtype=torch.float64).unsqueeze(1)
+        halves = torch.cat([torch.sin(p * 10000 ** (-j[:12] / 11)),
+                            torch.cos(p * 10000 ** (-j[:12] / 11))], 1)
+        angle = p / 10000 ** (2 * (j // 2) / d)
+        double = torch.where(j % 2 == 0, angle.sin(), angle.cos())
+        for table, expected in (
+                (halves, {"positions": "sinusoidal_halves", "position_divisor": "d/2-1"}),
+                (double, {"positions": "sinusoidal", "position_precision": "double"})):
+            state = Translator().state_dict()
+            state["positional_encoding.pe"] = table.float().unsqueeze(0)
+            config = self.convert(state, *SET).config
+            self.assertEqual({key: config[key] for key in expected}, expected)
+        wrong = self.run_convert(self.folder / "in.pt", *STATED,
+                                 "--set=positions=sinusoidal_halves")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("positional_encoding.pe", wrong.stderr)
+
+    def test_core(self):
+        core = nn.Transformer(24, 4, 1, 2, 40)
+        reasons = self.refuse(core.state_dict(), *STATED)
+        for name in ("src_embedding.weight", "tgt_embedding.weight", "generator.weight", "--core"):
+            self.assertIn(name, reasons)
+        done = self.run_convert(self.folder / "in.pt", *STATED, "--core")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("src_embedding.weight", done.stderr)
+        self.check_form()
+        with safe_open(self.out, framework="pt") as file:
+            self.assertEqual(set(file.keys()), set(core.state_dict()))
+            for name, tensor in core.state_dict().items():
+                self.assertTrue(torch.equal(file.get_tensor(name), tensor))
+
+    def test_types(self):
+        state = Translator().double().state_dict()
+        for option, dtype in ((None, torch.float32), ("f16", torch.float16),
+                              ("bf16", torch.bfloat16)):
+            model = self.convert(state, *STATED, *([f"--dtype={option}"] if option else []))
+            for name, tensor in model.t.items():
+                self.assertEqual(tensor.dtype, dtype)
+            name = "encoder.layers.1.linear1.weight"
+            self.assertTrue(torch.equal(model.t[name], state["transformer." + name].to(dtype)))
+
+    def test_safetensors_with_prefix(self):
+        state = Translator().state_dict()
+        both = {f"{prefix}.{name}": tensor + (prefix == "ema")
+                for prefix in ("net", "ema") for name, tensor in state.items()
+                if name != "positional_encoding.pe"}
+        path = self.folder / "in.safetensors"
+        save_file(both, path)
+        self.assertIn("--prefix", self.refuse(path, *STATED))
+        model = self.convert(path, *STATED, "--set=positions=sinusoidal", "--prefix=ema.")
+        self.assertTrue(torch.equal(model.t["generator.bias"], state["generator.bias"] + 1))
+
+    def test_vocabularies(self):
+        state = Translator(vs=5, vt=3).state_dict()
+        source, target = self.folder / "source.txt", self.folder / "target.txt"
+        source.write_bytes("<pad>\r\n學\t学\r\nx\r\ny\r\nz\r\n".encode())
+        target.write_bytes("a\nb\nc".encode())
+        model = self.convert(state, *STATED, f"--src-vocab={source}", f"--tgt-vocab={target}")
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode(), "<pad>\n學\t学\nx\ny\nz\n")
+        self.assertEqual(raw(model.t["tgt_vocabulary"]).decode(), "a\nb\nc\n")
+        self.out.unlink()
+        self.assertIn("tgt_vocab_size is 3", self.refuse(state, *STATED,
+                                                         f"--src-vocab={source}"))
+        source.write_bytes(b"a\nb\nc\nd\na\n")
+        self.assertIn("line 5", self.refuse(state, *STATED, f"--src-vocab={source}",
+                                            f"--tgt-vocab={target}"))
+
+
+class Errors(ConvertTest):
+    def test_the_program(self):
+        command = [sys.executable, convert.__file__]
+        done = subprocess.run(command + ["--help"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--dtype", done.stdout)
+        done = subprocess.run(command + ["nothing.pt", str(self.out)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "convert.py: nothing.pt: No such file or directory\n")
+
+    def test_unknown_names_are_listed(self):
+        state = {**Translator().state_dict(), "criterion.margin": torch.zeros(2, 3),
+                 "steps": torch.tensor(5)}
+        reasons = self.refuse(state, *STATED)
+        self.assertIn("criterion.margin [2, 3] float32", reasons)
+        self.assertIn("--map criterion.margin=NEW or --drop criterion.margin", reasons)
+        self.convert(state, *STATED, "--drop", "criterion.*")
+        self.assertIn("steps [] int64", self.done.stdout)
+
+    def test_map(self):
+        state = Translator().state_dict()
+        state["classes.weight"] = state.pop("generator.weight")
+        state["classes.bias"] = state.pop("generator.bias")
+        for name in [name for name in state if name.startswith("transformer.encoder.")]:
+            state[name.replace("transformer.encoder", "reader")] = state.pop(name)
+        self.assertIn("classes.weight [37, 24]", self.refuse(state, *STATED))
+        model = self.convert(state, *STATED, "--map=classes.=generator.",
+                             "--map", "reader.=encoder.")
+        self.assertTrue(torch.equal(model.t["generator.weight"], state["classes.weight"]))
+
+    def test_a_generator_is_suggested(self):
+        state = Translator().state_dict()
+        for leaf in ("weight", "bias"):
+            state[f"to_vocab.{leaf}"] = state.pop(f"generator.{leaf}")
+        said = re.search(r"is to_vocab.weight the generator\? (.*)", self.refuse(state, *STATED))
+        model = self.convert(state, *STATED, *said[1].split())
+        for leaf in ("weight", "bias"):
+            self.assertTrue(torch.equal(model.t[f"generator.{leaf}"], state[f"to_vocab.{leaf}"]))
+
+    def test_arguments_that_fit_nothing(self):
+        state = Translator().state_dict()
+        for arguments in (["--map", "nothing=generator.weight"], ["--drop", "nothing"],
+                          ["--prefix", "nothing."], ["--map", "generator.weight"]):
+            self.assertIn(arguments[0], self.refuse(state, *STATED, *arguments))
+
+    def test_heads(self):
+        state = Translator().state_dict()
+        self.assertIn("--heads", self.refuse(state, *STATED[1:]))
+        self.assertIn("n_heads 5", self.refuse(state, *STATED, "--heads=5"))
+        self.assertIn("n_heads", self.refuse(state, *STATED, "--heads=0"))
+
+    def test_nothing_is_guessed(self):
+        """What the weights do not tell is asked for, all of it at once, and only that."""
+        state = Translator().state_dict()
+        del state["positional_encoding.pe"]
+        questions = {"--heads N": "--heads=4", "norm": "--set=norm=post",
+                     "activation": "--set=activation=relu", "positions": "--set=positions=sinusoidal",
+                     "embedding_scale": "--set=embedding_scale=1"}
+        for key in questions:
+            reasons = self.refuse(state, *(one for name, one in questions.items() if name != key))
+            self.assertEqual(reasons.count("\n"), 1)
+            for other in questions:
+                self.assertEqual(f"{other if other[0] == '-' else '--set ' + other + '='}" in reasons,
+                                 other == key, reasons)
+        self.assertEqual(self.refuse(state).count("--set"), 4)
+        self.convert(state, *questions.values())
+        self.assertEqual(self.done.stderr, "")
+
+    def test_names_to_map_are_in_the_help(self):
+        said = " ".join(convert.__doc__.split())
+        for name in ("src_embedding.weight", "generator.weight", "tgt_positions.weight",
+                     "in_proj_weight", "ATTN.out_proj.weight", "linear1.weight", "norm3"):
+            self.assertIn(name, said)
+
+    def test_settings(self):
+        state = Translator().state_dict()
+        for setting, reason in (("depth=3", "embedding_scale"), ("norm=middle", "post, pre"),
+                                ("d_ff=41", "the shapes say 40"), ("tgt_pad=37", "tgt_vocab_size"),
+                                ("suppressed=1,99", "suppressed 99"), ("start=-1", "an id or a token"),
+                                ("layer_norm_eps=nan", "a number above 0")):
+            self.assertIn(reason, self.refuse(state, *STATED, "--set", setting))
+
+    def test_shapes_and_missing_layers(self):
+        state = Translator().state_dict()
+        state["transformer.decoder.layers.1.linear2.weight"] = torch.zeros(24, 41)
+        self.assertIn("decoder.layers.1.linear2.weight", self.refuse(state, *STATED))
+        state = Translator().state_dict()
+        del state["transformer.decoder.layers.0.multihead_attn.out_proj.weight"]
+        self.assertIn("decoder.layers.0.multihead_attn.out_proj.weight",
+                      self.refuse(state, *STATED))
+        state = nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 4), 1).state_dict()
+        self.assertIn("decoder.layers.0.self_attn", self.refuse(state, *STATED))
+
+    def test_two_generators(self):
+        state = {**Translator().state_dict(), "fc_out.weight": torch.zeros(37, 24)}
+        reasons = self.refuse(state, *STATED)
+        self.assertIn("both generator.weight and fc_out.weight fit", reasons)
+
+    def test_too_large_for_f16(self):
+        state = Translator().state_dict()
+        state["generator.bias"][3] = 1e6
+        self.assertIn("generator.bias", self.refuse(state, *STATED, "--dtype=f16"))
+
+    def test_pickles_with_code_are_refused(self):
+        marker = self.folder / "marker"
+
+        class Evil:
+            def __reduce__(self):
+                return (Path.touch, (marker,))
+
+        reasons = self.refuse({"state_dict": {}, "callback": Evil()})
+        self.assertIn("getattr'", reasons)
+        self.assertIn("run code", reasons)
+        self.assertFalse(marker.exists())
+        self.assertIn("state_dict()", self.refuse(self.save(Translator())))
+
+    def test_files_that_are_no_checkpoints(self):
+        for name in ("in.pt", "in.safetensors"):
+            path = self.folder / name
+            self.refuse(path)
+            path.write_bytes(b"not a checkpoint at all")
+            self.refuse(path)
+        self.assertIn("no tensors", self.refuse({"optimizer": {"lr": 0.1}}))
+
+    def test_an_old_file_survives_a_failure(self):
+        self.out.write_bytes(b"precious")
+        done = self.run_convert(self.save(Translator().state_dict()))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.out.read_bytes(), b"precious")
+
+
+class OtherFamilies(ConvertTest):
+    """The two families with modules of their own, from the reference models."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not REFERENCE.is_dir() or not GOLDEN.is_dir():
+            raise unittest.SkipTest(f"no reference models at {REFERENCE} and {GOLDEN}")
+        sys.path.insert(0, str(REFERENCE))
+        import seeds
+        cls.seeds = seeds
+
+    def test_encoder_layers(self):
+        source = self.seeds.Seed0Transformer(31, 24, 4, 2, 3, 40)
+        model = self.convert(source.state_dict(), *STATED, "--set=src_pad=1",
+                             "--set=tgt_pad=1")
+        self.assertTrue(torch.equal(model.t["decoder.layers.2.multihead_attn.q_proj.weight"],
+                                    source.decoder_layers[2].enc_attn.w_q.weight))
+        self.assertIs(model.t["tgt_embedding.weight"], model.t["src_embedding.weight"])
+        self.assertEqual(self.done.stderr, "")
+        src, tgt = sentences(31, 31)
+        causal = torch.ones(11, 11, dtype=torch.bool).tril()
+        masks = (src != 1)[:, None, None], (tgt != 1)[:, None, None] & causal
+        self.check_logits(model, source(src, tgt, *masks)[0], src, tgt)
+
+    def test_plain_norms(self):
+        source = self.seeds.Seed3Transformer(31, 37, 24, 3, 10, 7, 50, 2, 1, 1)
+        model = self.convert(source.state_dict(), "--heads=3", "--set=src_pad=1",
+                             "--set=tgt_pad=1")
+        self.assertEqual(model.config["positions"], "sinusoidal_per_index")
+        self.assertFalse([name for name in model.t if "norm" in name or "bias" in name])
+        src, tgt = sentences()
+        self.check_logits(model, source(src, tgt)[0], src, tgt)
+
+    def golden(self, name):
+        with safe_open(GOLDEN / f"{name}.safetensors", framework="pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}
+
+    def test_golden_models(self):
+        for name in ("seed0_small", "seed0_wide", "seed3_toy", "seed3_dv"):
+            case = self.golden(name)
+            model = self.convert(GOLDEN / f"{name}.safetensors")
+            expected = case.get("expect.logits_causal", case["expect.logits"])
+            target = case.get("input.trg", case.get("input.tgt"))
+            with self.subTest(name):
+                self.check_logits(model, expected, case["input.src"], target)
+
+    def test_golden_cores(self):
+        for name in ("relu_post", "relu_pre", "gelu_post", "gelu_pre"):
+            case = self.golden(f"seed2_{name}")
+            done = self.run_convert(GOLDEN / f"seed2_{name}.safetensors", "--core")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.check_form()
+            core = Model(self.out)
+            self.assertEqual(core.config, {
+                "n_heads": 6, "d_model": 48, "d_ff": 80, "n_encoder_layers": 2,
+                "n_decoder_layers": 2, "layer_norm": "variance",
+                "activation": name.split("_")[0], "norm": name.split("_")[1]})
+            source_pads = case["input.src_key_padding_mask"][:, None, None]
+            target_pads = case["input.tgt_key_padding_mask"][:, None, None]
+            memory = core.stack("encoder", case["input.src"].transpose(0, 1), source_pads)
+            y = core.stack("decoder", case["input.tgt"].transpose(0, 1),
+                           case["input.tgt_mask"] | target_pads, memory,
+                           case["input.memory_mask"] | source_pads)
+            with self.subTest(name):
+                self.check_near("outputs", y, case["expect.output"].transpose(0, 1))
+
+
+class TrevettAttention(nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.fc_q, self.fc_k, self.fc_v, self.fc_o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x, memory, mask):
+        q, k, v = (f(y).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for f, y in ((self.fc_q, x), (self.fc_k, memory), (self.fc_v, memory)))
+        weights = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        return self.fc_o((weights.masked_fill(~mask, -1e10).softmax(-1) @ v)
+                         .transpose(1, 2).flatten(2))
+
+
+class TrevettForward(nn.Module):
+    def __init__(self, d, f):
+        super().__init__()
+        self.fc_1, self.fc_2 = nn.Linear(d, f), nn.Linear(f, d)
+
+    def forward(self, x):
+        return self.fc_2(self.fc_1(x).relu())
+
+
+class TrevettLayer(nn.Module):
+    def __init__(self, d, heads, f, decodes):
+        super().__init__()
+        self.self_attn_layer_norm, self.ff_layer_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.self_attention = TrevettAttention(d, heads)
+        self.positionwise_feedforward = TrevettForward(d, f)
+        if decodes:
+            self.enc_attn_layer_norm = nn.LayerNorm(d)
+            self.encoder_attention = TrevettAttention(d, heads)
+
+    def forward(self, x, mask, memory=None, memory_mask=None):
+        x = self.self_attn_layer_norm(x + self.self_attention(x, x, mask))
+        if memory is not None:
+            x = self.enc_attn_layer_norm(x + self.encoder_attention(x, memory, memory_mask))
+        return self.ff_layer_norm(x + self.positionwise_feedforward(x))
+
+
+class TrevettStack(nn.Module):
+    def __init__(self, vocab, d, layers, heads, f, positions, decodes):
+        super().__init__()
+        self.tok_embedding, self.pos_embedding = nn.Embedding(vocab, d), nn.Embedding(positions, d)
+        self.layers = nn.ModuleList(TrevettLayer(d, heads, f, decodes) for _ in range(layers))
+        if decodes:
+            self.fc_out = nn.Linear(d, vocab)
+
+    def forward(self, ids, mask, *memory):
+        x = self.tok_embedding(ids) * self.tok_embedding.embedding_dim ** 0.5
+        x = x + self.pos_embedding.weight[: ids.shape[1]]
+        for layer in self.layers:
+            x = layer(x, mask, *memory)
+        return self.fc_out(x) if memory else x
+
+
+class Trevett(nn.Module):
+    """The network of Ben Trevett's tutorial, by its formulas and names."""
+
+    def __init__(self, vs, vt, d=24, layers=2, heads=3, f=40, positions=50, pad=1):
+        super().__init__()
+        self.encoder = TrevettStack(vs, d, layers, heads, f, positions, False)
+        self.decoder = TrevettStack(vt, d, layers, heads, f, positions, True)
+        self.pad = pad
+
+    def forward(self, src, tgt):
+        pads = (src != self.pad)[:, None, None]
+        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+        memory = self.encoder(src, pads)
+        return self.decoder(tgt, causal & (tgt != self.pad)[:, None, None], memory, pads)
+
+
+class Tutorial(ConvertTest):
+    IDS = ("--set=src_pad=1", "--set=tgt_pad=1", "--set=start=2", "--set=end=3")
+
+    def test_random_weights(self):
+        source = Trevett(31, 37)
+        for one in source.parameters():
+            one.copy_(torch.randn_like(one) * (0.3 if one.dim() > 1 else 0.5))
+        model = self.convert(source.state_dict(), "--heads=3", *self.IDS)
+        self.assertEqual(self.done.stderr, "")
+        expected = {"norm": "post", "activation": "relu", "positions": "learned",
+                    "embedding_scale": "sqrt_d"}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        src, tgt = sentences()
+        self.check_logits(model, source(src, tgt), src, tgt)
+        self.out.unlink()
+        self.assertIn("--heads N", self.refuse(source.state_dict(), *self.IDS))
+
+    def test_a_trained_one(self):
+        """annalog's checkpoint, which pip fetches: 200 greedy answers, token for token."""
+        if not TRANSLATE.exists():
+            self.skipTest(f"no {TRANSLATE}: make it first")
+        done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps",
+                               "annalog==1.0.6", "-d", str(self.folder)], capture_output=True,
+                              text=True)
+        if done.returncode:
+            self.skipTest(f"pip download annalog==1.0.6: {done.stderr.strip()[-200:]}")
+        with zipfile.ZipFile(next(self.folder.glob("annalog*.whl"))) as wheel:
+            folder = "annalog/ckpt_and_vocab"
+            state = torch.load(io.BytesIO(wheel.read(f"{folder}/Lev_extended.pt")),
+                               map_location="cpu", weights_only=True)
+            tokens = Plain(io.BytesIO(wheel.read(
+                f"{folder}/stereo_experiment_vocab_ttf.pkl"))).load()["itos"]
+        vocabulary = self.folder / "tokens.txt"
+        vocabulary.write_text("".join(f"{one}\n" for one in tokens))
+        self.convert(state, "--heads=8", *self.IDS, "--set=src_start=2", "--set=src_end=3",
+                     f"--src-vocab={vocabulary}")
+        source = Trevett(59, 59, 256, 3, 8, 512, 102).eval()
+        source.load_state_dict(state)
+        texts = sorted(set(map(self.molecule, range(220))))[:200]
+        self.assertEqual(len(texts), 200)
+        done = subprocess.run([TRANSLATE, str(self.out), "--tokens", "--max-length", "100"],
+                              input="".join(f"{one}\n" for one in texts), capture_output=True,
+                              text=True)
+        self.assertEqual(done.stderr, "")
+        expected = self.greedy(source, [[2, *map(tokens.index, one.split()), 3] for one in texts])
+        found = [[tokens.index(one) for one in line.split()] for line in done.stdout.splitlines()]
+        equal, changed = sum(a == b for a, b in zip(found, expected)), len(set(map(tuple, expected)))
+        print(f"annalog: {equal} of {len(texts)} greedy answers equal, {changed} different ones")
+        self.assertEqual(found, expected)
+        self.assertGreater(changed, 150)
+
+    def molecule(self, seed):
+        """SMILES of chains, rings and branches, tokens with spaces between them."""
+        random = np.random.default_rng(seed)
+        parts = ("C", "C", "C C", "N", "O C", "C ( = O ) N", "C ( C )", "c 1 c c c c c 1", "C ( F )",
+                 "c 1 c c ( Cl ) c c c 1", "S", "C 1 C C C C C 1", "c 1 c c n c c 1", "C ( O )")
+        ends = ("C", "O", "N", "F", "c 1 c c c c c 1", "Br", "C # N", "C ( = O ) O")
+        middle = " ".join(str(random.choice(parts)) for _ in range(random.integers(3, 8)))
+        return f"{random.choice(ends[:3])} {middle} {random.choice(ends)}"
+
+    def greedy(self, source, rows, most=100):
+        """The ids before the end token, sources of one length at once."""
+        found = [[]] * len(rows)
+        for length in set(map(len, rows)):
+            at = [i for i, row in enumerate(rows) if len(row) == length]
+            src = torch.tensor([rows[i] for i in at])
+            pads = (src != 1)[:, None, None]
+            memory, tgt = source.encoder(src, pads), torch.full((len(at), 1), 2)
+            while tgt.shape[1] <= most and not (tgt == 3).any(1).all():
+                causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).tril()
+                logits = source.decoder(tgt, causal[None, None], memory, pads)[:, -1]
+                tgt = torch.cat([tgt, logits.argmax(-1, keepdim=True)], 1)
+            for i, row in zip(at, tgt.tolist()):
+                found[i] = row[1:row.index(3)] if 3 in row else row[1:]
+        return found
+
+
+class Plain(pickle.Unpickler):
+    """A pickle of lists, dictionaries and texts, and of nothing that could run."""
+
+    def find_class(self, module, name):
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+class BFloat16OfCTranslate2(test_convert.CTranslate2Case):
+    def test_the_package_writes_what_is_read(self):
+        self.check_package(["bfloat16"])  # for which it asks for PyTorch
+
+
+# ------------------------------------------------------------------------------ Hugging Face
+@needs_transformers
+class HuggingFace(ConvertTest):
+    """What a directory may look like; test_peers.py compares the numbers."""
+
+    def directory(self, family="bart", **options):
+        folder = self.folder / "hf"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.model = families.make(family, **options)
+        self.model.save_pretrained(folder)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def edit(self, folder, name, **changes):
+        path = folder / name
+        values = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**values, **changes}))
+        return folder
+
+    def state(self, folder):
+        with safe_open(folder / "model.safetensors", framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+
+    def logits(self, model, limit=1e-4):
+        src, lengths, tgt = families.sentences(self.model)
+        expected = families.reference(self.model, src, tgt)[1]
+        self.check_near("logits", model.forward(src, tgt), expected, limit)
+
+    def test_every_family(self):
+        for family, expected in {
+            "marian": {"norm": "post", "positions": "sinusoidal_halves", "activation": "swish",
+                       "start": 39, "end": 0, "src_end": 0, "src_pad": 39, "suppressed": [39],
+                       "embedding_scale": "sqrt_d", "position_divisor": None, "tgt_pad": None},
+            "bart": {"norm": "post", "positions": "learned", "position_offset": 2, "forced": 0,
+                     "start": 2, "end": 2, "src_start": 0, "src_end": 2, "src_pad": 1,
+                     "tgt_pad": 1, "embedding_scale": 1},
+            "mbart": {"norm": "pre", "positions": "learned", "position_offset": 2, "forced": 30},
+            "m2m_100": {"norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
+                        "position_divisor": "d/2-1", "pad_position": "zero", "forced": 31},
+            "pegasus": {"norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
+            "fsmt": {"norm": "post", "positions": "sinusoidal_halves", "position_offset": 2,
+                     "position_divisor": "d/2-1", "pad_position": "zero", "start": 2, "end": 2,
+                     "embedding_scale": "sqrt_d"},
+            "plbart": {"norm": "post", "position_offset": 2, "embedding_scale": "sqrt_d"},
+            "mvp": {"norm": "post", "position_offset": 2, "forced": 0, "src_start": 0},
+            "led": {"norm": "post", "position_offset": 0, "start": 2, "embedding_scale": 1},
+            "blenderbot": {"norm": "pre", "position_offset": 0, "start": 1, "src_pad": 0},
+            "blenderbot-small": {"norm": "post", "position_offset": 0, "start": 1, "src_pad": 0},
+        }.items():
+            with self.subTest(family):
+                model = self.convert(self.directory(family))
+                self.assertEqual({key: model.config.get(key) for key in expected}, expected)
+                self.logits(model)
+
+    def test_window(self):
+        """Sources as long as half a window and one are BART's; the table allows no longer ones."""
+        folder = self.directory("led", attention_window=[32, 16], max_encoder_position_embeddings=80)
+        model = self.convert(folder)
+        self.assertEqual(list(model.t["src_positions.weight"].shape), [9, 24])
+        self.assertIn("9 of 80 positions", self.done.stdout)
+        self.assertIn("12 tensors of global attention", self.done.stdout)
+        self.logits(model)
+
+    def test_weights_alone(self):
+        """A family's .safetensors without its directory: what it looks like, and what to name."""
+        for family, says in (("fsmt", "FSMT"), ("led", "LED"), ("blenderbot", "Blenderbot, PEGASUS"),
+                             ("blenderbot-small", "Blenderbot-small"), ("marian", "Marian")):
+            weights = self.directory(family) / "model.safetensors"
+            reasons = self.refuse(weights)
+            self.assertIn(says, reasons)
+            self.assertIn(f"IN is the directory {weights.parent}", reasons)
+        self.assertIn("with its config.json", self.refuse(self.save(self.state(weights.parent))))
+
+    def test_prompts_are_refused(self):
+        self.assertIn("use_prompt", self.refuse(self.edit(self.directory("mvp"), "config.json",
+                                                          use_prompt=True)))
+
+    def test_check(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        self.check = True
+        self.convert(self.directory("m2m_100"))
+        found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
+        self.assertLess(max(map(float, found.groups())), 1e-4)
+        self.assertEqual(self.done.stderr, "")
+        for dtype in (torch.float16, torch.bfloat16):  # of the folder's own precision
+            for family in ("marian", "pegasus", "m2m_100", "bart", "fsmt"):
+                folder = self.directory(family)
+                self.model.to(dtype).save_pretrained(folder)
+                self.convert(folder)
+                found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
+                self.assertLess(max(map(float, found.groups())), 1e-4, (family, dtype))
+        self.out.unlink()
+        self.assertIn("more than rounding makes", self.refuse(self.directory("marian"),
+                                                              "--set=embedding_scale=1"))
+        if (REAL / "aren").is_dir():
+            self.convert(REAL / "aren")
+            self.assertIn("log-probabilities differ by at most", self.done.stdout)
+            self.assertEqual(self.done.stderr, "")
+
+    def test_shards_and_pickles(self):
+        folder = self.directory()
+        state = self.state(folder)
+        names = sorted(state)
+        whole = self.convert(folder).t
+        halves = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+        for shard, held in halves.items():
+            save_file({name: state[name] for name in held}, folder / shard)
+        index = {name: shard for shard, held in halves.items() for name in held}
+        (folder / "model.safetensors").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map=index)
+        shards = self.convert(folder).t
+        (folder / "model.safetensors.index.json").unlink()
+        torch.save(state, folder / "pytorch_model.bin")
+        pickled = self.convert(folder).t
+        for name, tensor in whole.items():
+            self.assertTrue(torch.equal(tensor, shards[name]) and torch.equal(tensor, pickled[name]))
+        self.out.unlink()
+        (folder / "pytorch_model.bin").unlink()
+        self.edit(folder, "model.safetensors.index.json", weight_map={**index, "x": "a.safetensors"})
+        self.assertIn("lists x", self.refuse(folder))
+        self.edit(folder, "model.safetensors.index.json", weight_map={"x": "../a.safetensors"})
+        self.assertIn("no file of this directory", self.refuse(folder))
+
+    def test_tied_weights_may_be_there_twice(self):
+        folder = self.directory("m2m_100")
+        state = self.state(folder)
+        shared = state["model.shared.weight"]
+        for name in ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
+                     "lm_head.weight"):
+            state[name] = shared.clone()
+        table = self.model.model.encoder.embed_positions.weights
+        state["model.encoder.embed_positions.weights"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        self.logits(self.convert(folder))
+        with safe_open(self.out, framework="pt") as file:
+            self.assertTrue({"tgt_embedding.weight", "generator.weight",
+                             "src_positions.weight"}.isdisjoint(file.keys()))
+        self.out.unlink()
+        state["lm_head.weight"] = shared + 1
+        state["model.encoder.embed_positions.weights"] = table + 1
+        save_file(state, folder / "model.safetensors")
+        self.edit(folder, "config.json", tie_word_embeddings=False)
+        self.assertIn("embed_positions.weights", self.refuse(folder))
+        state["extra.weight"] = shared[:3].clone()
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("extra.weight [3, 24]", self.refuse(folder))
+
+    def test_untied(self):
+        """Tables of their own for encoder, decoder and output, as transformers 5 has them; version 4
+        has one for encoder and decoder."""
+        for family in families.STEMS:
+            with self.subTest(family):
+                folder = self.directory(family, tie_word_embeddings=False)
+                for name, one in self.model.named_parameters():
+                    if re.search("embed_tokens|shared|lm_head|output_projection", name):
+                        one.add_(0.1 * torch.randn_like(one))
+                self.model.save_pretrained(folder)
+                self.logits(self.convert(folder))
+
+    def test_tables_of_marian(self):
+        folder = self.directory("marian")
+        state = self.state(folder)
+        table = self.model.model.encoder.embed_positions.weight
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.clone()
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "sinusoidal_halves")
+        self.logits(model)
+        for side in ("encoder", "decoder"):
+            state[f"model.{side}.embed_positions.weight"] = table.flip(0)
+            getattr(self.model.model, side).embed_positions.weight.copy_(table.flip(0))
+        save_file(state, folder / "model.safetensors")
+        model = self.convert(folder)
+        self.assertEqual(model.config["positions"], "learned")
+        self.logits(model)
+
+    def test_what_decoding_needs(self):
+        folder = self.directory("marian")
+        self.edit(folder, "generation_config.json", bad_words_ids=[[39], [4, 5]], num_beams=6,
+                  suppress_tokens=[7], forced_bos_token_id=9, decoder_start_token_id=8)
+        model = self.convert(folder)
+        expected = {"suppressed": [7, 39], "forced": 9, "start": 8, "decoding": {
+            "beam": 6, "length_penalty": 1, "stop": "likely", "forbidden_sequences": [[4, 5]]}}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertIn("--set decoding.max_length=20", self.done.stdout)
+        model = self.convert(folder, "--set", "decoding=none", "--set", "decoding.beam=3")
+        self.assertEqual(model.config["decoding"], {"beam": 3})
+        model = self.convert(folder, "--set", "decoding.beam=3", "--set", "decoding.stop=sure")
+        self.assertEqual((model.config["decoding"]["beam"], model.config["decoding"]["stop"]),
+                         (3, "sure"))
+        self.assertNotIn("decoding", self.convert(folder, "--set", "decoding=none").config)
+        self.out.unlink()
+        self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
+        self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
+        for key, value in (("do_sample", True), ("num_beam_groups", 2), ("early_stopping", 1),
+                           ("diversity_penalty", 0.5), ("encoder_repetition_penalty", 1.5),
+                           ("sequence_bias", [[[1], -10.0]]), ("renormalize_logits", True),
+                           ("begin_suppress_tokens", [3]), ("forced_eos_token_id", 5),
+                           ("exponential_decay_length_penalty", [5, 1.1]), ("max_length", 1),
+                           ("min_length", -2), ("num_beams", 0), ("num_beams", "4"),
+                           ("length_penalty", "1"), ("length_penalty", 1000)):
+            folder = self.directory("marian")
+            self.edit(folder, "generation_config.json", **{"num_beams": 4, key: value})
+            self.assertIn(key, self.refuse(folder))
+
+    def test_what_is_not_computed_is_named(self):
+        for changes, reason in (({"model_type": "switch_transformers"}, "a mixture of experts"),
+                                ({"model_type": "speecht5"}, "audio, not text"),
+                                ({"model_type": "moonshine"}, "rotary positions"),
+                                ({"model_type": "unheard-of"}, "model_type unheard-of; what"),
+                                ({"decoder_attention_heads": 2}, "[2, 3] heads"),
+                                ({"activation_function": "gelu_10"}, "gelu_10"),
+                                ({"encoder_layers": 3}, "n_encoder_layers is stated as 3")):
+            folder = self.edit(self.directory(), "config.json", **changes)
+            self.assertIn(reason, self.refuse(folder))
+        folder = self.directory()
+        state = self.state(folder)
+        del state["model.encoder.layernorm_embedding.weight"]
+        save_file(state, folder / "model.safetensors")
+        self.assertIn("src_embedding_norm.weight is missing", self.refuse(folder))
+        (folder / "config.json").write_text("{}")
+        self.assertIn("no model_type", self.refuse(folder))
+
+    def cached(self, folder, revision="main"):
+        """The directory in a hub's cache as org/name, and what the environment has to say."""
+        cache, commit = self.folder / "cache", "0123456789abcdef0123456789abcdef01234567"
+        home = cache / "models--org--name"
+        for one in (home / "refs", home / "blobs", home / "snapshots" / commit):
+            one.mkdir(parents=True, exist_ok=True)
+        (home / "refs" / revision).write_text(commit)
+        for one in folder.iterdir():
+            shutil.copyfile(one, home / "blobs" / one.name)
+            (home / "snapshots" / commit / one.name).symlink_to(f"../../blobs/{one.name}")
+        return {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}, commit
+
+    def run_program(self, environment, *arguments):
+        return subprocess.run([sys.executable, convert.__file__, *arguments], text=True,
+                              capture_output=True, env=environment, cwd=self.folder)
+
+    def test_names_of_a_hub(self):
+        folder = self.directory("marian")
+        self.convert(folder)
+        whole = Model(self.out)
+        for revision, options in (("main", ()), ("v2", ("--revision", "v2"))):
+            environment, commit = self.cached(folder, revision)
+            self.out.unlink()
+            done = self.run_program(environment, "org/name", str(self.out), "--no-check", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            model = Model(self.out)
+            self.assertEqual((model.metadata["source"], model.metadata["revision"]),
+                             ("org/name", commit))
+            for name, tensor in whole.t.items():
+                self.assertTrue(np.array_equal(tensor, model.t[name]), name)
+            shutil.rmtree(self.folder / "cache")
+        self.out.unlink()
+        for environment in (environment, {**environment, "HF_HUB_OFFLINE": "0",
+                                          "HF_ENDPOINT": "http://127.0.0.1:9"}):
+            done = self.run_program(environment, "org/name", str(self.out), "--revision=v2")
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+            self.assertIn("hf download org/name --revision v2 --local-dir name", done.stderr)
+        for path in ("org/name.pt", "hf/name", "./org/name", "/org/name"):
+            done = self.run_program(environment, path, str(self.out))
+            self.assertNotIn("hf download", done.stderr)
+            self.assertIn("No such file", done.stderr)
+        self.assertIn("is a path", self.run_program(environment, str(folder), str(self.out),
+                                                    "--revision=v2").stderr)
+
+    def test_where_it_comes_from(self):
+        folder = self.directory()
+        self.edit(folder, "config.json", _name_or_path="Helsinki-NLP/opus-mt-en-mg")
+        (folder / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\n# Model\n")
+        self.assertEqual(self.convert(folder).metadata["license"], "cc-by-4.0")
+        (folder / "README.md").unlink()
+        (folder / "LICENSE").write_text("   Apache License\n   Version 2.0, January 2004\n")
+        metadata = self.convert(folder, "--set", "revision=abc").metadata
+        self.assertEqual((metadata["license"], metadata["source"], metadata["revision"]),
+                         ("Apache-2.0", "Helsinki-NLP/opus-mt-en-mg", "abc"))
+        metadata = self.convert(folder, "--set", "license=MIT, see below").metadata
+        self.assertEqual(metadata["license"], "MIT, see below")
+        cache = self.folder / "models--org--name" / "snapshots" / "0123abcd"
+        shutil.copytree(folder, cache)
+        metadata = self.convert(cache).metadata
+        self.assertEqual((metadata["source"], metadata["revision"]), ("org/name", "0123abcd"))
+
+    def test_ids_by_token(self):
+        folder = self.directory("m2m_100")
+        vocabulary = self.folder / "vocabulary.txt"
+        vocabulary.write_text("".join(f"t{i}\n" for i in range(36)) + "eng\tenglish\nfra\ndeu\nx\n")
+        model = self.convert(folder, f"--src-vocab={vocabulary}", "--set=src_start=english",
+                             "--set=forced=fra")
+        self.assertEqual((model.config["src_start"], model.config["forced"]), (36, 37))
+        self.out.unlink()
+        self.assertIn("no such token", self.refuse(folder, f"--src-vocab={vocabulary}",
+                                                   "--set=forced=ita"))
+        self.assertIn("no vocabulary here", self.refuse(folder, "--set=forced=ita"))
+
+
+# ----------------------------------------------------------------------------------- Marian
+@needs_transformers
+class MarianOfTransformers(test_convert.MarianCase):
+    """A random Marian of transformers under Marian's names, without the pad that transformers
+    added: the tensors have to be those of the direct conversion, and the numbers those of
+    transformers, once the config has its positions and its eps."""
+
+    def setUp(self):
+        super().setUp()
+        np.random.seed(5)
+        self.model = families.make("marian")
+        self.model.model.shared.weight[39] = 0  # what transformers puts in the place of zeros
+
+
+    def arrays(self, suffix=""):
+        state = self.model.state_dict()
+        out = {"Wemb": state["model.shared.weight"][:39].numpy(),
+               "decoder_ff_logit_out_b": state["final_logits_bias"][:, :39].numpy()}
+        for side in ("encoder", "decoder"):
+            for i in range(2):
+                old, new = f"model.{side}.layers.{i}", f"{side}_l{i + 1}"
+                pairs = [(f"self_attn.{one}_proj", f"self_{{}}{one[0]}") for one in
+                         ("q", "k", "v", "out")]
+                pairs += [(f"fc{one}", f"ffn_{{}}{one}") for one in (1, 2)]
+                norms = [("self_attn_layer_norm", "self_Wo"), ("final_layer_norm", "ffn_ffn")]
+                if side == "decoder":
+                    pairs += [(f"encoder_attn.{one}_proj", f"context_{{}}{one[0]}") for one in
+                              ("q", "k", "v", "out")]
+                    norms.append(("encoder_attn_layer_norm", "context_Wo"))
+                for name, to in pairs:
+                    out[f"{new}_{to.format('W')}"] = state[f"{old}.{name}.weight"].T.numpy()
+                    out[f"{new}_{to.format('b')}"] = state[f"{old}.{name}.bias"][None].numpy()
+                for name, to in norms:
+                    for leaf, kind in (("weight", "scale"), ("bias", "bias")):
+                        out[f"{new}_{to}_ln_{kind}{suffix}"] = (
+                            state[f"{old}.{name}.{leaf}"][None].numpy())
+        return out
+
+    def test_tensors_and_logits(self):
+        folder, tokens = self.directory(self.arrays())
+        model = self.convert(folder, *self.LIKE_OTHERS)
+        self.assertEqual(raw(model.t["src_vocabulary"]).decode().split("\n")[:-1], tokens)
+        expected = {"src_end": 0, "end": 0, "src_unk": 1, "suppressed": [1], "norm": "post",
+                    "activation": "swish", "start_embedding": "zero", "embedding_scale": "sqrt_d",
+                    "positions": "sinusoidal_halves", "src_text": "words"}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        src, lengths, tgt = families.sentences(self.model)
+        logits = families.reference(self.model, src, tgt)[1][..., :39]
+        src = torch.where(src == 39, 0, src)
+        tgt = torch.where(tgt == 39, 0, tgt)
+        self.check_near("logits", model.forward(src, tgt, lengths), logits)
+        self.model.save_pretrained(self.folder / "hf")
+        self.out.unlink()
+        direct = self.convert(self.folder / "hf")
+        for name, tensor in direct.t.items():
+            rows = 39 if name.endswith("embedding.weight") or name.startswith("generator") else None
+            self.assertTrue(np.array_equal(tensor[:rows], model.t[name]), name)
+
+
+
+# ------------------------------------------------------------------------------- OpenNMT-py
+class OpenNMT(ConvertTest):
+    """Random weights under OpenNMT-py's names, which CTranslate2's converter reads as well."""
+
+    def checkpoint(self, d=24, f=40, vs=23, vt=29, **options):
+        torch.manual_seed(3)
+        model = {}
+
+        def linear(name, rows, columns):
+            model[f"{name}.weight"] = torch.randn(rows, columns) * 0.3
+            model[f"{name}.bias"] = torch.randn(rows) * 0.5
+
+        def norm(name):
+            model[f"{name}.weight"] = 1 + 0.2 * torch.randn(d)
+            model[f"{name}.bias"] = 0.2 * torch.randn(d)
+
+        for side, layers, rows in (("encoder", "transformer", vs),
+                                   ("decoder", "transformer_layers", vt)):
+            make = f"{side}.embeddings.make_embedding"
+            model[f"{make}.emb_luts.0.weight"] = torch.randn(rows, d) * 0.3
+            model[f"{make}.pe.pe"] = PositionalEncoding(d).pe.clone()
+            norm(f"{side}.layer_norm")
+            for layer in (f"{side}.{layers}.{i}" for i in range(2)):
+                names = ["self_attn"] + ["context_attn"] * (side == "decoder")
+                for name in (f"{layer}.{attention}.{part}" for attention in names for part in
+                             ("linear_query", "linear_keys", "linear_values", "final_linear")):
+                    linear(name, d, d)
+                linear(f"{layer}.feed_forward.w_1", f, d)
+                linear(f"{layer}.feed_forward.w_2", d, f)
+                norm(f"{layer}.feed_forward.layer_norm")
+                for name in ("_1", "_2") if side == "decoder" else ("",):
+                    norm(f"{layer}.layer_norm{name}")
+        special = ["<unk>", "<blank>", "<s>", "</s>"]
+        options = {"encoder_type": "transformer", "decoder_type": "transformer", "heads": 4,
+                   "enc_layers": 2, "dec_layers": 2, "position_encoding": True,
+                   "max_relative_positions": 0, "self_attn_type": "scaled-dot",
+                   "pos_ffn_activation_fn": "relu", "norm_eps": 1e-6, **options}
+        return {"model": model, "opt": argparse.Namespace(**options),
+                "generator": {"weight": torch.randn(vt, d) * 0.3, "bias": torch.randn(vt)},
+                "vocab": {"src": special + [f"a{i}" for i in range(4, vs)],
+                          "tgt": special + [f"b{i}" for i in range(4, vt)]},
+                "optim": {"param_groups": [{"lr": 0.1}]}}
+
+    def test_config(self):
+        model = self.convert(self.checkpoint(pos_ffn_activation_fn="gelu",
+                                             decoder_start_token="</s>"))
+        expected = {"norm": "pre", "layer_norm_eps": 1e-6, "activation": "gelu", "n_heads": 4,
+                    "positions": "sinusoidal", "embedding_scale": "sqrt_d", "src_pad": 1,
+                    "start": 3, "end": 3, "src_unk": 0}
+        self.assertEqual({key: model.config[key] for key in expected}, expected)
+        self.assertEqual(self.done.stderr, "")
+        self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")
+
+    def test_another_reader(self):
+        """CTranslate2's engine has an eps of 1e-5 where OpenNMT-py has 1e-6."""
+        from ctranslate2.converters import OpenNMTPyConverter
+        for activation in ("relu", "gelu"):
+            checkpoint = self.checkpoint(pos_ffn_activation_fn=activation)
+            model = self.convert(checkpoint, "--set=layer_norm_eps=1e-5")
+            engine = self.folder / activation
+            OpenNMTPyConverter(str(self.folder / "in.pt"), True).convert(str(engine))
+            translator = ctranslate2.Translator(str(engine), compute_type="float32")
+            for seed in range(3):
+                np.random.seed(seed)
+                src, tgt = (np.random.randint(4, n, 6).tolist() for n in (23, 29))
+                scores = translator.score_batch([[f"a{i}" for i in src]],
+                                                [[f"b{i}" for i in tgt]])[0].log_probs
+                found = log_softmax(model.forward([src], [[2] + tgt])[0])[range(7), tgt + [3]]
+                self.check_near(activation, found, scores)
+
+    def test_what_is_not_computed_is_named(self):
+        for options, reason in (({"max_relative_positions": 20}, "max_relative_positions is 20"),
+                                ({"decoder_type": "rnn"}, "decoder_type is 'rnn'"),
+                                ({"pos_ffn_activation_fn": "silu"}, "silu"),
+                                ({"layer_norm": "rms"}, "layer_norm is 'rms'")):
+            self.assertIn(reason, self.refuse(self.checkpoint(**options)))
+        checkpoint = self.checkpoint()
+        checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
+        self.assertIn("decoder.copy.weight [2, 3]", self.refuse(checkpoint))
+        self.assertIn("no list of tokens", self.refuse({**self.checkpoint(), "vocab": [1, 2]}))
+
+
+@needs_transformers
+class TokenizersOfTransformers(test_convert.TokenizerCase):
+    """The ids of transformers' own tokenizers."""
+
+    def test_marian(self):
+        folder, model = self.marian()
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+        text = "Faly mahita anao aho"
+        pieces = tokenizer(text_target=text).input_ids
+        self.assertEqual(self.cut(model, text, "tgt"), pieces)
+
+    def test_marian_of_many_languages(self):
+        folder, model = self.marian_of_many_languages()
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self.assertEqual(self.cut(model, "the thing"), tokenizer(">>ita<<the thing").input_ids)
+
+    def test_m2m_100(self):
+        folder, model, *_ = self.m2m_100()
+        tokenizer = transformers.M2M100Tokenizer.from_pretrained(folder, src_lang="am")
+        self.check_texts(model, lambda text: tokenizer(text).input_ids)
+
+
+# ------------------------------------------------------------------------------------- pickles
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+          torch.int8, torch.uint8, torch.bool)
+
+
+class Pickles(ConvertTest):
+    """tools/convert/pickles.py beside torch.load."""
+
+    def tensor(self, random):
+        whole = torch.randn([random.randint(2, 7) for _ in range(random.randint(0, 4))])
+        whole = whole.mul(50).to(random.choice(DTYPES))
+        if not whole.dim():
+            return whole
+        return random.choice((lambda: whole, lambda: whole.transpose(0, -1), lambda: whole[1:], lambda: whole[:0],
+                              lambda: whole[..., ::2], lambda: whole[..., 1:].transpose(0, -1),
+                              lambda: nn.Parameter(whole, requires_grad=False)))()
+
+    def object(self, random):
+        tensors = {f"a.{i}": self.tensor(random) for i in range(random.randint(1, 9))}
+        for i, name in enumerate(random.choices(list(tensors), k=random.randint(0, 3))):
+            one = tensors[name]
+            tensors[f"tied.{i}"] = random.choice((one, one.reshape(-1)[: one.numel() // 2], one[None]))
+        tensors = random.choice((lambda: tensors, lambda: collections.OrderedDict(tensors),
+                                 lambda: nn.Transformer(8, 2, 1, 1, 8).to(torch.bfloat16).state_dict()))()
+        rest = [1, -5, 2 ** 40, -2 ** 80, None, True, 1.5, "\u00e9", b"x\xff", (1, 2), {1: 2}, (), torch.Size([1, 2])]
+        return {"model": tensors, "rest": rest, "opt": argparse.Namespace(a=1, b="c", d=[torch.float16])}
+
+    def same(self, found, expected):
+        self.assertEqual(list(found), list(expected))
+        for name, one in expected.items():
+            one, array = one.detach(), found[name]
+            self.assertEqual((array.shape, array.dtype == BF16), (tuple(one.shape), one.dtype == torch.bfloat16), name)
+            if one.dtype == torch.bfloat16:
+                one, array = one.contiguous().view(torch.int16), np.ascontiguousarray(array).view("<i2")
+            self.assertEqual(array.dtype, one.numpy().dtype, name)
+            self.assertEqual(array.tobytes(), one.numpy().tobytes(), name)
+
+    def test_random_state_dicts(self):
+        seed = int.from_bytes(os.urandom(4), "little")
+        print(f"test_random_state_dicts: seed {seed}")
+        random, path = Random(seed), self.folder / "x.pt"
+        for i in range(60):
+            with self.subTest(seed=seed, i=i):
+                value = self.object(random)
+                path.unlink(missing_ok=True)  # the last one is mapped
+                torch.save(value, path, _use_new_zipfile_serialization=bool(i % 2),
+                           pickle_protocol=random.choice((2, 2, 3, 4, 5)))
+                found, expected = pickles.load(path), torch.load(path, weights_only=False)
+                self.same(found["model"], expected["model"])
+                self.assertEqual(found["rest"], expected["rest"])
+                self.assertEqual(found["opt"].d, ["float16"])
+                self.assertEqual((found["opt"].a, found["opt"].b), (1, "c"))
+
+    def test_parts_of_one_storage(self):
+        """90,000 tensors of one storage are read in seconds, and 200 MB are not copied."""
+        whole = torch.arange(90000.0)
+        torch.save({f"a{i}": whole[i] for i in range(90000)}, self.folder / "x.pt")
+        began = time.process_time()
+        found = pickles.load(self.folder / "x.pt")
+        self.assertEqual(float(found["a89999"]), 89999)
+        self.assertLess(time.process_time() - began, 60)
+        torch.save({"a": torch.zeros(50 << 20)}, self.folder / "y.pt")
+        base = pickles.load(self.folder / "y.pt")["a"]
+        while not isinstance(base, np.memmap):
+            base = base.base
+            self.assertIsNotNone(base)
+
+
+def written(value, deflate=False):
+    def make(folder):
+        path = folder / "x.pt"
+        torch.save(value, path)
+        if deflate:  # the same entries, packed
+            with zipfile.ZipFile(path) as old:
+                entries = [(one.filename, old.read(one)) for one in old.infolist()]
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+                for name, data in entries:
+                    new.writestr(name, data)
+        return path
+    return make
+
+
+# As torch.save writes them; test_hostile_python.py has the broken ones.
+PICKLES = [
+    ("a whole module", written(nn.Linear(2, 2)), "'torch.nn.modules.linear.Linear'", "state_dict()"),
+    ("a zip bomb", written({"a": torch.zeros(1 << 26)}, deflate=True), "whose entries are"),
+    ("an expanded tensor", written({"a": torch.zeros(1).expand(1 << 40)}), "(1099511627776,) of 1 elements: its "
+     "elements share memory"),
+    ("a sparse tensor", written({"a": torch.eye(2).to_sparse()}), "'torch._utils._rebuild_sparse_tensor'"),
+    ("a quantized tensor", written({"a": torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.qint8)}),
+     "'torch._utils._rebuild_qtensor'"),
+    ("a complex tensor", written({"a": torch.zeros(2, dtype=torch.complex64)}), "'torch.ComplexFloatStorage'"),
+    ("an array of NumPy", written({"a": np.zeros(3)}), "numpy"),
+    ("a list", written([torch.zeros(1)]), "holds a list"),
+    ("a truncated file", lambda f: (written({"a": torch.zeros(99)})(f), os.truncate(
+        f / "x.pt", 500), f / "x.pt")[-1], "not a checkpoint"),
+]
+
+
+class Hostile(HostileCase):
+    memory = 2 << 30  # what PyTorch reserves and hardly uses
+
+    def test_pickles(self):
+        for name, make, *says in PICKLES:
+            self.check(name, make, *says)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")  # PyTorch's, on nested tensors

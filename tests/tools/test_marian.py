@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Models of Firefox and Bergamot in tools/convert.py: python tests/tools/test_marian.py, after make
+
+Random students are written as Marian's .bin, converted, and run here; against them stand Marian's
+formulas in NumPy (marian_student.py) and, where it is installed, fxtranslate, Mozilla's engine.
+"""
+
+import gzip
+import io
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from marian_student import Student
+from test_convert import FORWARD, ROOT, TRANSLATE, ConvertTest
+from convert.untrusted import read_safetensors
+from convert.modelfile import write_safetensors
+from convert import marian_bin
+import time_students
+
+try:
+    import fxtranslate
+except ImportError:
+    fxtranslate = None
+
+LINES = ["A program needs nothing else.", "What is in the file?", "It runs on one core.",
+         "The model was trained here, and its weights stay.", "No.", "Read the manual first."]
+
+
+def learn_pieces(size=300):
+    """A SentencePiece model as Marian makes them: </s> and <unk> first, no other special one."""
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8").split("\n")
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text + LINES), model_writer=out, vocab_size=size,
+        hard_vocab_limit=False, num_threads=1, minloglevel=2, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
+    return out.getvalue()
+
+
+class MarianTest(ConvertTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.pieces = learn_pieces()
+        cls.sp = sentencepiece.SentencePieceProcessor(model_proto=cls.pieces)
+        cls.never = [i for i in range(cls.sp.vocab_size()) if cls.sp.is_unknown(i)]
+
+    def student(self, **options):
+        return Student(self.sp.vocab_size(), never=self.never, **options)
+
+    def directory(self, student, model="model.xxyy.intgemm.alphas.bin", **files):
+        folder = self.folder / "student"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        student.write(folder / model)
+        for name, data in (files or {"vocab.xxyy.spm": self.pieces}).items():
+            (folder / name).write_bytes(data)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def encode(self, line):
+        return self.sp.encode(line) + [0]
+
+    def forward(self, src, tgt):
+        ids, out = self.folder / "ids", self.folder / "result"
+        write_safetensors(ids, {"src": np.array([src], "<i4"), "tgt": np.array([tgt], "<i4")})
+        subprocess.run([FORWARD, self.out, ids, out], check=True)
+        return read_safetensors(out)[0]["logits"][0]
+
+    def translate(self, line, *options):
+        run = subprocess.run([TRANSLATE, self.out, *map(str, options)], input=line + "\n",
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout.removesuffix("\n")
+
+
+class Bin(MarianTest):
+    def test_int8_is_copied(self):
+        student = self.student()
+        model = self.convert(self.directory(student))
+        for old, new in (("decoder_l1_rnn_Wf", "decoder.layers.0.ssru_gate.weight"),
+                         ("encoder_l2_ffn_W1", "encoder.layers.1.linear1.weight"),
+                         ("Wemb", "src_embedding.weight")):
+            stored, scale = student.bytes[old]
+            self.assertEqual(model.t[new].dtype, np.int8)
+            self.assertEqual(model.t[new].tobytes(), stored.tobytes())
+            self.assertTrue((model.t[f"{new}_scale"] == np.float32(1 / float(scale))).all())
+            self.assertEqual(model.t[f"{new}_scale"].shape, (len(stored),))
+        self.assertEqual(sum(one.dtype == np.int8 for one in model.t.values() if one is not None) - 2,
+                         len(student.bytes))  # the table stands three times, tied
+        self.assertIn("static scales of activations", self.done.stdout)
+        self.assertEqual((model.config["end"], model.config["suppressed"]), (0, [1]))
+        self.assertEqual(model.config["activation"], "relu")
+
+    def test_types(self):
+        """f32 as it is; int16 with its scale of 1024 loses nothing as f32."""
+        for kind in ("f32", "intgemm16"):
+            student = self.student(kind=kind)
+            model = self.convert(self.directory(student))
+            for old, new in (("decoder_l2_rnn_W", "decoder.layers.1.ssru.weight"),
+                             ("decoder_l1_context_Wk", "decoder.layers.0.multihead_attn.k_proj.weight")):
+                self.assertEqual(model.t[new].dtype, np.float32)
+                self.assertTrue(np.array_equal(model.t[new], student.values[old].T), kind)
+        student = self.student()
+        for options, kind in ((["--dtype", "f32"], np.float32), (["--dtype", "f16"], np.float16)):
+            model = self.convert(self.directory(student), *options)
+            self.assertEqual(model.t["src_embedding.weight"].dtype, kind)
+            self.assertNotIn("src_embedding.weight_scale", model.t)
+
+    def test_packed_for_a_cpu_is_refused_by_name(self):
+        for kind, reason in ((0x1801, "FBGEMM (packed8avx2)"), (0x2801, "packed8avx512"),
+                             (0x802, "packed16"), (0x12001, "packed for a CPU"), (0x999, "not known")):
+            student = self.student()
+            _, *rest = student.items["encoder_l1_self_Wq"]
+            student.items["encoder_l1_self_Wq"] = (kind, *rest)
+            said = self.refuse(self.directory(student))
+            self.assertIn(reason, said)
+            self.assertIn("encoder_l1_self_Wq", said)
+
+    def test_folders(self):
+        """Firefox's spelling, browsermt's, packed ones: the same model file."""
+        student = self.student()
+        self.convert(self.directory(student))
+        expected = self.out.read_bytes()
+        config = (b"relative-paths: true\nmodels:\n  - model.intgemm.alphas.bin\nvocabs:\n"
+                  b"  - vocab.xxyy.spm\n  - vocab.xxyy.spm\nbeam-size: 1\nshortlist:\n"
+                  b"  - lex.s2t.bin\n  - false\n")
+        folder = self.directory(student, "model.intgemm.alphas.bin", **{
+            "vocab.xxyy.spm": self.pieces, "config.intgemm8bitalpha.yml": config})
+        self.convert(folder)
+        self.assertEqual(self.out.read_bytes(), expected)
+        self.convert(folder / "model.intgemm.alphas.bin")
+        self.assertEqual(self.out.read_bytes(), expected)
+        for path in list(folder.iterdir()):
+            if path.suffix != ".yml":
+                path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+                path.unlink()
+        self.convert(folder)
+        self.assertEqual(self.out.read_bytes(), expected)
+        (folder / "config.intgemm8bitalpha.yml").unlink()
+        self.convert(folder)
+        self.assertEqual(self.out.read_bytes(), expected)
+        (folder / "model.other.bin.gz").write_bytes((folder / "model.intgemm.alphas.bin.gz").read_bytes())
+        self.assertIn("2 models", self.refuse_again(folder))
+
+    def refuse_again(self, folder):
+        self.out.unlink(missing_ok=True)
+        return self.refuse(folder)
+
+    def test_two_vocabularies(self):
+        other = learn_pieces(200)
+        sources = sentencepiece.SentencePieceProcessor(model_proto=other).vocab_size()
+        student = self.student(sources=sources)
+        model = self.convert(self.directory(student, "model.enja.intgemm8.bin", **{
+            "srcvocab.enja.spm": other, "trgvocab.enja.spm": self.pieces}))
+        self.assertEqual(model.t["src_sentencepiece"].tobytes(), other)
+        self.assertEqual(model.t["tgt_sentencepiece"].tobytes(), self.pieces)
+        self.assertEqual((model.config["src_end"], model.config["end"]), (0, 0))
+        src, tgt = [5, 17, 30, 0], [4, 40, 100]
+        expected = student.logits(student.encode(src), tgt)
+        self.convert(self.directory(student, "model.enja.intgemm8.bin", **{
+            "srcvocab.enja.spm": other, "trgvocab.enja.spm": self.pieces}), "--dtype", "f32")
+        self.check_near("logits", *(np.delete(one, self.never, 1) for one in (
+            self.forward(src, [0, *tgt]), expected)), 1e-4)
+
+    def test_shortlist(self):
+        """The file's candidates, those of the sentence itself and the end token, and no other."""
+        student = self.student(width=64, seed=3)
+        data, lists = student.shortlist()
+        for name in ("lex.50.50.xxyy.s2t.bin", "lex.s2t.bin.gz"):
+            folder = self.directory(student, **{
+                "vocab.xxyy.spm": self.pieces,
+                name: gzip.compress(data) if name.endswith(".gz") else data})
+            model = self.convert(folder, "--dtype", "f32")
+            self.assertEqual(model.config["shortlist_first"], 20)
+            self.assertEqual(model.t["shortlist.ids"].tobytes(), np.concatenate(lists).astype("<u4").tobytes())
+        equal = other = 0
+        for line in LINES:
+            ids = self.encode(line)
+            allowed = {0, *range(20), *ids}.union(*(lists[i].tolist() for i in ids)) - set(self.never)
+            free, _ = student.greedy(ids, 0, 2 * len(ids) + 4)
+            out, margin = student.greedy(ids, 0, 2 * len(ids) + 4, allowed)
+            if margin > 1e-3:
+                text = self.translate(line, "--shortlist", "--max-length", 2 * len(ids) + 4)
+                self.assertEqual(text, self.sp.decode([i for i in out if i]))
+                equal, other = equal + 1, other + (out != free)
+        print(f"test_shortlist: {equal} texts, {other} others than without")
+        self.assertGreater(equal, 3)
+        self.assertGreater(other, 0)
+
+    def test_shortlist_in_text(self):
+        """Lines "target source probability", as decoder.yml limits them: the best of each source."""
+        student = self.student()
+        pieces = [self.sp.id_to_piece(i) for i in range(self.sp.vocab_size())]
+        text = "".join(f"{pieces[t]} {pieces[s]} {p}\n" for t, s, p in (
+            (9, 5, .1), (11, 5, .5), (10, 5, .5), (12, 5, .2), (7, 6, .01), (8, 6, .9), (8, 6, .3)))
+        text += f"NULL {pieces[5]} 1\n{pieces[14]} NULL 1\nnobody {pieces[7]} 0.4\n"
+        config = (b"models:\n  - model.xxyy.intgemm.alphas.bin\nvocabs:\n  - vocab.xxyy.spm\n"
+                  b"  - vocab.xxyy.spm\nshortlist:\n  - lex.s2t.gz\n  - 3\n  - 2\n  - 0.05\n")
+        for said, first, lists in ((config, 3, {5: [10, 11], 6: [8], 7: [self.sp.unk_id()]}),
+                                   (None, 100, {5: [9, 10, 11, 12], 6: [7, 8], 7: [self.sp.unk_id()]})):
+            folder = self.directory(student, **{
+                "vocab.xxyy.spm": self.pieces, "lex.s2t.gz": gzip.compress(text.encode()),
+                **({"decoder.yml": said} if said else {})})
+            if not said:
+                (folder / "decoder.yml").unlink(missing_ok=True)
+            model = self.convert(folder)
+            self.assertEqual(model.config["shortlist_first"], min(first, len(pieces)))
+            offsets, ids = (model.t[f"shortlist.{name}"].tolist() for name in ("offsets", "ids"))
+            self.assertEqual({at: ids[a:b] for at, (a, b) in enumerate(zip(offsets, offsets[1:])) if a < b},
+                             lists)
+        folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.gz": gzip.compress(b"a b\n")})
+        self.assertIn("line 1: not a target, a source and a probability", self.refuse(folder))
+
+    def test_broken_shortlists(self):
+        student = self.student()
+        data, _ = student.shortlist()
+        ids = len(data) - 4
+        for change, reason in (
+                (data[:-4], "ids in"), (data[:50], "ids in"), (data + b"xxxx", "ids in"),
+                (data[:32] + struct.pack("<Q", 2 ** 61) + data[40:], "2305843009213693952 offsets"),
+                (data[:48] + struct.pack("<Q", 1) + data[56:], "its offsets do not go"),
+                (data[:56] + struct.pack("<Q", 2 ** 40) + data[64:], "its offsets do not go"),
+                (data[:ids] + struct.pack("<I", 2 ** 31), "id 2147483648 is outside"),
+                (data[:16] + struct.pack("<Q", 2 ** 40) + data[24:], "the first 1099511627776"),
+                (Student(50, 64).shortlist()[0], "lists for 50 tokens")):
+            folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.bin": change})
+            self.assertIn(reason, self.refuse(folder))
+        folder = self.directory(student, **{"vocab.xxyy.spm": self.pieces, "lex.s2t.bin": b"text"})
+        self.convert(folder)
+        self.assertIn("no binary shortlist, left out", self.done.stdout)
+
+    def test_npz(self):
+        """Marian's own .npz of such a model has the same names, in f32."""
+        student = self.student(kind="f32")
+        self.convert(self.directory(student))
+        expected = self.out.read_bytes()
+        folder = self.directory(student)
+        (folder / "model.xxyy.intgemm.alphas.bin").unlink()
+        forms = {0x404: "<f4", 0x101: "i1"}
+        np.savez(folder / "model.npz", **{
+            name: np.frombuffer(data, forms[kind]).reshape(dims)
+            for name, (kind, dims, data) in student.items.items()})
+        self.convert(folder)
+        self.assertEqual(self.out.read_bytes(), expected)
+        student.items["special:model.yml"] = (0x101, *(
+            one if at == 0 else one.replace(b"ssru", b"gru\n") if isinstance(one, bytes) else one
+            for at, one in enumerate(student.items["special:model.yml"][1:])))
+        self.assertIn("dec-cell is 'gru'", self.refuse_again(self.directory(student)))
+
+    def test_written_again(self):
+        """marian_bin.py writes a model file as .bin; converted, it is the same model."""
+        student = self.student(kind="f32")
+        self.convert(self.directory(student))
+        first = read_safetensors(self.out)[0]
+        folder = self.folder / "again"
+        folder.mkdir()
+        run = subprocess.run([sys.executable, ROOT / "tools/convert/marian_bin.py", self.out,
+                              folder / "model.xxyy.bin"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.convert(folder)
+        second = read_safetensors(self.out)[0]
+        self.assertEqual(set(first), set(second))
+        first["generator.bias"][1] = -1e4  # suppressed
+        for name in first:
+            self.assertTrue(np.array_equal(first[name], second[name]), name)
+
+
+class Answers(MarianTest):
+    """Five seeds of three widths."""
+
+    MODELS = [dict(width=width, seed=seed) for width in (64, 256, 384) for seed in range(1, 6)]
+
+    def test_logits(self):
+        worst = 0
+        for options in self.MODELS:
+            student = self.student(**options)
+            self.convert(self.directory(student), "--dtype", "f32")
+            src, tgt = self.encode(LINES[0]), self.encode(LINES[3])[:-1]
+            expected = student.logits(student.encode(src), tgt)
+            distance = np.abs(self.forward(src, [0, *tgt]) - expected)
+            worst = max(worst, np.delete(distance, self.never, 1).max())  # -10000 has no such digits
+        print(f"test_logits: {len(self.MODELS)} students, logits differ by {worst:.2g}")
+        self.assertLess(worst, 1e-4)
+
+    @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
+    def test_texts_of_fxtranslate(self):
+        """Where the best token is clear, the texts are the same. Elsewhere rounding decides:
+        fxtranslate rounds activations to int8 by static scales; here they are not rounded with f32
+        weights, and with int8 weights otherwise."""
+        counts = {"f32": [0, 0, 0], "int8": [0, 0, 0]}  # all that are equal; clear ones, equal ones
+        for options in self.MODELS:
+            student = self.student(**options)
+            rows = []
+            for line in LINES:
+                ids = self.encode(line)
+                most = 2 * len(ids) + 4  # fxtranslate's limit
+                rows.append((line, most, student.greedy(ids, 0, most)[1]))
+            folder = self.directory(student)
+            engine = fxtranslate.Translator(
+                (folder / "model.xxyy.intgemm.alphas.bin").read_bytes(), self.pieces, self.pieces)
+            for kind, found in counts.items():
+                self.convert(folder, *(["--dtype", "f32"] if kind == "f32" else []))
+                for line, most, margin in rows:
+                    equal = self.translate(line, "--max-length", most) == engine.translate(line)
+                    clear = margin > (0.05 if kind == "f32" else 0.1)
+                    counts[kind] = found = np.add(found, (equal, clear, equal and clear)).tolist()
+        for kind, (every, clear, same) in counts.items():
+            print(f"test_texts_of_fxtranslate, {kind}: {every} of {len(self.MODELS) * len(LINES)} texts "
+                  f"are equal, of the {clear} with a clear best token {same}")
+            self.assertGreater(clear, 20)
+            self.assertEqual(same, clear)
+
+
+class Times(unittest.TestCase):
+    def test_a_program_that_fails_is_not_timed(self):
+        """tests/tools/time_students.py printed 9 million words a second where translate found no model."""
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "lines.txt").write_text("a\n" * 3)
+            with self.assertRaisesRegex(SystemExit, "not timed"):
+                time_students.measure(Path(folder))
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Tests of what tools/convert.py refuses by name: python tests/tools/test_refusals.py
+
+Each row is what people have and try: what stands in the folder, and what the message has to name and
+advise. Nothing is written, and no other package is needed.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import rooms  # noqa: E402, F401
+from convert import main as convert  # noqa: E402
+import pickled  # noqa: E402
+from convert.modelfile import write_safetensors  # noqa: E402
+from pickled import call, name, tensor  # noqa: E402
+from test_convert import MarianCase, ct2_source, hf_write  # noqa: E402
+
+POINTER = (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 312087009\n")
+LORA = {"adapter_config.json": b'{"peft_type": "LORA"}'}
+SHARDS = json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors",
+                                    "b": "model-00002-of-00002.safetensors"}}).encode()
+NONE = "model.safetensors"  # the weights of the folder, removed
+
+
+def config(**changes):
+    return lambda folder: (folder / "config.json").write_text(json.dumps(
+        {**json.loads((folder / "config.json").read_text()), **changes}))
+
+
+def tensors(*names):
+    return lambda folder: write_safetensors(folder / "model.safetensors", {
+        one: np.zeros((2, 2), "f4") for one in names})
+
+
+# What is put into a folder of Hugging Face that converts; a name in removed is taken away before.
+FOLDERS = [
+    ("an adapter beside a full model", LORA, (), "adapter_config.json", "merge_and_unload", "move its files"),
+    ("an adapter alone", {**LORA, "adapter_model.safetensors": b""}, ("config.json", NONE), "adapter_", "merge"),
+    ("ONNX", {"encoder_model.onnx": b"", "decoder_model.onnx": b""}, (NONE,), "model.onnx: ONNX", "exported from"),
+    ("GGUF", {"model-q4_k_m.gguf": b"GGUF\3"}, (NONE,), "model-q4_k_m.gguf: GGUF", "made of"),
+    ("OpenVINO", {"openvino_encoder_model.xml": b""}, (NONE,), "openvino_encoder_model.xml: OpenVINO"),
+    ("a variant", {"model.fp16.safetensors": b""}, (NONE,), "model.fp16.safetensors", "rename it"),
+    ("a variant, pickled", {"pytorch_model.fp16.bin": b""}, (NONE,), "pytorch_model.fp16.bin", "rename it"),
+    ("a variant in shards", {"model.safetensors.index.fp16.json": SHARDS}, (NONE,), "index.fp16.json", "rename it"),
+    ("a pointer of Git LFS", {NONE: POINTER}, (), "model.safetensors: a pointer of Git LFS", "git lfs pull"),
+    ("a pickle that is a pointer", {"pytorch_model.bin": POINTER}, (NONE,), "pytorch_model.bin: a pointer of Git LFS"),
+    ("a tokenizer that is a pointer", {"sentencepiece.bpe.model": POINTER}, (), "bpe.model: a pointer", "pull"),
+    ("a web page", {NONE: b"<!DOCTYPE html><html>404"}, (), "model.safetensors: a web page", "download it again"),
+    ("TensorFlow", {"tf_model.h5": b"\x89HDF"}, (NONE,), "tf_model.h5", "TensorFlow", "from_tf=True"),
+    ("Flax", {"flax_model.msgpack": b"x"}, (NONE,), "flax_model.msgpack: Flax", "from_flax=True"),
+    ("rust-bert", {"rust_model.ot": b"x"}, (NONE,), "rust_model.ot"),
+    ("a missing shard", {"model.safetensors.index.json": SHARDS}, (NONE,), "model-00001-of-00002.safetensors: missing",
+     "2 of 2 shards"),
+    ("shards without a list", {"model-00001-of-00002.safetensors": b""}, (NONE,), "model-00001-of-00002.safetensors",
+     ".index.json"),
+    ("no weights", {}, (NONE,), "config.json: a config without its weights"),
+    ("no config", {}, ("config.json",), "model.safetensors: weights without config.json"),
+    ("sentence-transformers", {"modules.json": b"[]"}, (NONE,), "modules.json: sentence-transformers"),
+    ("diffusers", {"model_index.json": b"{}"}, (NONE, "config.json"), "model_index.json: diffusers"),
+    ("fairseq", {"model.pt": b"", "dict.en.txt": b""}, (NONE, "config.json"), "fairseq", "ct2-fairseq-converter"),
+    ("Sockeye", {"params.best": b"", "version": b""}, (NONE, "config.json"), "params.best: Sockeye"),
+    ("a folder of Lightning's", {"epoch=1.ckpt": b""}, (NONE, "config.json"), "epoch=1.ckpt", "is IN itself"),
+    ("a folder of a checkpoint", {"best.pt": b""}, (NONE, "config.json"), "best.pt", "name the file as IN"),
+    ("a folder of folders", {"checkpoint-500/config.json": b"{}"}, (NONE, "config.json"), "checkpoint-500 may be one"),
+    ("GPTQ", config(quantization_config={"quant_method": "gptq", "bits": 4}), (), "quantization_config is 'gptq'",
+     "made of"),
+    ("AWQ", config(quantization_config={"quant_method": "awq"}), (), "'awq'", "made of"),
+    ("bitsandbytes", config(quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}), (),
+     "'bitsandbytes'", "made of"),
+    ("quantized tensors without a word of it", tensors("model.encoder.layers.0.fc1.qweight"), (), "qweight", "made of"),
+    ("8 bits of bitsandbytes without a word", tensors("model.encoder.layers.0.fc1.SCB"), (), "SCB", "made of"),
+    ("tensors of an adapter", tensors("base_model.model.encoder.layers.0.fc1.lora_A.weight"), (), "lora_A", "merge"),
+    ("a language model", config(model_type="qwen9", architectures=["Qwen9ForCausalLM"]), (), "'Qwen9ForCausalLM'",
+     "a decoder alone"),
+    ("a decoder of BART's", config(architectures=["BartForCausalLM"]), (), "a decoder alone"),
+    ("an encoder of T5's", config(architectures=["T5EncoderModel"]), (), "'T5EncoderModel': an encoder alone"),
+    ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
+    ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),
+]
+
+
+def weights(write):
+    return lambda folder: [write(folder / "model.pt"), folder / "model.pt"][1]
+
+
+def file(name, data):
+    return lambda folder: [(folder / name).write_bytes(data), folder / name][1]
+
+
+FILES = [
+    ("ONNX", file("model.onnx", b"x"), "model.onnx: ONNX"),
+    ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: GGUF"),
+    ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: GGUF"),
+    ("a pointer", file("model.pt", POINTER), "model.pt: a pointer of Git LFS", "git lfs pull"),
+    ("a pointer, safetensors", file("model.safetensors", POINTER), "model.safetensors: a pointer of Git LFS"),
+    ("a pointer of Marian's", file("model.npz", POINTER), "model.npz: a pointer of Git LFS"),
+    ("TensorFlow", file("tf_model.h5", b"\x89HDF\r\n"), "tf_model.h5: TensorFlow"),
+    ("an adapter", weights(lambda path: pickled.write_zip(path, {
+        "base_model.model.encoder.layers.0.fc1.lora_B.weight": tensor()})), "lora_B", "merge"),
+    ("fairseq", weights(lambda path: pickled.write_zip(path, {
+        "args": None, "model": {"encoder.layers.0.fc1.weight": tensor()}, "extra_state": {}})), "fairseq", "ct2-"),
+    ("fairseq with a class of its own", weights(lambda path: pickled.write_zip(path, {
+        "cfg": call(name("omegaconf.dictconfig", "DictConfig")), "model": {}})), "omegaconf", "ct2-fairseq-converter"),
+    ("Lightning with a class of its own", weights(lambda path: pickled.write_zip(path, {
+        "hyper": call(name("lightning.fabric.utilities", "AttributeDict")), "state_dict": {"a": tensor()}})),
+     "AttributeDict", "['state_dict']"),
+    ("OpenNMT-py before 2.3", weights(lambda path: pickled.write_zip(path, {
+        "vocab": call(name("torchtext.data.field", "Field"))})), "torchtext", "ct2-opennmt-py-converter"),
+]
+
+
+class Refusals(unittest.TestCase):
+    def refuse(self, folder, source, *says):
+        out = folder.parent / "out.safetensors"
+        told = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+            status = convert.main([str(source), str(out), "--no-check"])
+        self.assertEqual((status, out.exists()), (1, False), told.getvalue())
+        for one in says:
+            self.assertIn(one, told.getvalue())
+        self.assertEqual(told.getvalue().count("\n"), 1, told.getvalue())
+
+    def test_folders(self):
+        for title, change, removed, *says in FOLDERS:
+            with self.subTest(title), tempfile.TemporaryDirectory() as place:
+                folder = Path(place) / "in"
+                hf_write(folder, "m2m_100", 40)
+                for one in removed:
+                    (folder / one).unlink()
+                for one, data in change.items() if isinstance(change, dict) else ():
+                    (folder / one).parent.mkdir(exist_ok=True)
+                    (folder / one).write_bytes(data)
+                if callable(change):
+                    change(folder)
+                self.refuse(folder, folder, *says)
+
+    def test_files(self):
+        for title, make, *says in FILES:
+            with self.subTest(title), tempfile.TemporaryDirectory() as place:
+                folder = Path(place) / "in"
+                folder.mkdir()
+                self.refuse(folder, make(folder), *says)
+
+    def test_other_folders(self):
+        """An adapter and pointers are found in the folders of the other readers, too."""
+        with tempfile.TemporaryDirectory() as place:
+            case = MarianCase()
+            case.folder, case.out = Path(place), Path(place) / "out"
+            for folder, weights in ((ct2_source(Path(place)), "model.bin"),
+                                    (case.directory(case.arrays())[0], "model.npz")):
+                with self.subTest(folder.name):
+                    (folder / "adapter_config.json").write_text("{}")
+                    self.refuse(folder, folder, "adapter_config.json", "merge")
+                    (folder / "adapter_config.json").unlink()
+                    (folder / weights).write_bytes(POINTER)
+                    self.refuse(folder, folder, f"{weights}: a pointer of Git LFS")
+
+    def test_what_stays_readable(self):
+        """Names that look like the refused ones."""
+        for architecture in ("T5WithLMHeadModel", "BartModel", "M2M100ForConditionalGeneration", None, 5, []):
+            with self.subTest(architecture), tempfile.TemporaryDirectory() as place:
+                folder = Path(place) / "in"
+                hf_write(folder, "m2m_100", 40)
+                config(architectures=[architecture])(folder)
+                (folder / "model.onnx").write_bytes(b"")
+                (folder / "tf_model.h5").write_bytes(POINTER)
+                (folder / "pytorch_model.bin").write_bytes(POINTER)
+                (folder / "README.md").write_text("<html>")
+                told = io.StringIO()
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+                    status = convert.main([str(folder), str(Path(place) / "out"), "--no-check"])
+                self.assertEqual(status, 0, told.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

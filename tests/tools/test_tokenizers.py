@@ -1,0 +1,503 @@
+"""Texts of small directories of every family that has a tokenizer, beside transformers' AutoTokenizer: ids of texts with added tokens,
+trailing spaces, and decoded texts with and without clean_up_tokenization_spaces. Needs transformers (5), sentencepiece and cc; no PyTorch."""
+
+import inspect
+import io
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unicodedata
+import unittest
+from collections import Counter
+from pathlib import Path
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+import numpy as np  # noqa: E402
+import sentencepiece  # noqa: E402
+import transformers  # noqa: E402
+
+import rooms  # noqa: E402, F401
+from convert import tokenizer_fields  # noqa: E402
+from convert import tokenizer_files  # noqa: E402
+from compare_sentencepiece import compile_program, run  # noqa: E402
+from convert.modelfile import ConvertError, Model, write_model  # noqa: E402
+
+SENTENCES = ["Bonjour ! Ça va ?", "Il n'y a pas d'eau , dit-elle .", "l'été, c'est où ?", "I do n't know, it 's fine .",
+             "We 've been; they 're here , I 'm not !", "the big lighthouse and a small robot watch every ship"]
+ALPHABET = "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C ' \" « » ; : ( ) < > _ 1 2 3"
+MODEL_TYPES = {"mbart50": "mbart", "nllb": "m2m_100"}
+CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "t5": "T5", "pegasus": "Pegasus", "mbart": "MBart", "mbart50": "MBart50",
+           "nllb": "Nllb", "bart": "Bart"}
+ROWS = 500
+
+
+def train(kind="unigram", **options):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*SENTENCES, ALPHABET] * 20), model_writer=model, model_type=kind, hard_vocab_limit=False,
+        minloglevel=2, num_threads=1, **{"vocab_size": 200, **options})
+    return model.getvalue()
+
+
+def pieces_of(data):
+    package = sentencepiece.SentencePieceProcessor(model_proto=data)
+    return [package.id_to_piece(at) for at in range(package.get_piece_size())]
+
+
+def directory(family, folder):
+    """The tokenizer files of a family, as its own code takes them, before anything is saved."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": MODEL_TYPES.get(family, family)}))
+    if family == "bart":
+        from tokenizers import ByteLevelBPETokenizer
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(SENTENCES * 20, 400, min_frequency=2, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+                                    show_progress=False)
+        trained.save_model(str(folder))
+        return transformers.BartTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
+    ours = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1) if family in ("t5", "pegasus") else {}
+    data = train("bpe" if family == "nllb" else "unigram", **ours)
+    pieces = pieces_of(data)
+    if family == "marian":
+        (folder / "source.spm").write_bytes(data)
+        (folder / "target.spm").write_bytes(data)
+        tokens = dict.fromkeys(["</s>", "<unk>", *pieces, "<pad>"])
+    elif family == "m2m_100":
+        tokens = dict.fromkeys(["<s>", "<pad>", "</s>", "<unk>", *pieces[3:]])
+    if family in ("marian", "m2m_100"):
+        (folder / "vocab.json").write_text(json.dumps({one: at for at, one in enumerate(tokens)}))
+    if family != "marian":
+        name = "spiece.model" if family in ("t5", "pegasus") else "sentencepiece.bpe.model"
+        (folder / name).write_bytes(data)
+    return getattr(transformers, CLASSES[family] + "Tokenizer").from_pretrained(folder)
+
+
+def saved(family, folder, change=lambda tokenizer: None, **settings):
+    """The directory as save_pretrained writes it, after a change to the tokenizer, and with other settings in its tokenizer_config.json."""
+    tokenizer = directory(family, folder / "first")
+    change(tokenizer)
+    tokenizer.save_pretrained(folder / "saved")
+    shutil.copy(folder / "first" / "config.json", folder / "saved")
+    path = folder / "saved" / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+    return folder / "saved"
+
+
+def converted(folder, out, rows=ROWS):
+    """A model around the texts that the converter reads from the directory, with zeros for weights. Returns its notes."""
+    hf = json.loads((folder / "config.json").read_text())
+    model = Model()
+    facts = tokenizer_files.read_texts(folder, hf, {"src": rows, "tgt": rows}, model)
+    config = {"n_heads": 1, **facts}
+    for key in ("src_start", "src_end", "languages", "src_language", "tgt_language"):
+        config.pop(key, None)  # what stands around a text is compared elsewhere
+    tensors = {"src_embedding.weight": np.zeros((rows, 2), np.float32), **model.tables,
+               **{name: np.frombuffer(data, np.uint8) for name, data in model.texts.items()}}
+    for stack, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
+        for attention in attentions:
+            tensors[f"{stack}.layers.0.{attention}.in_proj_weight"] = np.zeros((6, 2), np.float32)
+        for name in ("linear1", "linear2"):
+            tensors[f"{stack}.layers.0.{name}.weight"] = np.zeros((2, 2), np.float32)
+    write_model(out, tensors, config)
+    return model
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.temporary.name)
+        cls.program = compile_program(cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def setUp(self):
+        self.seed = random.randrange(1 << 30)
+        self.random = random.Random(self.seed)
+        self.at = self.folder / f"{self.id().rsplit('.', 1)[-1]}"
+
+    def decoded(self, out, rows):
+        """The text of each row of ids."""
+        data = b"".join(struct.pack(f"<I{len(ids)}i", 4 * len(ids), *ids) for ids in rows)
+        done = subprocess.run([self.program, out, "IDS"], input=data, stdout=subprocess.PIPE, check=True).stdout
+        texts, at = [], 0
+        for _ in rows:
+            size, = struct.unpack_from("<I", done, at)
+            texts.append(done[at + 4:at + 4 + size].decode())
+            at += 4 + size
+        return texts
+
+
+class CleanUp(Case):
+    """clean_up_tokenization_spaces: true, false and missing, as AutoTokenizer has it."""
+    PARTS = [" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're", " '", "' ", " ", "  ", " n", "t", "s", ".", "'", "re",
+             " «", " »", " :", " ;", "eau", "été", "do", "Ça", "va", " the", " ship", " Bonjour", "n' t", " n ' t", " ' s"]
+
+    def lines(self, n):
+        r = self.random
+        return [("".join(r.choices(self.PARTS, k=r.randint(1, 16))) if r.random() < 0.8 else r.choice(SENTENCES)).strip() for _ in range(n)]
+
+    def family(self, family):
+        for key in ({"clean_up_tokenization_spaces": True}, {"clean_up_tokenization_spaces": False}, {}):
+            name = self.at / f"{family}-{len(key) and key['clean_up_tokenization_spaces']}"
+            with self.subTest(family=family, **key, seed=self.seed):
+                folder = saved(family, name, **key)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                out = name / "model.safetensors"
+                converted(folder, out)
+                rows = tokenizer([line for line in self.lines(5000) if line], add_special_tokens=False).input_ids
+                expected = [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows]
+                got = self.decoded(out, rows)
+                for ids, one, other in zip(rows, expected, got):
+                    # slow tokenizers strip the text before they clean it
+                    self.assertEqual(one.strip(), other.strip(), ids)
+
+    def test_marian(self):
+        self.family("marian")
+
+    def test_m2m_100(self):
+        self.family("m2m_100")
+
+    def test_nllb(self):
+        self.family("nllb")
+
+    def test_t5(self):
+        self.family("t5")
+
+    def test_pegasus(self):
+        self.family("pegasus")
+
+    def test_mbart(self):
+        self.family("mbart")
+
+    def test_mbart50(self):
+        self.family("mbart50")
+
+    def test_bart(self):
+        self.family("bart")
+
+
+SPELLINGS = ["<tok>", "foo", "a", "ship", "<x>", "[Y]", "x_y", "été", "<tok><x>", "Bon", "::", "é", "oo", "_"]
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
+SLOW = ("marian", "m2m_100")
+
+
+class Added(Case):
+    """Tokens added with every combination of flags, in texts at random."""
+    PARTS = [" ", "  ", "\u3000", "\u00a0", "x", "foo", "Bonjour", " the", "ship", "lighthouse", ".", "'", "é", "e\u0301", "1", "½", "_", "-",
+             "ＦＯＯ", "ｆｏｏ", "</s>", "<unk>", "<pad>", "<s>", "<mask>", "<extra_id_0>", "<extra_id_5>", "en_XX", "__en__", "<unk_7>", "ж"]
+
+    def text(self, tokens):
+        return "".join(self.random.choice(tokens if self.random.random() < 0.5 else self.PARTS) for _ in range(self.random.randint(1, 10)))
+
+    def added(self, family, at):
+        """Five tokens with flags of their own."""
+        r = self.random
+        combinations = list(range(32))
+        for round_ in range(8):
+            names = r.sample(SPELLINGS, 4)
+            flags = {name: {flag: bool(bits >> k & 1) for k, flag in enumerate(FLAGS)}
+                     for name, bits in zip(names, combinations[4 * round_:4 * round_ + 4])}
+            if family in SLOW:  # the rule of tokenizers in Python is refused
+                for one in flags.values():
+                    one["single_word"] = False
+            yield at / f"{family}-{round_}", [transformers.AddedToken(name, **one) for name, one in flags.items()]
+
+    def family(self, family):
+        print(f"{family}: seed {self.seed}", file=sys.stderr)
+        for at, tokens in self.added(family, self.at):
+            with self.subTest(family=family, tokens=tokens, seed=self.seed):
+                folder = saved(family, at, lambda tokenizer: tokenizer.add_tokens(tokens))
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, at / "model.safetensors")
+                names = [str(token) for token in tokens]
+                lines = [line for line in (self.text(names) for _ in range(400)) if line.strip()]
+                results, _ = run(self.program, at / "model.safetensors", lines)
+                wrong = 0
+                for line, (got, spans, text) in zip(lines, results):
+                    expected = tokenizer(line, add_special_tokens=False).input_ids
+                    wrong += got != expected
+                    if got != expected and wrong < 4:
+                        print(f"{line!r}\n  transformers {tokenizer.convert_ids_to_tokens(expected)}\n"
+                              f"  here         {tokenizer.convert_ids_to_tokens(got)}", file=sys.stderr)
+                    ends = [len(line[:k].encode()) for k in range(len(line) + 1)]
+                    self.assertTrue(all(a in ends and b in ends and a <= b for a, b in spans), (line, spans))
+                self.assertEqual(wrong, 0, f"{wrong} of {len(lines)}")
+
+    def test_marian(self):
+        self.family("marian")
+
+    def test_m2m_100(self):
+        self.family("m2m_100")
+
+    def test_nllb(self):
+        self.family("nllb")
+
+    def test_t5(self):
+        self.family("t5")
+
+    def test_pegasus(self):
+        self.family("pegasus")
+
+    def test_mbart(self):
+        self.family("mbart")
+
+    def test_mbart50(self):
+        self.family("mbart50")
+
+    def test_bart(self):
+        self.family("bart")
+
+
+    def expansions(self):
+        """Characters that NFKC spells with several, and their spellings."""
+        return {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in range(0xA0, 0xFFFF)
+                if not 0xD800 <= c < 0xE000 and len(unicodedata.normalize("NFKC", chr(c))) > 1}
+
+    def test_inside_a_character(self):
+        """A normalized token that begins or ends inside a character is not found; the converter names every such token."""
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            names = ["foo", "ship", "x1", "2.", "жщ", "<tok>", "[Y]", "x_y", "ÿÿ", self.random.choice("bcdghkn") + "\u0416", "\u0416\u2044"]
+            with self.subTest(family=family, names=names):
+                folder = saved(family, self.at / family, lambda tokenizer: tokenizer.add_tokens(
+                    [transformers.AddedToken(name, normalized=True) for name in names]))
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                notes = "\n".join(converted(folder, self.at / family / "model.safetensors").notes)
+                noted = 0
+                for name in names:
+                    lines = ["the ship"]
+                    for c, text in self.expansions().items():
+                        for at in range(1, len(text)):
+                            head, tail = text[:at], text[at:]
+                            lines += [c + name[len(tail):]] * name.startswith(tail) + [name[:-len(head)] + c] * name.endswith(head)
+                            lines += [c] * (tail.startswith(name) or head.endswith(name))
+                    results, _ = run(self.program, self.at / family / "model.safetensors", lines)
+                    expected = tokenizer(lines, add_special_tokens=False).input_ids
+                    wrong = sum(got != ids for (got, _, _), ids in zip(results, expected))
+                    self.assertEqual(wrong > 0, repr(name) in notes, (name, wrong, notes))
+                    noted += wrong > 0
+                self.assertTrue(1 < noted < len(names), notes)
+
+    def test_space_inside(self):
+        """A normalized token with a space is refused where whitespace is treated otherwise, and else found as by transformers."""
+        lines = ["a big lighthouse", "a big  lighthouse", "a big\u3000lighthouse", "a  big lighthouse  and", "big   lighthouse"]
+        for family in CLASSES:
+            for normalized in (True, False):
+                with self.subTest(family=family, normalized=normalized):
+                    at = self.at / f"{family}-{normalized}"
+                    folder = saved(family, at, lambda tokenizer: tokenizer.add_tokens(
+                        [transformers.AddedToken("big lighthouse", normalized=normalized)]))
+                    if normalized and family in ("pegasus", "mbart", "mbart50", "nllb"):
+                        with self.assertRaisesRegex(ConvertError, "'big lighthouse'.*has a space.*Change its flags"):
+                            converted(folder, at / "model.safetensors")
+                        continue
+                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                    converted(folder, at / "model.safetensors")
+                    got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
+                    self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+class Decoded(Case):
+    """Texts of ids at random, with unknown and special ones: as decode(skip_special_tokens=True) has them."""
+
+    def same(self, folder):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        notes = str(converted(folder, folder / "model.safetensors").notes)
+        r, unk = self.random, tokenizer.unk_token_id
+        rows = [[unk if r.random() < 0.3 else r.randrange(len(tokenizer)) for _ in range(r.randint(1, 8))] for _ in range(400)]
+        for ids, text in zip(rows, self.decoded(folder / "model.safetensors", rows)):
+            self.assertEqual(text.strip(), tokenizer.decode(ids, skip_special_tokens=True).strip(), tokenizer.convert_ids_to_tokens(ids))
+        return notes
+
+    def test_families(self):
+        for family in CLASSES:
+            folder = saved(family, self.at / family)
+            with self.subTest(family=family, seed=self.seed):
+                self.same(folder)
+            if family != "nllb":  # transformers does not open it
+                with self.subTest(family=family, files="of the first form", seed=self.seed):
+                    self.same(self.at / family / "first")
+            if (folder / "tokenizer.json").exists():
+                with self.subTest(family=family, seed=self.seed, **GENERIC):
+                    self.same(saved(family, self.at / f"{family}-generic", **GENERIC))
+
+    def test_target_vocabulary(self):
+        for ids in ("same", "other"):
+            with self.subTest(ids=ids, seed=self.seed):
+                folder = self.at / ids
+                directory("marian", folder)
+                target = train("bpe")
+                (folder / "target.spm").write_bytes(target)
+                tokens = dict.fromkeys(["</s>", "<unk>", *pieces_of(target)])
+                names = list(json.loads((folder / "vocab.json").read_text()))
+                at = names.index("<pad>") + 4 * (ids == "other")
+                tokens = [one for one in tokens if one != "<pad>"]
+                tokens.insert(at, "<pad>")
+                (folder / "target_vocab.json").write_text(json.dumps({one: at for at, one in enumerate(tokens)}))
+                (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "tokenizer_class": "MarianTokenizer"}))
+                if ids == "same":
+                    self.same(folder)
+                else:
+                    self.assertIn("'<pad>': decoded texts are without them", "\n".join(converted(folder, folder / "model.safetensors").notes))
+
+
+class Keys(Case):
+    """Every key of the tokenizer's files is used, refused unless transformer.h cuts texts so, or known not to matter."""
+
+    def test_parameters_of_the_installed_classes(self):
+        new = {}
+        for name in (*CLASSES.values(), "Roberta", "Blenderbot", "BlenderbotSmall", "FSMT", "PLBart", "ByT5"):
+            names = inspect.signature(getattr(transformers, f"{name}Tokenizer").__init__).parameters
+            more = set(names) - tokenizer_fields.SETTINGS.rows() - {"self", "args", "kwargs"}
+            if more:
+                new[name] = sorted(more)
+        self.assertEqual(new, {}, "parameters without a row in tools/convert/tokenizer_fields.py")
+
+    def test_prefix_space(self):
+        """tokenizer_config.json says it, and where it does not, the class; not tokenizer.json."""
+        for said in ({"add_prefix_space": True}, {"add_prefix_space": False}, {}):
+            for file in (True, False):
+                with self.subTest(**said, file=file):
+                    at = self.at / f"{len(said) and said['add_prefix_space']}-{file}"
+                    folder = saved("bart", at)
+                    path = folder / "tokenizer.json"
+                    described = json.loads(path.read_text())
+                    described["pre_tokenizer"]["add_prefix_space"] = file
+                    path.write_text(json.dumps(described))
+                    path = folder / "tokenizer_config.json"
+                    settings = json.loads(path.read_text())
+                    settings.pop("add_prefix_space", None)
+                    path.write_text(json.dumps({**settings, **said}))
+                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                    converted(folder, at / "model.safetensors")
+                    lines = ["the big lighthouse", " the", "a<mask> the ship"]
+                    got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
+                    self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_trailing_space(self):
+        for family in CLASSES:
+            with self.subTest(family=family):
+                folder = saved(family, self.at / family)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, self.at / family / "model.safetensors")
+                lines = ["the ship ", "the ship  ", " the  ship", "the ship\u3000", "a "]
+                got = [ids for ids, _, _ in run(self.program, self.at / family / "model.safetensors", lines)[0]]
+                self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_mbart_is_not_normalized(self):
+        """MBartTokenizer of transformers 5 leaves normalizers out: of the .model, of tokenizer.json, and of both."""
+        lines = ["½ ship", "ﬁ  the", "ＦＯＯ the\u3000ship ", "the ship"]
+        for files in ("model", "json", "both"):
+            with self.subTest(files=files):
+                folder = saved("mbart", self.at / files)
+                if files == "model":
+                    folder = self.at / files / "first"
+                else:
+                    path = folder / "tokenizer.json"
+                    described = json.loads(path.read_text())
+                    described["normalizer"] = json.loads((saved("t5", self.at / f"{files}-t5") / "tokenizer.json").read_text())["normalizer"]
+                    self.assertEqual(described["normalizer"]["type"], "Precompiled")
+                    path.write_text(json.dumps(described))
+                if files == "both":
+                    shutil.copy(self.at / files / "first" / "sentencepiece.bpe.model", folder)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                self.assertIn("texts are not normalized", str(converted(folder, folder / "model.safetensors").notes))
+                got = [ids for ids, _, _ in run(self.program, folder / "model.safetensors", lines)[0]]
+                self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+    def test_unknown_characters_and_decoders(self):
+        """model.fuse_unk and decoder of tokenizer.json: the same as transformers, or refused and named."""
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        llama = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+        cases = [("decoder", one) for one in (
+            None, metaspace, {**metaspace, "prepend_scheme": "never"}, {**metaspace, "prepend_scheme": "first"}, {"type": "Fuse"},
+            {**metaspace, "replacement": "_"}, {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            {"type": "Sequence", "decoders": llama}, {"type": "Sequence", "decoders": llama[:3]},
+            {"type": "Sequence", "decoders": [metaspace]})] + [("fuse_unk", True), ("fuse_unk", False)]
+        outcomes = Counter()
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            for said in ({}, GENERIC):
+                folder = saved(family, self.at / f"{family}-{len(said)}", **said)
+                path = folder / "tokenizer.json"
+                before = path.read_text()
+                for key, value in cases:
+                    if key == "fuse_unk" and family != "nllb":
+                        continue  # Unigram has no such key
+                    described = json.loads(before)
+                    (described if key == "decoder" else described["model"])[key] = value
+                    path.write_text(json.dumps(described))
+                    with self.subTest(family=family, key=key, value=value, seed=self.seed, **said):
+                        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                        try:
+                            converted(folder, folder / "model.safetensors")
+                        except ConvertError as error:
+                            self.assertRegex(str(error), f"{key} is .*--ignore-key {key}")
+                            self.assertTrue(said, "its class does not read that")
+                            outcomes["refused"] += 1
+                            hf = {**json.loads((folder / "config.json").read_text()), "ignored": {key}}
+                            tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                            continue
+                        outcomes["equal"] += 1
+                        results, _ = run(self.program, folder / "model.safetensors", ["the жщ ship", "жщжж"])
+                        expected = tokenizer(["the жщ ship", "жщжж"], add_special_tokens=False).input_ids
+                        self.assertEqual([ids for ids, _, _ in results], expected)
+                        rows = tokenizer(SENTENCES, add_special_tokens=False).input_ids
+                        self.assertEqual(self.decoded(folder / "model.safetensors", rows),
+                                         [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
+        self.assertTrue(outcomes["refused"] > 16 and outcomes["equal"] > 50, outcomes)
+
+    def test_bytes_are_noted(self):
+        """T5Tokenizer of transformers has no bytes for unknown characters, and SentencePiece has."""
+        for spelled in (True, False):
+            folder = self.at / str(spelled)
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+            options = dict(byte_fallback=True, vocab_size=450) if spelled else {}
+            (folder / "spiece.model").write_bytes(train(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **options))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            notes = str(converted(folder, folder / "model.safetensors", 600).notes)
+            got = [ids for ids, _, _ in run(self.program, folder / "model.safetensors", ["жщ"])[0]]
+            self.assertEqual(got != tokenizer(["жщ"], add_special_tokens=False).input_ids, spelled)
+            self.assertEqual("T5Tokenizer of transformers makes <unk> of them" in notes, spelled)
+
+    def test_refused_and_ignored(self):
+        folder = saved("t5", self.at)
+        hf = json.loads((folder / "config.json").read_text())
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        described = json.loads((folder / "tokenizer.json").read_text())
+        cases = [("tokenizer_config.json", {**settings, "split_special_tokens": True}, "split_special_tokens"),
+                 ("tokenizer_config.json", {**settings, "sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs"),
+                 ("tokenizer_config.json", {**settings, "do_lower_case": True}, "do_lower_case"),
+                 ("tokenizer.json", {**described, "augmenter": 1}, "augmenter"),
+                 ("tokenizer.json", {**described, "model": {**described["model"], "dropout": 0.1}}, "dropout")]
+        for name, content, key in cases:
+            with self.subTest(key=key):
+                before = (folder / name).read_text()
+                (folder / name).write_text(json.dumps(content))
+                with self.assertRaisesRegex(ConvertError, f"{key} is .*--ignore-key {key}"):
+                    tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                model = Model()
+                tokenizer_files.read_texts(folder, {**hf, "ignored": {key}}, {"src": ROWS, "tgt": ROWS}, model)
+                self.assertIn(f"{key} is left out", str(model.notes))
+                (folder / name).write_text(before)
+        (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "no_such_key": 1}))
+        model = Model()
+        tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, model)
+        self.assertIn("no_such_key", str(model.notes))
+        with self.assertRaisesRegex(ConvertError, "no_such_key"):  # a newer transformers may have it
+            tokenizer_files.read_texts(folder, {**hf, "newest": (99, 0)}, {"src": ROWS, "tgt": ROWS}, Model())
+
+
+if __name__ == "__main__":
+    unittest.main()

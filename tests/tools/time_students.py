@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""A student of random weights, as large as Firefox's tiny (width 256, feed-forward 1536, 6 + 2 layers),
+in fxtranslate and in build/translate, on one core:
+
+    python tests/tools/time_students.py VOCABULARY.spm FOLDER     writes the model, and converts it, once
+    python tests/tools/time_students.py FOLDER                    times both, alternating
+
+The second needs make build/translate. It stops where a program fails or gives other than a text a line.
+
+Lines of 31 pieces and the end token, which is 32 words here; such weights end nothing, so both go on to
+fxtranslate's limit of 68 tokens, and build/translate once more to 32. fxtranslate takes a line at a time,
+build/translate batches of 32. CPU time without loading, with and without a shortlist, whose lists
+overlap as those of real text do."""
+
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from marian_student import Student
+
+ROOT = Path(__file__).resolve().parents[2]
+import rooms  # noqa: E402, F401
+from convert import main as convert  # noqa: E402
+
+TRANSLATE = ROOT / "build" / "translate"
+LENGTH, MOST, LINES = 32, 2 * 32 + 4, 96
+MODEL, SHORTLIST = "model.xxyy.intgemm.alphas.bin", "lex.xxyy.s2t.bin"
+
+
+def write(vocabulary, folder):
+    import sentencepiece
+    pieces = vocabulary.read_bytes()
+    sp = sentencepiece.SentencePieceProcessor(model_proto=pieces)
+    never = [i for i in range(sp.vocab_size()) if sp.is_unknown(i) or sp.is_control(i) or sp.is_byte(i)]
+    student = Student(sp.vocab_size(), 256, 1, (6, 2), never=never, feed_forward=6)
+    random = np.random.default_rng(1)
+    words = [i for i in range(sp.vocab_size()) if sp.id_to_piece(i)[1:].isalpha()
+             and sp.encode(sp.decode([i])) == [i]]
+    lines = []
+    while len(lines) < LINES:
+        ids = [int(i) for i in random.choice(words, LENGTH - 1)]
+        if sp.encode(sp.decode(ids)) == ids:
+            lines.append(sp.decode(ids))
+    bias = student.values["decoder_ff_logit_out_b"]
+    bias[0, sp.eos_id()] = -1e4
+    student.put("decoder_ff_logit_out_b", bias)
+    student.greedy([*sp.encode(lines[0]), sp.eos_id()], -1, 8)  # for the static scales
+    student.write(folder / MODEL)
+    (folder / SHORTLIST).write_bytes(student.shortlist(50, 100, 8)[0])
+    (folder / "vocab.xxyy.spm").write_bytes(pieces)
+    (folder / "lines.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    if convert.main([str(folder), str(folder / "model.safetensors")]):
+        sys.exit(f"{folder}: not converted")
+
+
+def measure(folder):
+    lines = (folder / "lines.txt").read_text(encoding="utf-8").splitlines()[:LINES]
+
+    def spent():
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+
+    def ours(text, *options):
+        begun = spent()
+        done = subprocess.run([TRANSLATE, folder / "model.safetensors", "--batch", "32", *options],
+                              input=text, stdout=subprocess.PIPE, text=True)
+        seconds, texts = spent() - begun, done.stdout.split("\n")[:-1]
+        if done.returncode or len(texts) != text.count("\n"):
+            sys.exit(f"{TRANSLATE}: status {done.returncode}, {len(texts)} texts of {text.count(chr(10))} lines: not timed")
+        return seconds, texts
+
+    def say(name, seconds, length):
+        print(f"{name:27} {LENGTH} in, {length} out: {LENGTH * len(lines) / seconds:6.0f} words/s in, "
+              f"{length * len(lines) / seconds:6.0f} out, {seconds:.2f} s", flush=True)
+
+    ours("".join(line + "\n" for line in lines))  # stops here if it does not run
+    import fxtranslate
+    files = [(folder / name).read_bytes() for name in (MODEL, "vocab.xxyy.spm", "vocab.xxyy.spm")]
+    engines = [fxtranslate.Translator(*files),
+               fxtranslate.Translator(*files, (folder / SHORTLIST).read_bytes())]
+    for turn in range(2):
+        for engine, options in zip(engines, ((), ("--shortlist",))):
+            begun = time.process_time()
+            theirs = [engine.translate(line) for line in lines]
+            if not all(theirs):
+                sys.exit(f"fxtranslate gave no text for {theirs.count('')} of {len(lines)} lines: not timed")
+            say(f"fxtranslate, {engine.backend()} {''.join(options)}", time.process_time() - begun, MOST)
+            for most in (LENGTH, MOST):
+                limit = *options, "--max-length", str(most)
+                whole, texts = ours("".join(line + "\n" for line in lines), *limit)
+                say(f"here {''.join(options)}", whole - ours("\n", *limit)[0], most)
+    print(f"{sum(a == b for a, b in zip(texts, theirs))} of {len(lines)} texts are equal")
+
+
+if __name__ == "__main__":
+    paths = [Path(one) for one in sys.argv[1:]]
+    if len(paths) not in (1, 2) or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    if len(paths) == 2:
+        paths[1].mkdir(exist_ok=True)
+        write(*paths)
+    else:
+        measure(*paths)

@@ -1,0 +1,464 @@
+/* Tags taken out of documents and put back into translations by functions that are no models: what
+   comes out case by case, and what holds for any document and any translation. */
+#include "test.h"
+
+#include "markup_fake.h"
+
+/* ---- cases ---- */
+
+/* A document translated word by word comes out as same (NULL: as it is) and as backwards; what was
+   translated are these sentences. NULL: not looked at. */
+static void check_case(fake *f, buffer *out, markup_form form, const char *in,
+                       const char *sentences, const char *same, const char *backwards) {
+    const char *expected = same ? same : in;
+    CHECK(strcmp(run(f, SAME, form, in, strlen(in), out), expected) == 0, "%s", in);
+    if (strcmp(out->data, expected) != 0)
+        printf("      got      %s\n      expected %s\n", out->data, expected);
+    if (sentences) CHECK(strcmp(f->seen.data, sentences) == 0, "  is %s", f->seen.data);
+    if (!backwards) return;
+    (void)run(f, BACKWARDS, form, in, strlen(in), out);
+    CHECK(strcmp(out->data, backwards) == 0, "  backwards %s", out->data);
+}
+
+static void html(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {
+        {"<p>I <b>like</b> to <u>drive</u> this car.</p>", "I like to drive this car.|", NULL,
+         "<p>car. this <u>drive</u> to <b>like</b> I</p>"},
+        {"", "", NULL, ""},
+        {"<p></p>", "", NULL, "<p></p>"},
+        {"<p title=\"&quot;\">a &lt;with&gt; &amp; &eacute;&#x41;</p>", "a <with> & éA|",
+         "<p title=\"&quot;\">a &lt;with&gt; &amp; éA</p>",
+         "<p title=\"&quot;\">éA &amp; &lt;with&gt; a</p>"},
+        {"<p>Space<br>please?</p>", "Space|please?|", NULL, "<p>Space<br>please?</p>"},
+        {"un<u>der</u>line it", "underline it|", "<u>underline</u> it", "it <u>underline</u>"},
+        {"hello <br>", "hello|", NULL, "hello <br>"},
+        {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
+        {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
+         "id=\"1.2.2\"></b>"
+         "<img id=\"1.2.3\">world</span></p>",
+         "hello world|", NULL,
+         "<p id=\"1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b id=\"1.2.2\"></b><img "
+         "id=\"1.2.3\">world</span> hello<img id=\"1.1\"></p>"},
+        {"hello <script>alert(\"<foo>\");</script>world", "hello|world|", NULL,
+         "hello <script>alert(\"<foo>\");</script>world"},
+        {"foo <!-- <ignore> me -->bar", "foo bar|", NULL, NULL},
+        {"<p>hello <b>world!</b> How does this <img> <b>deal <u>with sentences?</u></b> Will "
+         "it?</p>",
+         "hello world!|How does this deal with sentences?|Will it?|",
+         "<p>hello <b>world!</b> How does this <img><b>deal <u>with sentences?</u></b> Will "
+         "it?</p>",
+         "<p><b>world!</b> hello <img><b><u>sentences? with</u> deal</b> this does How it? "
+         "Will</p>"},
+        {"Type <code>ls -l <b>x</b></code> now, or <kbd>q</kbd>.", "Type now, or.|", NULL, NULL},
+        {"See <a href=x><code>f()</code></a>, please", "See, please|", NULL, NULL},
+        {"<p translate=\"no\">Not this.</p> But <i translate=no>not</i> that", "But that|", NULL,
+         NULL},
+        {"<pre>a  b</pre><style>p { x: y }</style>c", "c|", NULL, NULL},
+        {"<b>One. Two.</b> Three", "One.|Two.|Three|", NULL, "<b>One. Two.</b> Three"},
+        {"See <b>my dog. Then all</b> of it.", "See my dog.|Then all of it.|", NULL,
+         "<b>dog. my See it. of all Then</b>"},
+        {"One.<b> Two</b> three", "One.|Two three|", "One. <b>Two</b> three",
+         "One. three <b>Two</b>"},
+        {"a < b, c & d <3 &bogus; x", "a < b, c & d <3 x|", "a &lt; b, c &amp; d &lt;3 &bogus; x",
+         "x &lt;3 d &amp; c b, &lt; a &bogus;"},
+        {"a <b>b <i>c</b> d</i> e", "a b|c d|e|", NULL, NULL},
+        {"a <b title='>'>b</b> <a href=\"unfinished", "a b|", NULL, NULL},
+        {"<x id=\"1\"/>Open <g id='2'>the {0} file</g><x id=\"3\"/>", "Open the file|", NULL,
+         "<x id=\"1\"/><g id='2'>{0} file the</g> Open<x id=\"3\"/>"},
+        {"<td>12</td><td>&mdash;</td><td>yes</td>", "yes|", NULL, NULL},
+        {"<a href=1>One</a> of <a href=2>two</a>", "One of two|", NULL,
+         "<a href=2>two</a> of <a href=1>One</a>"},
+        {"word<sup>1</sup> here", "word here|", NULL, NULL}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("HTML");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_case(&f, &out, MARKUP_HTML, cases[i].in, cases[i].sentences, cases[i].same,
+                   cases[i].backwards);
+    }
+    fake_free(&f), buffer_free(&out);
+}
+
+static void markdown_cases(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {{"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
+                 {"One\ntwo\n===\n", "One two|", "One two\n===\n", "two One\n===\n"},
+                 {"See [the docs](http://a.b/_c_ \"t\") of `f(x)` now.", "See the docs of now.|",
+                  NULL, "now. of [docs the](http://a.b/_c_ \"t\") See `f(x)`"},
+                 {"> a **b c** and\n> more of it here\n", "a b c and more of it here|", NULL,
+                  "> here it of more\n> and **c b** a\n"},
+                 {"- one\n  two\n- [x] three\n\n      code\n", "one two|three|", NULL,
+                  "- two\n  one\n- [x] three\n\n      code\n"},
+                 {"```\nno\n```\nyes\n\n    no\n\n~~~ x\n```\n~~~\n", "yes|", NULL, NULL},
+                 {"1. one\n2) two\n   * three\n", "one|two|three|", NULL, NULL},
+                 {"| a *b* c | `x` d |\n|---|:-:|\n| \\| e | f |\nend", "a b c|d|| e|f|end|", NULL,
+                  "| c *b* a | `x` d |\n|---|:-:|\n| e \\| | f |\nend"},
+                 {"---\na: b\n---\ntext\n", "text|", NULL, NULL},
+                 {"+++\na\n+++\n", "", NULL, NULL},
+                 {"See [Foo] and [foo bar][].\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n",
+                  "See Foo and foo bar.|", NULL,
+                  "[bar. foo][foo bar] and [Foo] See\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n"},
+                 {"[not] a [link][x]", "[not] a [link][x]|", "[not] a [link\\][x\\]",
+                  "[link\\][x] a [not\\]"},
+                 {"a \\*b\\* &amp; &copy; 2 * 3 a_b <c> C:\\d", "a *b* & © 2 * 3 a_b|C:\\d|",
+                  "a \\*b\\* & © 2 * 3 a_b <c> C:\\d", NULL},
+                 {"one  \ntwo\\\nthree", "one|two|three|", NULL, "one  \ntwo\\\nthree"},
+                 {"a 2. b", "a 2. b|", NULL, "b 2. a"},
+                 {"# b -", "b -|", NULL, "# - b"},
+                 {"b -", "b -|", NULL, "\\- b"},
+                 {"b + 7)", "b + 7)|", NULL, "7\\) + b"},
+                 {"***a** b*", "a b|", NULL, "*b **a***"},
+                 {"***a* b** c", "a b c|", "**_a_ b** c", "c **b *a***"},
+                 {"**a**, *b*", "a, b|", NULL, "*b* **a**,"},
+                 {"![alt text](i.png) and b <img src=x>", "and b|", NULL, NULL},
+                 {"text <!-- c --> more<br>last", "text|more|last|", NULL, NULL},
+                 {"<div>\nSome *<b>text* in</b>\nit\n</div>\n\n*on*", "Some *text* in it|on|",
+                  "<div>\nSome <b>*text* in</b> it\n</div>\n\n*on*", NULL},
+                 {"a <b>b *c</b> d* e", "a|b c|d e|", NULL, NULL},
+                 {"<https://a.b/c_d_> or www.a.b/_c_/ or a@b.c", "or or a@b.c|", NULL, NULL},
+                 {"Hi {name}, you have %d of {{x}} and ${y}.", "Hi, you have of and.|", NULL, NULL},
+                 {"[^1]: A note[^2] here", "A note here|", NULL, NULL},
+                 {"> [!NOTE]\n> Take care", "Take care|", NULL, NULL},
+                 {"a|b\n-|-\nc|d", "a|b|c|d|", NULL, NULL},
+                 {"- a\n\n  b\n\n<!-- *x*\n\ny -->\n\tcode", "a|b|", NULL, NULL},
+                 {"[foo]][foo] x\n\n[foo]: /u", "foo]foo x|", NULL, NULL},
+                 {"# # b", "# b|", NULL, "# b \\#"},
+                 {"<b>\nd</b> e f", "d|e f|", NULL, "<b>\nd</b> f e"},
+                 {"<span translate=\"no\">\nd e\n</span> f", "", NULL, NULL},
+                 {"> [!NOTE]\n> Take care\n> of it", "Take care of it|", NULL,
+                  "> [!NOTE]\n> it of\n> care Take"},
+                 {"`a \n b` c d", "c d|", "`a \nb` c d", "`a \nb` d c"},
+                 {"b 1.|c d\n-|-\n", "b 1.|c d|", NULL, "1\\. b|d c\n-|-\n"},
+                 {">1. >a b\nc d", "a b c d|", ">1. >a b\n>    >c d", ">1. >d c\n>    >b a"},
+                 {">-\t>a b\nc d", "a b c d|", ">-\t>a b\n>    >c d", ">-\t>d c\n>    >b a"}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("Markdown");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_case(&f, &out, MARKUP_MARKDOWN, cases[i].in, cases[i].sentences, cases[i].same,
+                   cases[i].backwards);
+    }
+    fake_free(&f), buffer_free(&out);
+}
+
+static void wrapped_cases(void) {
+    static const struct {
+        const char *in, *sentences, *same;
+    } cases[] = {
+        {"One two three four five\nsix seven eight. Nine\nten\n",
+         "One two three four five six seven eight.|Nine ten|",
+         "One two three four five\nsix seven eight. Nine\nten\n"},
+        {"> One two three four five\n> six seven eight nine\n>> ten\n\n> b\n",
+         "One two three four five six seven eight nine|ten|b|", NULL},
+        {"* one two three four\n  five six seven eight\n* nine\n  ten\n",
+         "one two three four five six seven eight|nine|ten|", NULL},
+        {"A title\n=======\n\nThis is a long line of it and\nit goes on here as it does so\nwell. "
+         "End\n",
+         "A title|This is a long line of it and it goes on here as it does so well.|End|", NULL},
+        {"From the auto-\nmatic one, self-\nmade and north-\nand south. An\nautomatic\n", NULL,
+         NULL},
+        {"From: a b\nSubject: c d\n\ntext here\n-- \nAnn\nLand\n", "text here|", NULL},
+        {"a    b    c\nd    e    f\n", "a|b|c|d|e|f|", NULL},
+        {"\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\n\xE4\xB8\xAD\xE6\x96\x87\n",
+         "\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87|", NULL}};
+    fake f;
+    buffer out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("wrapped lines");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in, *expected = cases[i].same ? cases[i].same : in;
+        (void)run(&f, SAME, MARKUP_WRAPPED, in, strlen(in), &out);
+        if (cases[i].sentences) {
+            CHECK(strcmp(out.data, expected) == 0, "%s", in);
+            if (strcmp(out.data, expected) != 0) printf("      got      %s\n", out.data);
+            CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        } else
+            CHECK(strstr(f.seen.data, "automatic one") && strstr(f.seen.data, "self-made") &&
+                      strstr(f.seen.data, "north- and"),
+                  "hyphens: %s", f.seen.data);
+    }
+    (void)run(&f, SAME, MARKUP_WRAPPED, "1 \r 2 One. 3 \r 4 Two\n", 22, &out);
+    CHECK(strstr(out.data, "One") != NULL, "stray carriage returns: %s", out.data);
+    (void)run(&f, SAME, MARKUP_MARKDOWN, "one and `a\rb` more\n", 19, &out);
+    CHECK(out.size == 19 && !memcmp(out.data, "one and `a b` more", 18), "in code: %s", out.data);
+    fake_free(&f), buffer_free(&out);
+}
+
+/* Columns are those of wcwidth. */
+static void columns(void) {
+    SECTION("columns");
+    CHECK(markup_column("a\xCC\x81\xE4\xB8\xAD\xEF\xBC\xA1\xF0\x9F\x98\x80", 13, 0) == 7,
+          "a, a mark, three wide ones");
+    CHECK(markup_column("\tx", 2, 3) == 9 && markup_column("abc\nx", 5, 0) == 1,
+          "tabs and newlines");
+}
+
+/* The document without tags and whitespace, or its tags in order. */
+static void strip(const char *text, size_t size, int tags, buffer *out) {
+    size_t i;
+    int in_tag = 0;
+    out->size = 0;
+    buffer_append(out, "", 0);
+    for (i = 0; i < size; i++) {
+        in_tag |= text[i] == '<';
+        if (in_tag == tags && (tags || !strchr(" \n", text[i]))) buffer_append(out, text + i, 1);
+        in_tag &= text[i] != '>';
+    }
+}
+
+static void subtitles(void) {
+    static const struct {
+        const char *in, *sentences, *same, *backwards;
+    } cases[] = {
+        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:03,000 --> "
+         "00:00:04,000\nhouse & slept.\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n",
+         "We went to the old house & slept.|Who?|Me.|", NULL,
+         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
+         "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
+        {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
+         "00:03.000 --> 00:04.000\r\nhere",
+         "all of it was here|", NULL, NULL},
+        {"no subtitles\n1\n", "", NULL, NULL}};
+    fake f;
+    buffer doc, out;
+    size_t i;
+    int lost = 0;
+    unsigned state = 5;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("subtitles");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *in = cases[i].in;
+        CHECK(strcmp(run(&f, SAME, MARKUP_SRT, in, strlen(in), &out), in) == 0, "%s", in);
+        CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        if (!cases[i].backwards) continue;
+        (void)run(&f, BACKWARDS, MARKUP_SRT, in, strlen(in), &out);
+        CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
+    }
+    for (i = 0; i < 2000; i++) { /* what is no text stays, in its order */
+        static const char *const words[] = {"one ", "two, ", "three. ",   "Four ", "\n",
+                                            "<i>",  "</i>",  "<b>x</b> ", "& ",    "- "};
+        const char *from, *at, *end;
+        unsigned cues = 1 + draw(&state, 8), k, n;
+        doc.size = 0;
+        for (k = 1; k <= cues; k++) {
+            buffer_format(&doc, "%u\n00:00:%02u --> 00:00:%02u\nso ", k, k, k);
+            for (n = draw(&state, 12); n > 0; n--) {
+                at = words[draw(&state, 10)];
+                if (*at == '\n' && doc.data[doc.size - 1] == '\n') continue;
+                buffer_append(&doc, at, strlen(at));
+            }
+            buffer_append(&doc, "\n\n", 2);
+        }
+        (void)run(&f, (int)(i % TRANSLATORS), MARKUP_SRT, doc.data, doc.size, &out);
+        if (f.how == NOTHING) lost += strcmp(doc.data, out.data) != 0;
+        for (at = doc.data, from = out.data; from && (at = strstr(at, "\n00:")) != NULL; at = end) {
+            char time[40];
+            end = strchr(at + 1, '\n');
+            snprintf(time, sizeof time, "%.*s", (int)(end + 1 - at), at);
+            from = strstr(from, time);
+        }
+        lost += from == NULL;
+        strip(doc.data, doc.size, 1, &f.seen), n = (unsigned)f.seen.size;
+        strip(out.data, out.size, 1, &f.seen);
+        lost += n != f.seen.size;
+    }
+    CHECK(!lost, "2,000 at random: times stay in their order, and all tags, in %d not", lost);
+    fake_free(&f), buffer_free(&out), buffer_free(&doc);
+}
+
+/* Tags of strip(tags) nest: each closes the one that was opened last. */
+static int nests(const char *tags) {
+    const char *open[200], *end;
+    size_t n = 0, size;
+    for (; *tags; tags = end + 1) {
+        end = strchr(tags, '>');
+        if (strncmp(tags, "<!--", 4) == 0 || end[-1] == '/' || strncmp(tags, "<img", 4) == 0 ||
+            strncmp(tags, "<br", 3) == 0)
+            continue;
+        if (tags[1] != '/') {
+            open[n++] = tags + 1;
+            continue;
+        }
+        size = (size_t)(end - tags - 2);
+        if (!n-- || strncmp(open[n], tags + 2, size) != 0 || strchr("> ", open[n][size]) == NULL)
+            return 0;
+    }
+    return n == 0;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Whether two lists of tags have the same ones; cuts them. */
+static int same_tags(char *a, char *b) {
+    static const char *lists[2][2000];
+    size_t n[2] = {0, 0}, i, k;
+    char *at;
+    for (i = 0; i < 2; i++) {
+        for (at = i ? b : a; at && *at && n[i] < 2000; at = strchr(at, '>')) {
+            if (n[i]) *at++ = 0;
+            if (*at) lists[i][n[i]++] = at;
+        }
+        qsort(lists[i], n[i], sizeof *lists[i], by_text);
+    }
+    for (k = 0; k < n[0] && k < n[1]; k++)
+        if (strcmp(lists[0][k], lists[1][k]) != 0) return 0;
+    return n[0] == n[1];
+}
+
+/* Well-formed if asked; else whatever comes, down to halves of tags. */
+static void make(buffer *doc, unsigned *state, int well_formed) {
+    static const char *const names[] = {"b",   "i",  "a href='x/y'", "span class=\"q\"",  "em", "p",
+                                        "div", "li", "code",         "i translate=\"no\""};
+    static const char *const words[] = {"the ",    "cat",  " sat. ",       "On ",       "mat! ",
+                                        "Who? ",   "a ",   "\n",           ", ",        "No ",
+                                        "dog ",    "ran",  "x y z. ",      " &amp; ",   "&lt;",
+                                        "&bogus;", "<br>", "<img src=a/>", "<!-- c -->"};
+    static const char *const odd[] = {"<",  ">",  "</",   "</b>", "</p>",      "<b",  "<a href='",
+                                      "\"", "&#", "<!--", "\xff", "<![CDATA[", "]]>", "&#65;"};
+    const char *open[12];
+    size_t n = 0, i, count = 1 + draw(state, 40);
+    doc->size = 0;
+    buffer_append(doc, "", 0);
+    for (i = 0; i < count; i++) {
+        unsigned what = draw(state, 10);
+        if (what < 2 && n < 12) {
+            open[n] = names[draw(state, 10)];
+            buffer_format(doc, "<%s>", open[n++]);
+        } else if (what < 4 && n) {
+            n--;
+            buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+        } else if (what == 4 && !well_formed) {
+            const char *piece = odd[draw(state, 14)];
+            buffer_append(doc, piece, strlen(piece));
+        } else {
+            const char *piece = words[draw(state, 19)];
+            buffer_append(doc, piece, strlen(piece));
+        }
+    }
+    while (well_formed && n-- > 0)
+        buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+}
+
+static void any_document(void) {
+    enum { ROUNDS = 3000 };
+    fake f;
+    buffer doc, out, a, b;
+    int i, how, lost = 0, moved = 0, crossed = 0, changed = 0, texts = 0;
+    unsigned state = 7;
+    size_t k;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    SECTION("any document");
+    f.state = 3;
+    for (i = 0; i < ROUNDS; i++)
+        for (how = 0; how < TRANSLATORS; how++) {
+            int well_formed = i % 3 != 0, has_copies;
+            const char *at;
+            make(&doc, &state, well_formed);
+            (void)run(&f, how, MARKUP_HTML, doc.data, doc.size, &out);
+            if (how == NOTHING)
+                changed += out.size != doc.size || memcmp(out.data, doc.data, doc.size) != 0;
+            if (!well_formed) continue;
+            strip(doc.data, doc.size, 1, &a), strip(out.data, out.size, 1, &b);
+            crossed += !nests(b.data);
+            if (test_failed + crossed == 1 && !nests(b.data))
+                printf("%s\n->\n%s\n", doc.data, out.data);
+            lost += !same_tags(a.data, b.data);
+            strip(doc.data, doc.size, 0, &a), strip(out.data, out.size, 0, &b);
+            has_copies = strstr(doc.data, "&b") || strstr(doc.data, "code") ||
+                         strstr(doc.data, "translate");
+            if (how == SAME && !has_copies && strcmp(a.data, b.data) != 0) {
+                if (!texts++) printf("%s\n->\n%s\n", doc.data, out.data);
+            }
+            for (at = b.data, k = 0; k < f.n && !has_copies && how != NOTHING; k++) {
+                buffer encoded, text;
+                memset(&encoded, 0, sizeof encoded), memset(&text, 0, sizeof text);
+                if (f.texts[k].size) {
+                    size_t from;
+                    for (from = 0; from < f.texts[k].size; from++) {
+                        char c = f.texts[k].data[from];
+                        if (c == '<' || c == '&') buffer_format(&text, c == '<' ? "&lt;" : "&amp;");
+                        else if (c != ' ') buffer_append(&text, &c, 1);
+                    }
+                    at = at ? strstr(at, text.data) : NULL;
+                    if (at) at += text.size;
+                }
+                buffer_free(&text), buffer_free(&encoded);
+            }
+            moved += at == NULL;
+        }
+    CHECK(!lost, "every tag once, in %d of %d not", lost, ROUNDS * (int)TRANSLATORS);
+    CHECK(!crossed, "and nested, in %d not", crossed);
+    CHECK(!texts, "a translation by itself has the text of the source, in %d not", texts);
+    CHECK(!moved, "translations stand in the order of their sentences, in %d not", moved);
+    CHECK(!changed, "without translations the bytes of the source, in %d not", changed);
+    fake_free(&f), buffer_free(&out), buffer_free(&doc), buffer_free(&a), buffer_free(&b);
+}
+
+/* Many tags that open, close, or have no end: each is read once, or this takes hours. */
+static void deep(void) {
+    static const char *const pieces[] = {
+        "<b>",  "</b>",       "<b>x ",    "<a \"",     "<!--", "<code>", "&",        "<i></i>",
+        "x.",   "<p>",        "<script>", "<b>x</b> ", "*",    "*a ",    "**a_ ",    "[",
+        "[a](", "![",         "]",        "`",         "``a`", "> ",     "- ",       "> a\n",
+        "|",    "a|b\n-|-\n", "[a]: b\n", "[a]",       "\\",   "<a b='", "<a b=\"'", "a  \n",
+        "_a*",  "[a](<b",     "[a][",     "http://a"};
+    fake f;
+    buffer doc, out;
+    size_t i, k;
+    int form;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("depth");
+    for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        doc.size = 0;
+        buffer_append(&doc, "1 --> 2\n", 8);
+        for (k = 0; k < 40000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
+        for (form = MARKUP_HTML; form <= MARKUP_WRAPPED; form++) {
+            static const char *const names[] = {"40,000 times %s", "  in subtitles",
+                                                "  in Markdown", "  in lines"};
+            (void)run(&f, NOTHING, (markup_form)form, doc.data, doc.size, &out);
+            CHECK(out.size == doc.size, names[form], pieces[i]);
+        }
+    }
+    fake_free(&f), buffer_free(&out), buffer_free(&doc);
+}
+
+/* test_markup FORM FUNCTION < in > out, for tests/translate/markdown.py. */
+static int filter(int form, int how) {
+    fake f;
+    buffer in, out;
+    int c;
+    memset(&f, 0, sizeof f), memset(&in, 0, sizeof in), memset(&out, 0, sizeof out);
+    f.state = 1;
+    buffer_append(&in, "", 0);
+    while ((c = getchar()) != EOF) {
+        char byte = (char)c;
+        buffer_append(&in, &byte, 1);
+    }
+    fputs(run(&f, how, (markup_form)form, in.data, in.size, &out), stdout);
+    fake_free(&f), buffer_free(&in), buffer_free(&out);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3) return filter(atoi(argv[1]), atoi(argv[2]));
+    html();
+    markdown_cases();
+    wrapped_cases();
+    columns();
+    subtitles();
+    any_document();
+    deep();
+    (void)protect_put, (void)protect_take, (void)buffer_flatten;
+    return test_done("test_markup");
+}

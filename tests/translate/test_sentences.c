@@ -1,0 +1,247 @@
+/* Where sentences end: texts in several languages, and what holds for any bytes. */
+#include "examples/translate/text/sentences.h"
+#include "test.h"
+
+/* Each text with a bar wherever a sentence ends. */
+static const char *const english[] = {
+    "Hello.| How are you?| Fine!| And you?",
+    "One sentence without a stop",
+    "Dr. Smith met Mr. and Mrs. Jones.| They talked.",
+    "J. S. Bach wrote it.| He was 30.",
+    "George W. Bush lived in the U.S. for years.| Prof. A. B. Miller did not.",
+    "He lives in the U.S.| He likes it.| The U.S. Army is large.",
+    "Pi is 3.14.| The version is 2.0.1.| See example.com.| Bye.",
+    "It costs $1.50 per lb. today.| Buy it!",
+    "See p. 5 and No. 7, Fig. 3 and vol. 2.| He said no. |Then he left.",
+    "Cats, dogs, etc. are animals.| He has cats, dogs, etc. |She has none.",
+    "Well...| I see.| Wait... what?| Hmm… maybe.| Oh… |Yes.",
+    "\"Really?\" he asked.| \"Yes!\" |She smiled.",
+    "He said, \"Go.\" |She went.| 'Stop!' he cried.",
+    "“It is late.” |He yawned.| “Is it?” she asked.",
+    "(He left.) |She stayed (for a while).| Done.",
+    "He left at 5 p.m. on Monday.| She left at 6 a.m.| They met.",
+    "Take vitamin C.| It is good.| Plan B. Failed?!",
+    "What?!| No way!!!| OK.",
+    "1. Open the box.| 2. Take it out.| II. Methods are here.",
+    "Apple Inc. |Pear Ltd. sells less, i.e. nothing, e.g. Tuesday.",
+    "I don't.| You can't.| It's hers.| The bar isn't. |Tom's is.",
+    "Visit St. Petersburg, Mt. Everest and Ft. Worth.| On Jan. 5 we go.",
+    "He drove at 100 km/h. |Nobody saw him.",
+    "A line that\nis broken.| Another\r\none.",
+    "A heading\n\n|A paragraph.\n \n|Another",
+    "Yes.| - No.| -- Why?| — Because.",
+    "The end.| ",
+    "   Leading space.| Trailing space.|   ",
+    "I work for the U.S. Government.| She lives in the E.U. |How about you?",
+    "She said, 'Great.' |It was (see p. 5.), fine . . . |Then. . . .| (Why?)",
+    "No space.Here no end. e.g.this is none. |U.N. troops came.",
+    "Is it 5? |6 is better.| In 1990. |People came.",
+    "He works at Yahoo! and likes it.| Bye",
+};
+static const char *const german[] = {
+    "Das ist Dr. Müller.| Er kommt z.B. aus Köln.| Und z. B. Äpfel mag er.",
+    "Am 3. Mai war es warm.| Am 3. 10. 1990 auch.| Im 19. Jahrhundert nicht.",
+    "Er hat d. h. u. a. Bücher, Hefte usw. |Das reicht.",
+    "Das kostet 5 Mio. Euro bzw. 3,5 Mrd. Dollar, vgl. Abb. 3 und Nr. 4.| Gut.",
+    "„Kommst du?“, fragte er.| „Nein.“ |Sie ging.| »Warum?« |Er schwieg.",
+    "Er kam. |»Warum?« fragte sie.| Die Dipl.-Ing. Meier schwieg.",
+    "Der 2. Weltkrieg endete 1945.| Es waren 12. |Nein, 13.",
+    "Ärger gab es.| Öl auch. über alles. aber klein.",
+    "Das ist der 1. Platz in der 2. Bundesliga.| Friedrich II. war König.",
+};
+static const char *const french[] = {
+    "M. Dupont et Mme Durand sont là.| MM. Petit et Grand aussi.",
+    "« Viens ! » dit-il.| « Non. » |Elle part.| Quoi ?| Rien !",
+    "« Vraiment\xC2\xA0? »| Oui.| C'est l'art. 5 du code, cf. p. 7.",
+    "J.-P. Sartre écrit, p. ex. des livres, c.-à-d. beaucoup.| Écoute !",
+    "Le 3 janv. 2020, voir N°. 5.| « Où vas-tu ? dit-il. |— Nulle part. » |Elle sourit.",
+    "Il a 3,5 ans.| À demain…| Élan.",
+};
+static const char *const spanish[] = {
+    "¿Qué?| ¡No!| El Sr. García y la Sra. López viven en EE. UU. desde 1990.",
+    "Véase la pág. 5.| Él dijo: «Sí.» |Ella no.| ¿Y usted? ¡dígame!",
+    "—Hola.| —¿Quién es?| —Soy yo —dijo Ana.| Adiós.",
+    "El Dr. F. G. Lorca, p. ej. es poeta.| Año 2000. ñandú.",
+};
+static const char *const russian[] = {
+    "Это г. Москва.| А. С. Пушкин родился в 1799 г. в Москве.| Он писал.",
+    "— Да! — сказал он.| — Нет. |— Почему?",
+    "Яблоки, груши и т. д. лежат, т.е. гниют.| Это был я. |Да.",
+    "«Пойдём!» — сказал он.| «Нет.» |См. рис. 5 и стр. 7. ул. Ленина, д. 5.",
+};
+static const char *const chinese[] = {
+    "你好。|我是学生。|你呢？|好！|他说：“我来了。”|然后走了。",
+    "「真的嗎？」|他問。|（笑。）|我想……他走了。|再見",
+    "价格是3.5元。|网址是example.com。|你好!|我来了?|是的。",
+    "他说。|\"我来了。\"|她笑了。|“走吧！”，他说。|真的吗？！|嗯。",
+    "第一。　|第二。\n|第三",
+    "他笑了（真的！）。|“好。”|“不。”|《紅樓夢》。……|完",
+};
+static const char *const japanese[] = {
+    "こんにちは。|元気ですか？|はい！|「はい。」と言った。|そうです。",
+    "「行きます！」|彼は言った。",
+    "彼は「行く。」と言って、「帰る。」とは言わなかった。|本当？！|うそ！|そうですか。|おわり",
+    "「え？」|「うん。」",
+};
+static const char *const others[] = {
+    /* Arabic */
+    "مرحبا.| كيف حالك؟| أنا بخير!| هذا د. أحمد.| نعم، شكرا.",
+    "هل أنت طالب؟|نعم.",
+    /* Urdu, Hindi, Bengali */
+    "یہ کتاب ہے۔| وہ قلم ہے۔",
+    "मैं छात्र हूँ।| तुम कैसे हो?| डॉ. शर्मा आए।|ठीक है॥",
+    /* Greek, Armenian, Korean, Burmese, Amharic, Polish, Turkish */
+    "Είμαι εδώ.| Βλ. σελ. 5.| Ναι!",
+    "Ես ուսանող եմ։ |Դու՞։",
+    "안녕하세요.| 저는 학생입니다.| 2020. 5. 3.| 서울에서 만났다.| 네.",
+    "ကျွန်တော်ကျောင်းသားပါ။|ဟုတ်ကဲ့။",
+    "እኔ ተማሪ ነኝ።| አንተስ፧",
+    "To jest prof. Nowak, tzn. Jan.| Żaba.| Ślad.",
+    "Ben Dr. Ali.| İyi.| Şimdi gel!",
+};
+
+/* The sentences of text between bars. */
+static const char *split(const char *text, size_t size) {
+    static char out[1024];
+    const char *sentence;
+    size_t at = 0, length, n = 0;
+    while (next_sentence(text, size, &at, &sentence, &length)) {
+        if (n) out[n++] = '|';
+        memcpy(out + n, sentence, length), n += length;
+    }
+    out[n] = 0;
+    return out;
+}
+
+/* The text without its bars must fall into the sentences that they mark. */
+static void check_texts(const char *language, const char *const *texts, size_t n) {
+    char text[1024], expected[1024];
+    size_t i, j;
+    SECTION(language);
+    for (i = 0; i < n; i++) {
+        size_t size = 0, m = 0;
+        int spaces = 0;
+        const char *got;
+        for (j = 0; texts[i][j]; j++)
+            if (texts[i][j] != '|') text[size++] = texts[i][j];
+        /* whitespace next to a bar belongs to no sentence */
+        for (j = 0; texts[i][j]; j++) {
+            uint32_t c;
+            size_t k = sentence_char(texts[i] + j, strlen(texts[i] + j), &c);
+            if (c == '|') {
+                while (spaces > 0) m--, spaces--;
+                expected[m++] = '|';
+            } else if (sentence_is_space(c) && (!m || expected[m - 1] == '|')) {
+                j += k - 1; /* before a sentence */
+            } else {
+                spaces = sentence_is_space(c) ? spaces + (int)k : 0;
+                memcpy(expected + m, texts[i] + j, k), m += k;
+                j += k - 1;
+            }
+        }
+        if (m && expected[m - 1] == '|') m--;
+        expected[m] = 0;
+        got = split(text, size);
+        CHECK(strcmp(got, expected) == 0, strcmp(got, expected) ? "expected %s\n%12s got %s" : "",
+              expected, "", got);
+    }
+}
+#define CHECK_TEXTS(name) check_texts(#name, name, sizeof name / sizeof *name)
+
+/* Whether the bytes are whitespace alone. */
+static int is_blank(const char *text, size_t size) {
+    size_t i, n;
+    uint32_t c;
+    for (i = 0; i < size; i += n) {
+        n = sentence_char(text + i, size - i, &c);
+        if (!sentence_is_space(c)) return 0;
+    }
+    return 1;
+}
+
+/* What holds for any bytes: sentences in order, not empty, whitespace alone between them and none
+   at their ends, no character cut. */
+static int is_sound(const char *text, size_t size) {
+    const char *sentence, *last = text;
+    size_t at = 0, length, i = 0, n;
+    uint32_t c;
+    while (next_sentence(text, size, &at, &sentence, &length)) {
+        if (!length || sentence < last || sentence + length > text + size) return 0;
+        if (!is_blank(last, (size_t)(sentence - last))) return 0;
+        last = sentence + length;
+        if (at < (size_t)(last - text)) return 0;
+        /* its ends are ends of characters, and of no whitespace */
+        while (i < (size_t)(sentence - text)) i += sentence_char(text + i, size - i, &c);
+        if (i != (size_t)(sentence - text)) return 0;
+        sentence_char(text + i, size - i, &c);
+        if (sentence_is_space(c)) return 0;
+        for (n = i; i < (size_t)(last - text); i = n) {
+            n = i + sentence_char(text + i, size - i, &c);
+            if (n == (size_t)(last - text) && sentence_is_space(c)) return 0;
+        }
+        if (i != (size_t)(last - text)) return 0;
+    }
+    return is_blank(last, (size_t)(text + size - last));
+}
+
+static unsigned random_below(unsigned n) {
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (unsigned)((uint64_t)(state >> 8) * n >> 24);
+}
+
+static void any_bytes(void) {
+    static const char *const parts[] = {
+        ".",    "!",        "?",   "…",   "。",  "？", "」", "「",  "\"", "'",  "”",    "“",
+        "»",    "«",        "(",   ")",   " ",   " ",  "\n", "\n",  "a",  "B",  "Dr",   "z.B",
+        "3",    "12",       "Mai", "é",   "я",   "我", "と", "،",   ",",  "-",  "\x80", "\xE2\x80",
+        "\xF0", "\xC2\xA0", "　",  "the", "The", "؟",  "।",  "etc", "\r", "\t", "X",    "IV"};
+    char text[256];
+    int round, sound = 1;
+    size_t size, n, i;
+    SECTION("any bytes");
+    for (round = 0; sound && round < 200000; round++) {
+        if (round % 2) {
+            size = random_below(60);
+            for (i = 0; i < size; i++) text[i] = (char)random_below(256);
+        } else {
+            for (size = 0, n = random_below(24); n; n--) {
+                const char *part = parts[random_below(sizeof parts / sizeof *parts)];
+                memcpy(text + size, part, strlen(part)), size += strlen(part);
+            }
+        }
+        sound = is_sound(text, size);
+        (void)sentence_space_after(text, size);
+    }
+    CHECK(sound, "200,000 random texts: every byte is in a sentence or whitespace between two");
+    size = 0;
+    CHECK(is_sound(NULL, 0), "no text");
+}
+
+static void spaces(void) {
+    SECTION("the space between sentences");
+    CHECK(sentence_space_after("Hello.", 6), "");
+    CHECK(sentence_space_after("Привет!”", strlen("Привет!”")), "");
+    CHECK(sentence_space_after("مرحبا.", strlen("مرحبا.")), "");
+    CHECK(sentence_space_after("안녕.", strlen("안녕.")), "");
+    CHECK(sentence_space_after("5.", 2) && sentence_space_after("", 0), "");
+    CHECK(!sentence_space_after("你好。", strlen("你好。")), "");
+    CHECK(!sentence_space_after("你好!", strlen("你好!")), "");
+    CHECK(!sentence_space_after("我爱Tom。", strlen("我爱Tom。")), "");
+    CHECK(!sentence_space_after("สวัสดี", strlen("สวัสดี")), "");
+    CHECK(!sentence_space_after("はい", strlen("はい")), "a full stop, or none, in eight scripts");
+}
+
+int main(void) {
+    CHECK_TEXTS(english);
+    CHECK_TEXTS(german);
+    CHECK_TEXTS(french);
+    CHECK_TEXTS(spanish);
+    CHECK_TEXTS(russian);
+    CHECK_TEXTS(chinese);
+    CHECK_TEXTS(japanese);
+    CHECK_TEXTS(others);
+    spaces();
+    any_bytes();
+    return test_done("test_sentences");
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Draw speed-ups as an SVG: python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg
+
+The program reads the tables "f32" and "int8" of SPEED.md. A row is a workload, a column is a machine.
+A cell has two ratios, with one thread and with two. tools/bench/bench_peers.py --plot uses the same function
+to draw ratios that it measured. The picture has its own background, in the reader's light or dark
+mode. The program needs only Python.
+"""
+
+import math
+import re
+import sys
+from html import escape
+from pathlib import Path
+
+# The columns that are drawn. The first machine of each table has the first colour, and so on.
+COLUMNS = {"f32": ["AMD Zen 5", "AMD Zen 4", "Intel AVX-512"],
+           "int8": ["AMD Zen 5", "AMD Zen 4", "Intel AMX"]}
+COLORS = [("#2a78d6", "#5598e7"), ("#d9541f", "#f08a5d"), ("#118a58", "#35bf86"),
+          ("#8250c8", "#b58df0")]
+GROUNDS = ("--paper: #fff; --ink: #1f2328; --soft: #59636e; --grid: #d8dce1; --stripe: #f5f6f8;",
+           "--paper: #0d1117; --ink: #f0f3f6; --soft: #9aa4af; --grid: #30363d; --stripe: #161b22;")
+STYLE = """.paper { fill: var(--paper); } .stripe { fill: var(--stripe); }
+text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+text { fill: var(--ink); }
+.title { font-size: 16px; font-weight: 600; } .panel { font-size: 13px; font-weight: 600; }
+.note, .tick { fill: var(--soft); } .tick { font-size: 11px; }
+.grid { stroke: var(--grid); } .equal { stroke: var(--ink); stroke-width: 1.5; }
+.join { stroke-width: 2; stroke-opacity: 0.45; } .two, .open { stroke-width: 2; }
+.any { fill: var(--soft); stroke: var(--soft); } .open { fill: var(--paper); }"""
+LABELS, PANEL, GAP, MARGIN = 160, 330, 30, 24
+SUBROW, BETWEEN, HEAD, FOOT = 12, 14, 112, 46
+
+Ratios = dict[str, dict[int, float]]  # by workload, then by number of threads; 1 and 2 are drawn
+Panel = tuple[str, list[tuple[str, Ratios]]]  # a title, and for each machine its name and ratios
+
+
+def read_table(text: str, title: str) -> dict[str, Ratios]:
+    """Returns the table below the heading "### title": ratios by machine, then by workload."""
+    lines = text.split(f"\n### {title}\n", 1)[1].strip("\n").split("\n\n")[0].split("\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {machine: {row[0]: dict(enumerate(map(float, re.findall(r"[\d.]+", row[column])), 1))
+                      for row in rows[2:]
+                      if not row[0].startswith("geometric") and row[column] != "-"}
+            for column, machine in enumerate(rows[0]) if column}
+
+
+def draw(panels: list[Panel], path: Path) -> None:
+    """Writes the picture. It has a panel for each type of weights, with a row for each workload."""
+    machines = max(len(some) for _, some in panels)
+    workloads = list(dict.fromkeys(name for _, some in panels for _, all_ in some for name in all_))
+    ratios = [one for _, some in panels for _, all_ in some for pair in all_.values()
+              for one in pair.values()]
+    low, high = math.log2(min(0.5, min(ratios) * 0.9)), math.log2(max(2, max(ratios) * 1.1))
+    row = machines * SUBROW + BETWEEN
+    width = MARGIN * 2 + LABELS + len(panels) * (PANEL + GAP) - GAP
+    height = HEAD + row * len(workloads) + FOOT
+    bottom = HEAD + row * len(workloads)
+    out: list[str] = []
+
+    def text(x: float, y: float, words: str, kind: str = "label", anchor: str = "start") -> None:
+        out.append(f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+                   f'{escape(words)}</text>')
+
+    def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+        out.append(f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" '
+                   f'y2="{y2:.1f}"/>')
+
+    def dot(x: float, y: float, color: int, threads: int) -> None:
+        kind = f"one c{color}" if threads == 1 else f"two c{color}"
+        out.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
+
+    text(MARGIN, 32, "Speed-up over the fastest other engine", "title")
+    text(MARGIN, 51, "Time of the fastest of CTranslate2, PyTorch and ONNX Runtime, divided by "
+         "the time of transformer.h (Transformer base)", "note")
+    at = float(MARGIN)
+    for i in range(machines):
+        titles: dict[str, list[str]] = {}
+        for title, some in panels:
+            if i < len(some):
+                titles.setdefault(some[i][0], []).append(title)
+        words = ", ".join(f"{name} ({' '.join(where)})" if len(titles) > 1 else name
+                          for name, where in titles.items())
+        dot(at + 4, 71, i, 1)
+        text(at + 14, 75, words, "note")
+        at += 30 + 6.6 * len(words)
+    at = width - MARGIN - 176.0
+    for threads in (1, 2):
+        kind = "any" if threads == 1 else "any open"
+        out.append(f'<circle class="{kind}" cx="{at + 4:.1f}" cy="71" r="4"/>')
+        text(at + 14, 75, f"{threads} thread{'s' * (threads > 1)}", "note")
+        at += 92
+    for i, workload in enumerate(workloads):
+        y = HEAD + i * row
+        text(MARGIN + LABELS - 14, y + row / 2 + 4, workload, "label", "end")
+        if i % 2 == 0:
+            out.insert(0, f'<rect class="stripe" x="{MARGIN}" y="{y}" height="{row}" rx="3" '
+                       f'width="{width - 2 * MARGIN}"/>')
+    for number, (title, some) in enumerate(panels):
+        left = MARGIN + LABELS + number * (PANEL + GAP)
+
+        def place(ratio: float, left: float = left) -> float:
+            return left + PANEL * (math.log2(ratio) - low) / (high - low)
+
+        text(left, HEAD - 10, title, "panel")
+        for power in range(math.ceil(low), math.floor(high) + 1):
+            x = place(2.0 ** power)
+            line(x, HEAD, x, bottom, "grid" if power else "equal")
+            text(x, bottom + 17, f"{2.0 ** power:g}", "tick", "middle")
+        text(place(1) + 7, bottom + 35, "faster →", "tick")
+        text(place(1) - 7, bottom + 35, "← slower", "tick", "end")
+        for m, (_, all_) in enumerate(some):
+            for i, workload in enumerate(workloads):
+                y = HEAD + i * row + BETWEEN / 2 + (m + 0.5) * SUBROW
+                at_x = {threads: place(ratio) for threads, ratio in all_.get(workload, {}).items()}
+                if {1, 2} <= set(at_x):
+                    line(at_x[1], y, at_x[2], y, f"join c{m}")
+                for threads in (2, 1):
+                    if threads in at_x:
+                        dot(at_x[threads], y, m, threads)
+    light, dark = (" ".join([ground, *(f"--c{i}: {pair[mode]};" for i, pair in enumerate(COLORS))])
+                   for mode, ground in enumerate(GROUNDS))
+    path.write_text("\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="Speed-up over the fastest other engine">',
+        "<style>", f":root {{ {light} }}",
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}", STYLE,
+        *(f".c{i} {{ stroke: var(--c{i}); fill: var(--c{i}); }}" for i in range(len(COLORS))),
+        ".two { fill: var(--paper); }", "</style>",
+        f'<rect class="paper" width="{width}" height="{height}" rx="8"/>', *out, "</svg>"]) + "\n",
+        encoding="utf-8")
+
+
+def main() -> int:
+    if len(sys.argv) != 3:
+        print(__doc__.split("\n")[0], file=sys.stderr)
+        return 2
+    text = Path(sys.argv[1]).read_text(encoding="utf-8")
+    tables = {title: read_table(text, title) for title in COLUMNS}
+    draw([(title, [(machine, tables[title][machine]) for machine in some])
+          for title, some in COLUMNS.items()], Path(sys.argv[2]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""decoding.py: what a checkpoint says of how to decode, as the config key "decoding" of a model file.
+
+The keys are fields of tfm_decode_options. Lengths there are tokens of the target, the end token
+counted. Each engine counts by its own rule:
+
+    transformers   generation_config.json, or config.json where there is none. max_length and
+                   min_length count the start token, max_new_tokens and min_new_tokens do not. A
+                   score is divided by length ** length_penalty (1 unless stated), the end token
+                   counted. The start token counts among those that may not be repeated; with a
+                   beam, repetition_penalty multiplies log-probabilities. forced_eos_token_id ends
+                   what has not ended at max_length.
+    Marian         decoder.yml. beam-size; normalize is the exponent of the length, the end token
+                   counted. Its beam gets narrower with each hypothesis that ends.
+    CTranslate2    says nothing in its directories: translate_batch's own defaults.
+
+What transformer.h does not compute is an error that names it, unless --set decoding=none leaves out
+all that the checkpoint says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import config_fields
+from .modelfile import Config, ConvertError, Model
+from .untrusted import brief, check_kinds
+
+HINT = ("--set decoding=none leaves out what the checkpoint says of decoding, and "
+        "--set decoding.beam=4 states it")
+
+# Keys of generation_config.json by kind. config_fields.py has all of them.
+KINDS = {
+    **dict.fromkeys(("num_beams", "max_length", "max_new_tokens", "min_length", "min_new_tokens",
+                     "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+                     "num_return_sequences"), "integer"),
+    **dict.fromkeys(("length_penalty", "repetition_penalty"), "number"),
+    "bad_words_ids": "list of lists of integers",
+    "forced_eos_token_id": "integer|list of integers",
+}
+STOPS = {False: "likely", True: "full", "never": "sure"}
+CTRANSLATE2 = {"beam": 2, "length_penalty": 1, "max_length": 256, "min_length": 1}
+
+
+def is_left_out(stated: Config) -> bool:
+    return "none" in stated.get("decoding", {})
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a directory of transformers says of decoding, and where."""
+    values: dict[str, Any]
+    path: str
+    version: int  # the major one of transformers whose rules hold
+    ignored: set[str]
+
+
+def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, Any] | None,
+         generation: dict[str, Any] | None, version: int, ignored: set[str],
+         notes: list[str]) -> Said:
+    """generation_config.json, which then is the only source; without one, config.json. transformers 4
+    adds the defaults of the config's class, and goes by config.json also where it made
+    generation_config.json of it. outer: the config around one that is a part."""
+    names = config_fields.GENERATION.rows()
+    defaults = {key: value for key, value in fields.used.items()
+                if version < 5 and value is not None and key in names and key not in config}
+    parts = [{key: value for key, value in one.items()
+              if key in names and value is not None and key not in ignored}
+             for one in (defaults, config, outer or {})]
+    derived = {key: value for one in parts for key, value in one.items()}
+    first = derived.get("bos_token_id")
+    if (outer or config).get("force_bos_token_to_be_generated") and first is not None and (
+            version > 4 or "forced_bos_token_id" not in derived):
+        derived["forced_bos_token_id"] = first
+    if generation is None:
+        return Said(derived, "config.json", version, ignored)
+    legacy = [key for key, default in config_fields.LEGACY.items() if derived.get(key) is not None
+              and derived[key] != fields.used.get(key, default)]
+    if version < 5 and generation.get("_from_model_config") and legacy:
+        notes.append(f"config.json states {legacy[0]}: transformers {version}, which wrote it, takes "
+                     f"decoding from config.json then; transformers 5 takes generation_config.json")
+        return Said(derived, "config.json", version, ignored)
+    return Said(generation, "generation_config.json", version, ignored)
+
+
+def from_transformers(source: Said, end: int | None, stated: Config, model: Model) -> Config:
+    if is_left_out(stated):
+        return {}
+    path = source.path
+    said = config_fields.read(config_fields.GENERATION, check_kinds(source.values, KINDS, path), "",
+                              path, source.ignored, model.notes, f"; {HINT}")
+
+    def integer(key: str, otherwise: int, least: int) -> int:
+        value = said.get(key, otherwise)
+        if value < least:
+            raise ConvertError(f"{path}: {key} is {brief(value)}; {HINT}")
+        return value
+
+    found: Config = {}
+    if integer("num_beams", 1, 1) > 1:
+        found["beam"] = said["num_beams"]
+        found["length_penalty"] = said.get("length_penalty", 1)
+        early = said.get("early_stopping", False)
+        if not isinstance(early, (bool, str)) or early not in STOPS:
+            raise ConvertError(f"{path}: early_stopping is {brief(early)}; it takes false, true or "
+                               f"\"never\"; {HINT}")
+        found["stop"] = STOPS[early]
+    for name in ("max", "min"):
+        if f"{name}_new_tokens" in said:
+            found[f"{name}_length"] = integer(f"{name}_new_tokens", 0, 1)
+        elif said.get(f"{name}_length"):
+            found[f"{name}_length"] = integer(f"{name}_length", 0, 1) - 1
+            if name == "max" and source.version < 5 and said["max_length"] == 20:
+                found["max_length"] = 20  # transformers 4 takes that for "not said": 20 new tokens
+    if found.get("max_length", 1) < 1 or found.get("min_length", 0) >= found.get("max_length",
+                                                                                 2 ** 31):
+        raise ConvertError(f"{path}: min_length and max_length leave lengths of "
+                           f"{found.get('min_length', 0)} to {found['max_length']}, the start token "
+                           f"not counted; {HINT}")
+    most = {**found, **stated.get("decoding", {})}.get("max_length")
+    if most is None:
+        model.notes.append(f"{path} states no max_length, and transformers stops after 20 tokens: "
+                           f"--set decoding.max_length=20 does that; left as it is, a target has "
+                           f"up to 2 * source + 16")
+    forced_end = said.get("forced_eos_token_id")
+    forced_end = [forced_end] if isinstance(forced_end, int) else forced_end
+    if forced_end and forced_end != [end]:
+        raise ConvertError(f"{path}: forced_eos_token_id is {brief(forced_end)}, the end token "
+                           f"{end}, which transformer.h has for both; {HINT}")
+    if forced_end:
+        found["force_end"] = 1
+    if integer("no_repeat_ngram_size", 0, 0):
+        found["no_repeat_ngram"] = said["no_repeat_ngram_size"]
+    if integer("encoder_no_repeat_ngram_size", 0, 0):
+        found["no_source_ngram"] = said["encoder_no_repeat_ngram_size"]
+    if said.get("repetition_penalty", 1) != 1:
+        found["repetition_penalty"] = said["repetition_penalty"]
+    if {"no_repeat_ngram", "no_source_ngram", "repetition_penalty"} & set(found):
+        found["repetition"] = "hugging_face"
+    sequences = [words for words in said.get("bad_words_ids", []) if len(words) > 1]
+    if sequences:
+        found["forbidden_sequences"] = sequences
+    if said.get("num_return_sequences", 1) > 1:
+        model.notes.append(f"{path}: num_return_sequences {said['num_return_sequences']}: whoever "
+                           f"decodes says how many (n_best)")
+    return found
+
+
+def from_marian(options: dict[str, Any], path: str, stated: Config, model: Model) -> Config:
+    """options: decoder.yml."""
+    if is_left_out(stated):
+        return {}
+    kinds = {"beam-size": "integer", "normalize": "number|truth value", "word-penalty": "number"}
+    check_kinds(options, kinds, path)
+    beam, penalty = options.get("beam-size"), float(options.get("normalize") or 0)
+    if options.get("word-penalty"):
+        raise ConvertError(f"{path}: word-penalty is {brief(options['word-penalty'])}, which "
+                           f"transformer.h does not compute; {HINT}")
+    if beam is None:
+        if options:
+            model.notes.append(f"{path} states no beam-size, and marian-decoder takes 12: --set "
+                               f"decoding.beam=12 does that; left as it is, decoding is greedy")
+        return {}
+    if beam < 1:
+        raise ConvertError(f"{path}: beam-size is {brief(beam)}; {HINT}")
+    if beam == 1:
+        return {}
+    model.notes.append(f"{path}: beam-size {beam}: Marian's beam gets narrower with each "
+                       f"hypothesis that ends, here it does not: now and then another one wins")
+    return {"beam": beam, "stop": "full", **({"length_penalty": penalty} if penalty else {})}
+
+
+def from_ctranslate2(stated: Config, model: Model) -> Config:
+    if is_left_out(stated):
+        return {}
+    model.notes.append("decoding: CTranslate2's own defaults, as of translate_batch; --set "
+                       "decoding=none leaves them out")
+    return dict(CTRANSLATE2)
+
+
+def settle(facts: Config, stated: Config, most: int | None, model: Model) -> Config:
+    """What the checkpoint says and what --set says, together; most: learned positions."""
+    said = {key: value for key, value in stated.items() if key != "none"}
+    merged = said if "none" in stated else {**facts, **said}
+    if most and "max_length" not in said and merged.get("max_length", 0) > most:
+        model.notes.append(f"decoding: max_length {merged['max_length']}: the model has positions "
+                           f"for {most}, so that is written")
+        merged = {**merged, "max_length": most}
+    return merged

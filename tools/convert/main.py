@@ -1,0 +1,591 @@
+#!/usr/bin/env python3
+"""convert.py: a trained model becomes a model file for transformer.h.
+
+    convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
+               [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
+               [--ignore-key KEY ...] [--prefix P] [--dtype f32|f16|bf16]
+               [--packed f32|f16|bf16|int8] [--core] [--revision R] [--no-check | --force]
+
+Do this, once, where the model was trained:
+
+    torch.save(model.state_dict(), "model.pt")
+    python convert.py model.pt model.safetensors --heads 8 --set norm=post \\
+        --set activation=relu --set embedding_scale=sqrt_d \\
+        --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
+        --src-vocab source.txt --tgt-vocab target.txt
+
+or with a directory, which says by itself what it is:
+
+    python convert.py opus-mt-en-mg/ model.safetensors
+    python convert.py firefox/deen/ model.safetensors
+    python convert.py Helsinki-NLP/opus-mt-de-en model.safetensors
+    python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
+        --set src_start=eng_Latn --set forced=fra_Latn
+
+IN is one of
+
+    Hugging Face       a directory of config.json, its weights (model.safetensors or
+                       pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
+                       BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
+                       (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper and Speech2Text behind their
+                       convolutions, the decoders of TrOCR, Donut and Nougat, and Florence-2's
+                       language model, whose sources are vectors.
+    Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
+    CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
+                       config.json. int8 and int16 weights become f32 by their scales.
+    Marian             model.npz or its directory, with decoder.yml and vocabularies (HPLT's too);
+                       model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or
+                       srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
+                       config*.yml. int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32.
+                       What is packed for a CPU or by FBGEMM is refused. The lexical shortlist
+                       (lex*.bin, or text: lex*.s2t.gz) goes along, for translate --shortlist.
+    OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
+    PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
+                       "state_dict", "model" or "model_state_dict"), or a safetensors file.
+
+An IN that is no path but looks like a name of Hugging Face's hub is fetched by the package
+huggingface_hub, as its environment says (cache, HF_HUB_OFFLINE, HF_TOKEN); --revision R for
+another than the newest.
+
+A checkpoint may come from anybody. No code of a pickle is run: the tensors are read from it, and a
+pickle that holds other objects, such as a whole module, is refused with the name of their class. A
+file that is not what it should be ends in a message and no OUT. NumPy is enough, with PyYAML for
+Marian's files.
+
+A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
+pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
+(BART, MVP, LED, Blenderbot, CodeT5), whose variants are refused; else tokens with spaces between. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
+source= and revision= say them. What the family does not compute as transformer.h does is refused by
+name.
+
+Where the engine of the checkpoint (transformers or ctranslate2) is installed and build/forward is
+there, some random sentences go through both before OUT is written. If the largest difference is more
+than rounding makes, nothing is written and the exit status is 1; --force writes OUT nevertheless and
+prints a warning. --no-check leaves the comparison out. With --dtype and --packed, the numbers are
+compared before they are rounded to the lower precision.
+
+A checkpoint of PyTorch has no names to rely on. What is found by itself in it, behind any prefix
+("module.", "model.transformer." ...):
+
+    nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
+                       have multihead_attn is the decoder, the other one is the encoder.
+    encoder_layers.N   self_attn.w_q/w_k/w_v/fc, enc_attn, feedforward.linear1/linear2, norm1-3.
+    Ben Trevett's      self_attention.fc_q/fc_k/fc_v/fc_o, encoder_attention, fc_1 and fc_2 of
+    tutorial           positionwise_feedforward, ff_layer_norm ...: norm=post, relu, sqrt_d.
+    Encoder.layers.N   enc_self_attn.W_Q/W_K/W_V/fc, dec_self_attn, dec_enc_attn, pos_ffn.fc.0/2:
+                       no biases, plain norms, sinusoidal_per_index positions.
+    embeddings         src_embed, src_tok_emb.embedding, encoder_embedding, tgt_emb, decoder.embed,
+                       trg_embedding ...; one embedding that names no side serves both.
+    generator          generator, fc_out, out, projection, linear_out, lm_head ..., where its rows
+                       are those of the target embedding.
+    positions          pe, pos_encoding.pe, pos_embedding.weight ...: a table that a formula gives
+                       is left out and the formula goes into the config; any other table is
+                       written as learned positions.
+
+Nothing is guessed beyond that. A tensor without a place is listed and nothing is written until it
+is mapped or dropped. The names to use are those that the listing shows:
+
+    --map head.weight=generator.weight     one tensor; repeat OLD to tie it to two names
+    --map enc.blocks.=encoder.layers.      every name that begins with OLD
+    --drop '*.criterion.*'                 a shell pattern
+    --prefix ema.                          only the names behind it
+
+NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: the memory's):
+
+    src_projection.weight [D, D_in] and .bias, of sources that are embeddings
+    src_embedding.weight [V, D]    tgt_embedding.weight    generator.weight [V, D] and .bias [V]
+    src_positions.weight [n, D]    tgt_positions.weight    src_ and tgt_embedding_norm.weight, .bias
+    encoder. and decoder.layers.N. ATTN.in_proj_weight [3D, D], in_proj_bias, or ATTN.q_proj.weight
+        [D, D] and .bias, k_proj, v_proj; ATTN.out_proj.weight and .bias; linear1.weight [F, D] and
+        .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3;
+        of gated feed-forwards linear1_gate.weight [F, D] and .bias, which is what is activated;
+        self_attn.relative_positions.weight [buckets, heads]
+    encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's
+
+What the checkpoint says of decoding (generation_config.json, decoder.yml, CTranslate2's defaults)
+becomes the config's "decoding": --set decoding=none leaves that out, --set decoding.beam=4 and the
+like state it.
+
+Every key of config.json and generation_config.json is used, known to change nothing, or refused,
+where its value asks for something that transformer.h does not compute. A key that this converter
+does not know is refused too, if it may be a field: if a newer transformers wrote the file, or if the
+installed one has such a field. --ignore-key KEY leaves a key out. The same holds for
+tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fields.py). Texts are
+cut and joined as the AutoTokenizer of transformers 5 does it.
+
+What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
+activation, embedding_scale, and positions where there is no table. Nothing is written until they
+are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads
+N is short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of
+it follow after tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its
+type unless --dtype says otherwise, int8 with its scales too; float64 becomes f32.
+
+--packed writes what build/quantize --packed makes of the file, which has to be there.
+
+--core writes an encoder and a decoder without embeddings and generator, for programs that use the
+stacks alone; the model loader refuses such a file.
+
+OUT is written whole or not at all, and must be a regular file or a new name: devices, folders,
+pipes and symbolic links are refused. The exit status is 0, or 1 with the reasons on stderr and OUT
+untouched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+
+from . import checkpoints_argos
+from . import checkpoints_ctranslate2
+from . import checkpoints_huggingface
+from . import checkpoints_marian
+from . import checkpoints_torch
+from . import decoding
+from . import hub
+from . import marian_bin
+from . import refusals
+from .modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
+                       ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
+                       check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
+                       omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
+                       to_type, write_model, write_safetensors)
+from .tokenizer_files import FORM_ERRORS
+from .untrusted import MEGABYTE, brief, read_safetensors, visible
+from .writer import check_target, stoppable
+
+# A model file of more than this many bytes for each of the checkpoint's repeats its tensors.
+LARGEST_GROWTH = 20
+
+
+def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
+    """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
+    refusals.check(path, ignored)
+    if ignored and not checkpoints_huggingface.is_huggingface(path):
+        raise ConvertError(f"--ignore-key: {path} is no directory of Hugging Face, whose config.json "
+                           f"it is about")
+    if checkpoints_argos.is_argos(path):
+        return checkpoints_argos.read_checkpoint(path)
+    if checkpoints_marian.has_bin(path):
+        return checkpoints_marian.read_checkpoint(path)
+    if checkpoints_ctranslate2.is_ctranslate2(path):
+        return checkpoints_ctranslate2.read_checkpoint(path)
+    if checkpoints_huggingface.is_huggingface(path):
+        return checkpoints_huggingface.read_checkpoint(path, ignored)
+    if checkpoints_marian.is_marian(path):
+        return checkpoints_marian.read_checkpoint(path)
+    if path.is_dir():
+        raise ConvertError(refusals.explain(path))
+    return checkpoints_torch.read_checkpoint(path)
+
+
+def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> Tensors:
+    """What --prefix, --drop and the types leave over."""
+    chosen = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()
+              if name.startswith(prefix)}
+    if not tensors:
+        raise ConvertError("the checkpoint holds no weights")
+    if not chosen:
+        raise ConvertError(f"--prefix {prefix}: no tensor's name begins with it")
+    if len(chosen) < len(tensors):
+        model.notes.append(f"{len(tensors) - len(chosen)} tensors: not behind {prefix}")
+    for pattern in patterns:
+        dropped = [name for name in chosen if fnmatch.fnmatchcase(name, pattern)]
+        if not dropped:
+            raise ConvertError(f"--drop {pattern}: no tensor's name fits")
+        for name in dropped:
+            model.notes.append(f"{name} {describe(chosen.pop(name))}: dropped")
+    for name in [name for name, tensor in chosen.items()
+                 if not is_floating(tensor) and name not in model.scales]:
+        model.notes.append(f"{name} {describe(chosen.pop(name))}: a buffer that is no weight")
+    return chosen
+
+
+def apply_maps(tensors: Tensors, maps: list[str], model: Model) -> Tensors:
+    """--map: names of the model file are put there; others rename what is still to be found."""
+    moved: set[str] = set()
+    renamed: Tensors = {}
+    for rule in maps:
+        old, equals, new = rule.partition("=")
+        if not (old and equals and new):
+            raise ConvertError(f"--map {rule}: write OLD=NEW")
+        hits = [name for name in tensors
+                if name == old or (old.endswith(".") and name.startswith(old))]
+        if not hits:
+            raise ConvertError(f"--map {rule}: no tensor has that name")
+        for name in hits:
+            target = new + name.removeprefix(old)
+            moved.add(name)
+            if shape_of(target):
+                model.put(target, name, tensors[name])
+            elif target in renamed:
+                raise ConvertError(f"--map {rule}: {target} is taken by another --map")
+            else:
+                renamed[target] = tensors[name]
+    kept = {name: tensor for name, tensor in tensors.items() if name not in moved}
+    for name in kept.keys() & renamed.keys():
+        raise ConvertError(f"--map ...={name}: the checkpoint has that name already")
+    return {**kept, **renamed}
+
+
+# ---------------------------------------------------------------------------------- the whole way
+MOST_LISTED = 100
+# What weights do not tell, the flag that does, and how one knows.
+QUESTIONS = {
+    "n_heads": "--heads N",
+    "norm": "--set norm=post or norm=pre (norm_first=True)",
+    "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation, rms",
+    "activation": "--set activation=" + " or ".join(ACTIVATIONS),
+    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
+    "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
+}
+
+
+def ask(assumed: Config, heads: bool, model: Model) -> None:
+    """A wrong guess would give wrong answers without an error."""
+    wanted = ["n_heads"] * heads + list(assumed)
+    if wanted:
+        model.problems.append("the weights do not tell, and the model file has to say: "
+                              + "; ".join(QUESTIONS[key] for key in wanted))
+
+
+def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
+    lines: list[str] = []
+
+    def list_some(names: list[str]) -> None:
+        more = len(names) - MOST_LISTED
+        lines.extend(f"  {name}" for name in names[:MOST_LISTED])
+        lines.extend([f"  ... and {more} more"] * (more > 0))
+
+    if unplaced:
+        lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
+        list_some([f"{name} {describe(tensor)}: --map {name}=NEW or --drop {name}"
+                   for name, tensor in unplaced.items()])
+    if missing:
+        lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
+        list_some(missing)
+        embedding = model.tensors.get("tgt_embedding.weight")
+        alike = [name for name, tensor in unplaced.items()
+                 if embedding is not None and tensor.shape == embedding.shape]
+        if "generator.weight" in missing and alike:
+            stem = alike[0].removesuffix("weight")
+            lines.append(f"is {alike[0]} the generator? --map {alike[0]}=generator.weight"
+                         + f" --map {stem}bias=generator.bias" * (f"{stem}bias" in unplaced))
+        elif "generator.weight" in missing and "tgt_embedding.weight" in model.origin:
+            old = model.origin["tgt_embedding.weight"]
+            lines.append(f"is the generator tied? --map {old}=generator.weight "
+                         + " ".join(f"--map {old}={new}" for new, origin in model.origin.items()
+                                    if origin == old))
+        elif "tgt_embedding.weight" in missing and "src_embedding.weight" in model.origin:
+            old = model.origin["src_embedding.weight"]
+            lines.append(f"is the embedding shared? --map {old}=src_embedding.weight "
+                         f"--map {old}=tgt_embedding.weight")
+        elif missing == ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]:
+            lines.append("to write the encoder and the decoder alone: --core")
+    return "\n".join(model.problems[:MOST_LISTED] + lines)
+
+
+def convert(options: argparse.Namespace) -> None:
+    try:  # before the work
+        check_target(options.output)
+    except OSError as error:
+        raise ConvertError(f"{options.output}: {error.strerror or error}") from None
+    try:
+        name = options.input
+        options.input = Path(name)
+        if hub.is_name(name):
+            options.input = hub.fetch(name, options.revision)
+        elif options.revision:
+            raise ConvertError(f"--revision: {name} is a path, and not a name of the hub")
+        if options.packed and not QUANTIZE.is_file():
+            raise ConvertError(f"--packed: {QUANTIZE} is missing, which packs (make builds it)")
+        build(options)
+    except MemoryError:
+        raise ConvertError(f"{options.input}: memory does not hold it") from None
+    except FORM_ERRORS as error:
+        raise ConvertError(f"{options.input}: not what the program that it is of writes: "
+                           f"{brief(error)}") from None
+
+
+def build(options: argparse.Namespace) -> None:
+    checkpoint = read_checkpoint(options.input, set(options.ignore_key))
+    try:
+        write(checkpoint, options)
+    finally:
+        checkpoint.close()
+
+
+def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
+    stated = checkpoint.stated
+    settings = options.set + ([f"n_heads={options.heads}"] if options.heads is not None else [])
+    config, about = parse_settings(settings)
+    stated.update(config)
+
+    model = Model(about=read_about(checkpoint.folder or options.input))
+    model.about.update(about)
+    model.scales = {name.removeprefix(options.prefix): scale
+                    for name, scale in checkpoint.scales.items()}
+    chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
+    unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
+    choose_texts(model, options)
+    name_ids(stated, model)
+    settle_languages(stated, model)
+    core = options.core and "src_embedding.weight" not in model.tensors
+    table = model.tensors.get("tgt_positions.weight", model.tensors.get("src_positions.weight"))
+    said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
+                           len(table) - stated.get("position_offset", model.facts.get(
+                               "position_offset", 0)) if table is not None else None, model)
+    if said and not core:
+        model.facts["decoding"] = said
+    config, assumed = build_config(model, stated, core)
+    ask(assumed, "n_heads" not in config, model)
+    check_values(config)
+    missing = missing_tensors(model, config, core)
+    if missing or unplaced or model.problems:
+        raise ConvertError(explain_failure(model, missing, unplaced))
+
+    sizes = measure(model, config["n_heads"])
+    check_config(config, sizes, model)
+    if model.problems:
+        raise ConvertError("\n".join(model.problems[:MOST_LISTED]))
+
+    omit_tied(model)
+    wanted = TYPE_OPTIONS.get(options.dtype)
+    settle_bytes(model, wanted)
+    exact = model.tensors
+    model.tensors = {name: to_type(tensor, name, wanted) for name, tensor in exact.items()}
+    add_texts(model, sizes, str(options.src_vocab or options.input))
+    if checkpoint.shortlist and not core:
+        config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
+    check_growth(model, checkpoint.files or options.input)
+    report(model, config, sizes)
+    write_checked(options, model, config, exact, None if options.no_check else checkpoint.compare)
+    print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
+    warn(model, stated, core)
+
+
+QUANTIZE = Path(__file__).resolve().parents[2] / "build" / "quantize"
+
+
+def write_checked(options: argparse.Namespace, model: Model, config: Config, exact: Tensors,
+                  with_engine: Engine | None) -> None:
+    """Writes OUT after the check, which is of numbers in f32: a program may round activations to the
+    type of the weights, and the limit of the check allows nothing but the rounding of sums. exact are
+    the tensors before --dtype. What build/quantize packs comes from a file: the layout of packed files
+    has one definition."""
+    out, same = options.output, (F32, U32, U8)
+    if not options.packed and all(tensor.dtype in same for tensor in model.tensors.values()):
+        write_model(out, model.tensors, config, model.about,
+                    lambda part: check(with_engine, lambda: part, options))
+        return
+    with stoppable(), tempfile.TemporaryDirectory(prefix=f"{out.name}.part", dir=out.parent) as folder:
+        plain = Path(folder) / "plain.safetensors"
+
+        def in_f32() -> Path:
+            if not plain.exists():
+                write_model(plain, {**model.tensors, **exact}, config, model.about, widen=True)
+            return plain
+
+        check(with_engine, in_f32, options)
+        plain.unlink(missing_ok=True)
+        write_model(plain if options.packed else out, model.tensors, config, model.about)
+        if not options.packed:
+            return
+        done = subprocess.run([QUANTIZE, plain, out, options.packed, "--packed"],
+                              capture_output=True, text=True)
+    if done.returncode:
+        raise ConvertError(f"--packed: {visible(done.stderr.strip())}")
+
+
+def check_growth(model: Model, path: Path) -> None:
+    """Names that share one tensor would make a small checkpoint a large file."""
+    read = sum(one.stat().st_size for one in (path.iterdir() if path.is_dir() else [path])
+               if one.is_file())
+    size = sum(tensor.nbytes for tensor in model.tensors.values())
+    if size > LARGEST_GROWTH * read + MEGABYTE:
+        raise ConvertError(f"{path}: {read} bytes, whose tensors are {size}")
+
+
+def choose_texts(model: Model, options: argparse.Namespace) -> None:
+    """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
+    if options.tgt_vocab and not options.src_vocab:
+        raise ConvertError("--tgt-vocab without --src-vocab: give one, which serves both, or two")
+    if options.src_vocab:
+        model.texts.pop("tgt_vocabulary", None)
+    for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
+        if path:
+            model.texts[f"{side}_vocabulary"] = read_vocabulary(path)
+    if model.texts.get("tgt_vocabulary", 0) == model.texts.get("src_vocabulary", 1):
+        del model.texts["tgt_vocabulary"]
+
+
+def name_ids(stated: Config, model: Model) -> None:
+    """--set forced=TOKEN: the token's id, as the vocabulary of its side has it."""
+    for key, value in stated.items():
+        if key not in SOURCE_IDS + TARGET_IDS or not isinstance(value, str):
+            continue
+        source = model.texts.get("src_vocabulary", b"")
+        text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
+        lines = text.decode().split("\n")[:-1]
+        ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+        if value not in ids:
+            raise ConvertError(f"--set {key}={value}: " + (
+                "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
+        stated[key] = ids[value]
+
+
+def settle_languages(stated: Config, model: Model) -> None:
+    """--set src_start and forced choose for good; a language that is chosen is not asked for."""
+    for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
+        if key in stated:
+            model.facts.pop(language, None)
+    if not {"src_language", "tgt_language"} & set(model.facts):
+        model.facts.pop("languages", None)
+
+
+def add_texts(model: Model, sizes: Config, origin: str) -> None:
+    """The texts as U8 tensors, vocabularies of as many lines as there are rows."""
+    for name, text in model.texts.items():
+        sides = ("src", "tgt") if "tgt_vocabulary" not in model.texts else (name[:3],)
+        for key in (f"{side}_vocab_size" for side in sides):
+            lines = text.count(b"\n")
+            if name.endswith("_vocabulary") and sizes.get(key) != lines:
+                raise ConvertError(f"{origin}: {name} has {lines} lines, but {key} is "
+                                   f"{sizes.get(key)}")
+        model.put(name, origin, np.frombuffer(text, np.uint8))
+    for name, table in model.tables.items():
+        model.put(name, origin, table)
+
+
+def add_shortlist(model: Model, sizes: Config, path: Path,
+                  read: Callable[[int], tuple[Any, Any, int] | None]) -> Config:
+    """Marian's candidates by source token as U32 tensors, and the config's key."""
+    found = read(sizes["src_vocab_size"])
+    if found is None:
+        model.notes.append(f"{path.name}: no binary shortlist, left out")
+        return {}
+    offsets, ids, first = found
+    if len(offsets) != sizes["src_vocab_size"] + 1:
+        raise ConvertError(f"{path}: lists for {len(offsets) - 1} tokens; src_vocab_size is "
+                           f"{sizes['src_vocab_size']}")
+    if len(ids) and ids.max() >= sizes["tgt_vocab_size"]:
+        raise ConvertError(f"{path}: id {ids.max()} is outside the vocabulary: tgt_vocab_size is "
+                           f"{sizes['tgt_vocab_size']}")
+    model.put("shortlist.offsets", path.name, offsets)
+    model.put("shortlist.ids", path.name, ids)
+    model.notes.append(f"{path.name}: a shortlist, which translate --shortlist uses")
+    return {"shortlist_first": min(first, sizes["tgt_vocab_size"])}
+
+
+Engine = Callable[[Forward], tuple[str, float]]
+LARGEST_DIFFERENCE = 1e-3  # of logits and log-probabilities; rounding makes some 1e-5 of it
+
+
+def check(with_engine: Engine | None, written: Callable[[], Path], options: argparse.Namespace) -> None:
+    """Runs the model file that is written for it by build/forward, and the checkpoint by its own engine. Raises a
+    ConvertError where their numbers differ, or prints it as a warning under --force."""
+    if not with_engine:
+        return
+    program = Path(__file__).resolve().parents[2] / "build" / "forward"
+
+    def forward(src: np.ndarray, lengths: np.ndarray, tgt: np.ndarray) -> Tensors:
+        if not program.is_file():
+            raise NoComparison(f"{program} is missing (make builds it)")
+        with tempfile.TemporaryDirectory() as folder:
+            ids, result = Path(folder) / "ids", Path(folder) / "result"
+            inputs = {"src": src, "src_lengths": lengths, "tgt": tgt}
+            write_safetensors(ids, {name: one.astype("<i4") for name, one in inputs.items()})
+            done = subprocess.run([program, written(), ids, result], capture_output=True, text=True)
+            if done.returncode:
+                raise ConvertError(f"{program} refuses the file: {done.stderr.strip()}")
+            return read_safetensors(result)[0]
+
+    try:
+        text, worst = with_engine(forward)
+        print(f"check: {text}")
+        if worst <= LARGEST_DIFFERENCE:
+            return
+        wrong = (f"{text}: more than rounding makes ({LARGEST_DIFFERENCE:g}). Something in the file is "
+                 f"not what the checkpoint says, a --set perhaps")
+    except ConvertError as error:
+        wrong = str(error)
+    except NoComparison as reason:
+        print(f"check: not made: {reason}")
+        return
+    except Exception as error:  # an engine refuses by whatever it raises
+        print(f"check: not made: {visible(brief(error))}")
+        return
+    if not options.force:
+        raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
+                           f"writes it nevertheless")
+    print(f"convert.py: warning: the check failed: {visible(wrong)}", file=sys.stderr)
+
+
+def report(model: Model, config: Config, sizes: Config) -> None:
+    rows = [(model.origin[new], new, str(list(tensor.shape)), TYPE_NAMES[tensor.dtype])
+            for new, tensor in model.tensors.items()]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for old, new, shape, kind in rows:
+        print(visible(f"{old:<{widths[0]}} -> {new:<{widths[1]}}  {shape:<{widths[2]}}  {kind}"))
+    print()
+    for note in model.notes:
+        print(visible(note))
+    print("sizes: " + ", ".join(f"{key} {value}" for key, value in sizes.items()))
+    print("config: " + visible(json.dumps(config, ensure_ascii=False), MEGABYTE))
+    for key, value in model.about.items():
+        print(visible(f"{key}: {value}"))
+
+
+def warn(model: Model, stated: Config, core: bool) -> None:
+    lines = [text for text, key in model.warnings if key not in stated]
+    if core:
+        lines.append("a core: encoder and decoder alone; as a model it does not load, since "
+                     "src_embedding.weight is missing")
+    for line in lines:
+        print(f"convert.py: warning: {visible(line)}", file=sys.stderr)
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("input", metavar="IN")
+    parser.add_argument("output", metavar="OUT", type=Path)
+    parser.add_argument("--heads", metavar="N")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
+    parser.add_argument("--src-vocab", metavar="FILE", type=Path)
+    parser.add_argument("--tgt-vocab", metavar="FILE", type=Path)
+    parser.add_argument("--map", metavar="OLD=NEW", action="append", default=[])
+    parser.add_argument("--ignore-key", metavar="KEY", action="append", default=[])
+    parser.add_argument("--drop", metavar="PATTERN", action="append", default=[])
+    parser.add_argument("--prefix", metavar="P", default="")
+    parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))
+    parser.add_argument("--packed", choices=("f32", "f16", "bf16", "int8"))
+    parser.add_argument("--revision", metavar="R")
+    parser.add_argument("--core", action="store_true")
+    parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--force", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    try:
+        convert(parse_arguments(arguments))
+    except ConvertError as error:
+        print("convert.py: " + "\n".join(map(visible, str(error).split("\n"))), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("convert.py: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,956 @@
+"""tokenizer_files.py: the tokenizer files of a Hugging Face directory as texts of a model file.
+tokenizer_fields.py has a row for each of their keys.
+
+A SentencePiece model (source.spm and target.spm, sentencepiece.bpe.model, spiece.model ...) is
+taken as it is; a tokenizer.json with a Unigram or BPE model and a Metaspace is written as one; one
+with GPT-2's byte-level BPE, or vocab.json and merges.txt, becomes vocabulary, merges and added
+tokens. Where ids are not the model's own, a vocabulary beside it has the spelling of every id. The ids come from,
+in this order: tokenizer.json; vocab.json; the family's rule (fairseq's ids are one more than
+SentencePiece's from the fourth on, PEGASUS's 103 more), with added_tokens_decoder and
+additional_special_tokens of the settings.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import tokenizer_fields
+from .config_fields import NEWEST
+from .modelfile import Config, ConvertError, Model, vocabulary_text
+from .tokenizer_fields import FORCED_CLEAN_UP
+from .untrusted import (brief, check_gaps, check_kinds, check_utf8, has_file, read_bytes,
+                       read_object, token_ids)
+
+PIECE_FILES = ("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model")
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+UNIGRAM, BPE = 1, 2
+SPACE = "\u2581"
+# What Python raises where a value of JSON is of another kind than it is used as.
+FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+WHITE_SPACE = "\t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B)))
+LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
+LONGEST_EXPANSION = 64  # of a character; NFKC's longest is 18
+
+
+# ------------------------------------------------------------------ SentencePiece's file, a protobuf
+def parse_model(data: bytes, what: str) -> Any:
+    """The ModelProto of the package sentencepiece."""
+    try:
+        from google.protobuf.message import DecodeError
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+    except ImportError as error:
+        raise ConvertError(f"{what}: SentencePiece's files need the packages sentencepiece and "
+                           f"protobuf: {error}") from None
+    try:
+        return ModelProto.FromString(data)
+    except DecodeError:
+        raise ConvertError(f"{what}: not a SentencePiece model") from None
+
+
+def read_pieces(data: bytes, what: str) -> list[str]:
+    """The pieces by SentencePiece's id."""
+    pieces = []
+    for piece in parse_model(data, what).pieces:
+        text = piece.piece
+        if not text:
+            raise ConvertError(f"{what}: not a SentencePiece model: piece {len(pieces)} has no text")
+        # protobuf gives what is not UTF-8 as bytes
+        pieces.append(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
+    if not pieces:
+        raise ConvertError(f"{what}: not a SentencePiece model")
+    return pieces
+
+
+def expansions(data: bytes) -> set[str]:
+    """What a SentencePiece model's normalizer makes of one character, where it is more than one. The
+    character map has the size of its trie, the trie, and these texts with a NUL behind each."""
+    rules = parse_model(data, "its SentencePiece model").normalizer_spec.precompiled_charsmap
+    texts = rules[4 + int.from_bytes(rules[:4], "little"):].split(b"\0")
+    found = {one.decode("utf-8", "replace") for one in texts}
+    return {text for text in found if 1 < len(text) <= LONGEST_EXPANSION}
+
+
+def write_pieces(pieces: list[tuple[str, float, int]], kind: int, unk: int, charsmap: bytes,
+                 dummy_prefix: bool, squeeze: bool, byte_fallback: bool) -> bytes:
+    model = parse_model(b"", "tokenizer.json")
+    for piece, score, piece_kind in pieces:
+        model.pieces.add(piece=piece, score=score, type=piece_kind)
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    trainer.model_type, trainer.vocab_size = kind, len(pieces)
+    trainer.byte_fallback = byte_fallback
+    trainer.unk_id, trainer.unk_piece = unk, pieces[unk][0]
+    trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
+    normalizer.name = "precompiled" if charsmap else "identity"
+    normalizer.precompiled_charsmap = charsmap
+    normalizer.add_dummy_prefix, normalizer.remove_extra_whitespaces = dummy_prefix, squeeze
+    normalizer.escape_whitespaces = True
+    return bytes(model.SerializeToString())
+
+
+# -------------------------------------------------------------------------------- tokenizer.json
+class NotPieces(Exception):
+    """A tokenizer that is no SentencePiece model in another form; the text says what it has."""
+
+
+def parts(node: Any, key: str) -> list[dict[str, Any]]:
+    """A normalizer or pre-tokenizer as the list of its steps."""
+    if not node:
+        return []
+    return node.get(key, []) if node.get("type") == "Sequence" else [node]
+
+
+def rule_charsmap(name: str) -> bytes:
+    """The table of a named rule, or of "spaces", which makes a space of all whitespace."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise NotPieces(f"the normalizer {name}, whose table the package sentencepiece "
+                        f"has") from None
+    if name == "spaces":
+        sentencepiece.set_min_log_level(2)
+        with tempfile.TemporaryDirectory() as folder:
+            rules = Path(folder) / "rules.tsv"
+            rules.write_text("".join(f"{ord(one):X}\t20\n" for one in WHITE_SPACE))
+            form = sentencepiece.SentencePieceNormalizer(rule_tsv=str(rules))
+    else:
+        form = sentencepiece.SentencePieceNormalizer(rule_name=name)
+    model = form.serialized_model_proto()
+    return bytes(parse_model(model, name).normalizer_spec.precompiled_charsmap)
+
+
+def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, str, bool, bool]:
+    """The character map; before which parts of a text a space is put ("never", "first", "always");
+    whether spaces are squeezed; whether those at the end are kept."""
+    charsmap, prefix, squeeze, trim, rules = b"", "never", False, False, []
+    for step in parts(tokenizer.get("normalizer"), "normalizers"):
+        kind, pattern = step.get("type"), step.get("pattern", {})
+        if kind == "Precompiled":
+            charsmap = base64.b64decode(step["precompiled_charsmap"] or "", validate=True)
+        elif kind in ("NFKC", "Nmt"):
+            rules.append(kind)
+        elif kind == "Replace" and pattern.get("Regex") == " {2,}":
+            squeeze = True
+        elif kind == "Strip" and step.get("strip_left", True):
+            trim = bool(step.get("strip_right", True))
+            squeeze = squeeze or trim
+        elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
+            pass  # a line is translated at a time
+        elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
+            pass
+        elif kind == "Prepend" and step.get("prepend") == SPACE:
+            prefix = "always"
+        else:
+            raise NotPieces(f"the normalizer {brief(step)}")
+    if rules:
+        charsmap = rule_charsmap("nmt_nfkc" if "Nmt" in rules else "nfkc")
+    for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"):
+        kind = step.get("type")
+        if kind == "Metaspace":
+            if step.get("replacement", SPACE) != SPACE:
+                raise NotPieces("a Metaspace of another character")
+            prefix = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True)
+                              else "never")
+        elif kind == "WhitespaceSplit":
+            squeeze = trim = True
+            charsmap = charsmap or rule_charsmap("spaces")
+        else:
+            raise NotPieces(f"the pre-tokenizer {brief(kind).strip(chr(39))}")
+    return charsmap, prefix, squeeze, squeeze and not trim
+
+
+def added_tokens(tokenizer: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    found = {}
+    for one in tokenizer.get("added_tokens") or []:
+        check_kinds(one, {"id": "integer", "content": "text"}, "tokenizer.json: added_tokens")
+        if one["id"] < 0:
+            raise ConvertError(f"tokenizer.json: added_tokens: id is {one['id']}")
+        found[one["id"]] = one
+    return found
+
+
+def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
+    """The SentencePiece model that cuts as the tokenizer does; piece i has its id i."""
+    model = tokenizer.get("model") or {}
+    kind = model.get("type") or ("BPE" if "merges" in model else "Unigram")
+    if kind not in ("Unigram", "BPE"):
+        raise NotPieces(f"a {brief(kind).strip(chr(39))} model")
+    charsmap, prefix, squeeze, _ = read_normalizer(tokenizer)
+    byte_fallback = bool(model.get("byte_fallback"))
+    scores = unigram_scores(model) if kind == "Unigram" else bpe_scores(model)
+    unk = model.get("unk_id") if kind == "Unigram" else next(
+        (at for at, (piece, _) in scores.items() if piece == model.get("unk_token")), None)
+    if unk is None:
+        raise NotPieces("no unknown token")
+    added = added_tokens(tokenizer)
+    check_gaps([*scores, *added], "tokenizer.json")
+    if unk not in scores:
+        raise ConvertError(f"tokenizer.json: unk_id is {brief(unk)}, of {len(scores)} pieces")
+    pieces = []
+    for at in range(max([*scores, *added]) + 1):
+        piece, score = scores.get(at, (f"<unused {at}>", 0.0))
+        piece_kind = NORMAL if at in scores else CONTROL if at in added else UNUSED
+        if at in added:
+            piece = added[at]["content"]
+        elif byte_fallback and re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
+            piece_kind = BYTE
+        pieces.append((piece, score, UNKNOWN if at == unk else piece_kind))
+    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, charsmap,
+                        prefix != "never", squeeze, byte_fallback)
+
+
+def unigram_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
+    scores = {}
+    for at, (piece, score) in enumerate(model["vocab"]):
+        check_utf8(piece, f"tokenizer.json: piece {at}")
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or not (
+                abs(score) <= 1e30):
+            raise ConvertError(f"tokenizer.json: the score of piece {at} is {brief(score)}")
+        scores[at] = piece, float(score)
+    return scores
+
+
+def bpe_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
+    """A merge's rank as the score of what it makes: SentencePiece merges the best score first. It
+    merges any two pieces whose join is a piece, so a list of merges that leaves some of these out,
+    or has them in another order, cuts otherwise and is refused."""
+    vocab: dict[str, int] = model["vocab"]
+    token_ids(vocab, "tokenizer.json: vocab")
+    ranks: dict[str, int] = {}
+    pairs: set[tuple[str, str]] = set()
+    for rank, merge in enumerate(model["merges"]):
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        ranks.setdefault(left + right, rank)
+        pairs.add((left, right))
+    for piece in ranks:
+        if len(piece) > LONGEST_PIECE:
+            raise ConvertError(f"tokenizer.json: a merge makes a piece of {len(piece)} characters")
+        for at in range(1, len(piece)):
+            pair = piece[:at], piece[at:]
+            if pair not in pairs and all(len(one) == 1 and one in vocab or one in ranks
+                                         for one in pair):
+                raise NotPieces(f"BPE merges without {' '.join(pair)}")
+    last = len(model["merges"])
+    return {at: (piece, -float(ranks.get(piece, last if len(piece) == 1 else 2 * last)))
+            for piece, at in vocab.items()}
+
+
+def joins_pieces(steps: list[dict[str, Any]]) -> bool:
+    """Whether a decoder's steps join pieces as SentencePiece does."""
+    kinds = [step.get("type") for step in steps]
+    if kinds == ["Metaspace"]:
+        return (steps[0].get("replacement", SPACE) == SPACE
+                and steps[0].get("prepend_scheme", "always") != "never"
+                and steps[0].get("add_prefix_space", True))
+    if "ByteFallback" in kinds:
+        kinds.remove("ByteFallback")
+    replace, strip = steps[:1], steps[-1:]
+    return (kinds == ["Replace", "Fuse", "Strip"] and replace[0].get("content") == " "
+            and replace[0].get("pattern", {}).get("String") == SPACE
+            and (strip[0].get("content"), strip[0].get("start"), strip[0].get("stop")) == (" ", 1, 0))
+
+
+def template(tokenizer: dict[str, Any]) -> tuple[list[str], list[str]] | None:
+    """The tokens that the tokenizer puts before and after a text."""
+    for processor in parts(tokenizer.get("post_processor"), "processors"):
+        if processor.get("type") == "TemplateProcessing":
+            around: tuple[list[str], list[str]] = ([], [])
+            after = 0
+            for step in processor.get("single", []):
+                if "Sequence" in step:
+                    after = 1
+                else:
+                    around[after].append(step["SpecialToken"]["id"])
+            return around
+        if processor.get("type") in ("RobertaProcessing", "BertProcessing"):
+            return [processor["cls"][0]], [processor["sep"][0]]
+    return None
+
+
+# ---------------------------------------------------------------------------------- byte-level BPE
+# Flags of added tokens, as the header has them.
+ADDED = {"lstrip": 1, "rstrip": 2, "special": 4, "single_word": 8, "normalized": 16}
+PLAIN_BYTES = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+OTHER_BYTES = [byte for byte in range(256) if byte not in PLAIN_BYTES]
+# Of the bytes that UTF-8 has, the characters that stand for them.
+BYTE_LETTERS = {byte: chr(byte if byte in PLAIN_BYTES else 256 + OTHER_BYTES.index(byte))
+                for byte in range(256) if byte not in (0xC0, 0xC1) and byte < 0xF5}
+
+
+def has_byte_level(tokenizer: dict[str, Any]) -> bool:
+    return any(step.get("type") == "ByteLevel"
+               for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"))
+
+
+def check_byte_level(tokenizer: dict[str, Any]) -> bool:
+    """Refuses what is not GPT-2's; returns whether a space goes before a text."""
+    model, steps = tokenizer["model"], parts(tokenizer["pre_tokenizer"], "pretokenizers")
+    reasons = [f"the normalizer {brief(one)}" for one in parts(tokenizer.get("normalizer"),
+                                                               "normalizers")]
+    reasons += [f"the pre-tokenizer {brief(one)}" for one in steps
+                if one.get("type") != "ByteLevel" or not one.get("use_regex", True)]
+    reasons += ["two pre-tokenizers"] * (len(steps) > 1)
+    if model.get("type", "BPE") != "BPE" or "merges" not in model:
+        reasons.append(f"a model {brief(model.get('type'))}")
+    reasons += [f"{key} {brief(model[key])} of its model"
+                for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix",
+                            "byte_fallback", "ignore_merges") if model.get(key)]
+    if [one.get("type") for one in parts(tokenizer.get("decoder"), "decoders")] != ["ByteLevel"]:
+        reasons.append(f"the decoder {brief(tokenizer.get('decoder'))}")
+    missing = [byte for byte, letter in BYTE_LETTERS.items() if letter not in model["vocab"]]
+    if missing:
+        reasons.append(f"a vocabulary without the byte {missing[0]:#x}, which it leaves out")
+    if reasons:
+        raise ConvertError(f"tokenizer.json has ByteLevel with {' and '.join(reasons)}; "
+                           f"transformer.h has GPT-2's byte-level BPE alone. In a directory "
+                           f"without tokenizer files the model is converted to take ids")
+    return bool(steps[0].get("add_prefix_space", True))
+
+
+def added_table(added: list[dict[str, Any]], rows: int, is_slow: bool = False,
+                normalize: Callable[[str], str] = str, spaces: bool = False) -> np.ndarray:
+    """The added tokens that have a row, and their flags. normalize: what the tokenizer makes of a
+    text before it looks for tokens that are normalized. spaces: whether it treats whitespace
+    otherwise than as these tokens have it."""
+    table = []
+    for one in sorted(added, key=lambda one: one["id"]):
+        token, is_special = one["content"], bool(one.get("special"))
+        flags = {name for name in ADDED if one.get(name, name == "normalized" and not is_special)}
+        if one["id"] >= rows:
+            continue
+        if is_slow:  # tokenizers in Python look for all tokens in the text as it is
+            flags.discard("normalized")
+        wrong = ("it is single_word, and tokenizers of transformers in Python have another rule for "
+                 "that" if is_slow and "single_word" in flags else
+                 "it has whitespace at its ends, or a tab, newline or NUL"
+                 if not token or token != token.strip() or re.search(r"[\t\n\0]", token) else
+                 "it is normalized, and its normal form is another text"
+                 if "normalized" in flags and normalize(token) != token else
+                 "it is normalized and has a space, and a text may have other whitespace there"
+                 if "normalized" in flags and spaces and " " in token else "")
+        if wrong:
+            raise ConvertError(f"the added token {brief(token)} of id {one['id']}: {wrong}, so "
+                               f"transformer.h would not find it as transformers does. Change its "
+                               f"flags in tokenizer_config.json and tokenizer.json, or take the "
+                               f"token out of both if no text has it")
+        table.append((one["id"], sum(ADDED[name] for name in flags)))
+    return np.array(table, np.uint32).reshape(-1, 2)
+
+
+def byte_level(tokenizer: dict[str, Any], rows: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether a space goes first; ids of merges, left, right and merged; added tokens and flags."""
+    prefix = check_byte_level(tokenizer)
+    vocab: dict[str, int] = tokenizer["model"]["vocab"]
+    merges: dict[tuple[str, str], int] = {}
+    for rank, merge in enumerate(tokenizer["model"]["merges"]):
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        merges[left, right] = rank  # of the same twice the last one counts
+    table = np.zeros((len(merges), 3), np.uint32)
+    for at, pair in enumerate(sorted(merges, key=merges.__getitem__)):
+        ids = [vocab.get(token, -1) for token in (*pair, "".join(pair))]
+        if not all(0 <= one < rows for one in ids):
+            raise ConvertError(f"merge {merges[pair]}, {brief(' '.join(pair))}: ids {ids} in a "
+                               f"vocabulary of {rows}")
+        table[at] = ids
+    return prefix, table, added_table(list(added_tokens(tokenizer).values()), rows)
+
+
+# ------------------------------------------------------------------------------------ the spellings
+def piece_files(folder: Path) -> tuple[bytes, bytes]:
+    """The SentencePiece models of source and target in the directory; empty where there is none,
+    or where the target has none of its own."""
+    found: list[bytes] = []
+    for names in (("source.spm", *PIECE_FILES), ("target.spm",)):
+        path = next((folder / name for name in names if has_file(folder, name)), None)
+        found.append(read_bytes(path) if path else b"")
+        if path:
+            read_pieces(found[-1], str(path))
+    return found[0], found[1]
+
+
+# How families spell the token of a language.
+LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|<2(?P<madlad>[\w-]+)>|"
+                      r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+
+
+LIKE_MARIAN = ("marian", "madlad")
+
+
+def find_languages(ids: dict[int, str], model: Model) -> Config:
+    """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
+    a source, and MADLAD-400's <2fr>, name the target; the others stand before source and target, each its own."""
+    found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
+    kinds = [match.lastgroup for match in found.values() if match]
+    if len(kinds) < 2:
+        return {}
+    kind = max(set(kinds), key=kinds.count)
+    codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
+    model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
+                       f"where texts are translated; one for good: --set "
+                       + ("src_start=TOKEN" if kind in LIKE_MARIAN else
+                          "src_start=TOKEN --set forced=TOKEN"))
+    config: Config = {"languages": {code: at for code, at in codes.items()
+                                    if 0 < len(code.encode()) < 32}}
+    config["src_language"] = "target" if kind in LIKE_MARIAN else "source"
+    if kind not in LIKE_MARIAN and "forced" not in model.facts:
+        config["tgt_language"] = "forced"
+    return config
+
+
+# What the keys of tokenizer_config.json, special_tokens_map.json and tokenizer.json hold.
+TOKENS = ("unk_token", "bos_token", "eos_token", "mask_token", "mask_token_sent", "src_lang")
+KINDS = {**dict.fromkeys(TOKENS, "text|object"), "tokenizer_class": "text", "offset": "integer",
+         "language_codes": "text",
+         "added_tokens_decoder": "object", "model": "object", "added_tokens": "list"}
+
+
+# T5's, whose ids are the pieces' own; behind them stand the extra ids.
+LIKE_T5 = ("t5", "mt5", "umt5")
+EXTRA_ID = r"<extra_id_\d{1,4}>"
+# Families whose tokenizer is in Python in transformers 5; M2M100's, where it has a vocab.json.
+SLOW = ("marian", "fsmt", "blenderbot-small", "plbart", "speech_to_text")
+# Families whose sources begin with a token.
+LIKE_ROBERTA = ("bart", "mvp", "led")
+# Families whose vocab.json and merges.txt are byte-level BPE; T5's, where the tokenizer is RoBERTa's.
+BYTE_LEVEL = (*LIKE_ROBERTA, "blenderbot")
+# Their special tokens, where the files do not say others.
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>",
+           "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+# PLBart's, by language_codes of its settings.
+PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
+                    "multi": ["__java__", "__python__", "__en_XX__", "__javascript__", "__php__",
+                              "__ruby__", "__go__"]}
+
+
+# The class of a family's tokenizer where no file names it, the special tokens that a class has by
+# itself, and classes that keep whitespace at the end of a text (transformers 5.24).
+CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "mbart": "MBart", "pegasus": "Pegasus",
+           "t5": "T5", "mt5": "T5", "umt5": "T5", "plbart": "PLBart"}
+OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
+               "T5": ("eos_token", "unk_token", "pad_token"),
+               "Pegasus": ("eos_token", "unk_token", "pad_token", "mask_token"),
+               "M2M100": ("bos_token", "eos_token", "sep_token", "unk_token", "pad_token"),
+               "MBart50": ("eos_token", "sep_token", "cls_token", "unk_token", "pad_token",
+                           "mask_token")}
+# What add_prefix_space is in classes with byte-level BPE where tokenizer_config.json has none.
+PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Blenderbot": True}
+# Their normalizers make one space of several.
+KEEPS_TRAILING = ("MBart50", "Nllb", "Pegasus")
+# Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
+# how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
+OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb")
+# The languages that MBart has by itself, behind the pieces.
+MBART_LANGUAGES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ
+    ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN""".split()
+
+
+class Files:
+    """What the directory has of a tokenizer."""
+
+    def __init__(self, folder: Path, hf: dict[str, Any]) -> None:
+        self.folder, self.hf = folder, hf
+        self.family: str = hf["model_type"]
+        self.settings = self.object("tokenizer_config.json")
+        self.special_map = self.object("special_tokens_map.json")
+        self.tokenizer = self.object("tokenizer.json")
+        self.notes: list[str] = []
+        self.kind = self.settings.get("tokenizer_class") or hf.get("tokenizer_class") or ""
+        self.short_kind = re.sub(r"Tokenizer(Fast)?$", "", self.kind) or CLASSES.get(
+            self.family, "")
+        self.check_keys()
+        fsmt = self.family == "fsmt"
+        self.vocab = self.ids("vocab-src.json" if fsmt else "vocab.json")
+        self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
+        self.source, self.target = piece_files(folder)
+        if self.short_kind == "MBart":
+            self.leave_out_normalizer()
+        self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
+        if (not self.tokenizer and not self.source and self.vocab
+                and has_file(folder, "merges.txt")
+                and (self.family in BYTE_LEVEL or "Roberta" in self.kind)):
+            self.tokenizer = self.read_byte_level()
+
+    def check_keys(self) -> None:
+        """Leaves out the keys that are to be ignored, and refuses what is not computed."""
+        ignored = self.hf.get("ignored", set())
+        kind = f"{self.short_kind}Tokenizer"
+        is_newer = self.hf.get("newest", NEWEST) > NEWEST
+        self.settings = tokenizer_fields.check(
+            tokenizer_fields.SETTINGS, self.settings, str(self.folder / "tokenizer_config.json"),
+            ignored, self.notes,
+            lambda key: is_newer or tokenizer_fields.is_installed_parameter(kind, key))
+        self.special_map = tokenizer_fields.check(
+            tokenizer_fields.SPECIAL_MAP, self.special_map,
+            str(self.folder / "special_tokens_map.json"), ignored, self.notes, lambda key: False)
+        path = str(self.folder / "tokenizer.json")
+        self.tokenizer = tokenizer_fields.check(tokenizer_fields.TOKENIZER, self.tokenizer, path,
+                                                ignored, self.notes, lambda key: True)
+        model = self.tokenizer.get("model")
+        if model and model.get("type", "BPE" if "merges" in model else "Unigram") in (
+                "BPE", "Unigram") and not has_byte_level(self.tokenizer):
+            self.tokenizer["model"] = tokenizer_fields.check(
+                tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
+                lambda key: True)
+
+    def leave_out_normalizer(self) -> None:
+        """MBartTokenizer of transformers 5 normalizes nothing, whatever its files have."""
+        found = bool(parts(self.tokenizer.get("normalizer"), "normalizers"))
+        if self.tokenizer:
+            self.tokenizer = {**self.tokenizer, "normalizer": None, "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"}]}}
+        if self.source:
+            model = parse_model(self.source, str(self.folder))
+            normalizer = model.normalizer_spec
+            found = found or bool(normalizer.precompiled_charsmap)
+            normalizer.precompiled_charsmap = rule_charsmap("spaces")
+            normalizer.add_dummy_prefix = normalizer.remove_extra_whitespaces = True
+            normalizer.escape_whitespaces = True
+            self.source = bytes(model.SerializeToString())
+        if found:
+            self.notes.append("texts are not normalized: MBartTokenizer of transformers 5 leaves the "
+                              "normalizer of its files out, which transformers 4 used. Characters "
+                              "such as \u00bd and \ufb01 may be unknown: normalize texts to NFKC "
+                              "before if the model was trained so")
+
+    def check_backend(self) -> None:
+        """Refuses what tokenizer.json says of unknown characters and of joining pieces, where the
+        tokenizer's class reads it and transformer.h does something else."""
+        path = self.folder / "tokenizer.json"
+        pieces = self.tokenizer.get("model") or {}
+        ignored = self.hf.get("ignored", set())
+        if not pieces or self.short_kind in OWN_BACKEND or self.is_slow():
+            return
+        kind = pieces.get("type") or ("BPE" if "merges" in pieces else "Unigram")
+        if (kind == "BPE" and not pieces.get("byte_fallback") and not pieces.get("fuse_unk")
+                and "fuse_unk" not in ignored):
+            raise ConvertError(f"{path}, model: fuse_unk is {brief(pieces.get('fuse_unk'))}, and "
+                               f"transformer.h makes one token of unknown characters side by side, "
+                               f"as with True; --ignore-key fuse_unk leaves the key out")
+        steps = parts(self.tokenizer.get("decoder"), "decoders")
+        if "decoder" not in ignored and not joins_pieces(steps):
+            raise ConvertError(f"{path}: decoder is {brief(self.tokenizer.get('decoder'))}, and "
+                               f"transformer.h joins pieces as with a Metaspace, which has no space "
+                               f"at the beginning of a text; --ignore-key decoder leaves the key out")
+
+    def read_byte_level(self) -> dict[str, Any]:
+        """vocab.json and merges.txt as the tokenizer.json that transformers makes of them."""
+        path = self.folder / "merges.txt"
+        merges = [line for line in read_bytes(path).decode().split("\n")
+                  if line and not line.startswith("#version")]
+        wrong = next((line for line in merges if line.count(" ") != 1), None)
+        if wrong is not None:
+            raise ConvertError(f"{path}: {brief(wrong)} is not a merge")
+        vocab = {token: at for at, token in self.vocab.items()}
+        prefix = self.settings.get("add_prefix_space", self.family == "blenderbot")
+        return {"model": {"type": "BPE", "vocab": vocab, "merges": merges},
+                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": bool(prefix)},
+                "decoder": {"type": "ByteLevel"}, "added_tokens": self.listed_added(vocab)}
+
+    def listed_added(self, vocab: dict[str, int]) -> list[dict[str, Any]]:
+        """Added tokens as the files list them, and the special tokens of the tokenizer's class."""
+        found: dict[int, dict[str, Any]] = {}
+        decoder = self.settings.get("added_tokens_decoder")
+        if decoder:
+            found = {int(at): {**one, "id": int(at)} for at, one in decoder.items()
+                     if at.isdecimal()}
+        elif self.tokenizer:
+            found = dict(added_tokens(self.tokenizer))
+        own = OWN_SPECIAL.get(self.short_kind, tuple(SPECIAL))
+        special = {**SPECIAL, **({"mask_token": "<mask_2>"} if self.short_kind == "Pegasus" else {})}
+        listed = [self.settings.get(key, self.special_map.get(key, default if key in own else None))
+                  for key, default in special.items()]
+        listed += [self.setting("mask_token_sent")]
+        listed += [value for key, value in self.settings.items()  # a model's own
+                   if key.endswith("_token") and key not in SPECIAL]
+        if self.short_kind == "Pegasus":
+            listed += ["<mask_1>", *(token for token in vocab if re.fullmatch(r"<unk_\d+>", token))]
+        if self.short_kind == "T5":
+            listed += [token for token in vocab if re.fullmatch(EXTRA_ID, token)]
+        for settings in (self.settings, self.special_map):
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                more_tokens = settings.get(key) or []
+                listed += more_tokens if isinstance(more_tokens, list) else more_tokens.values()
+        if self.short_kind in ("MBart", "MBart50", "Nllb", "M2M100", "PLBart"):
+            listed += [token for token in vocab if LANGUAGE.fullmatch(token)]
+        more = {} if decoder else {token: at for at, token in self.ids("added_tokens.json").items()}
+        for one in [*listed, *more]:
+            if one is None:
+                continue
+            is_special = one not in more if isinstance(one, str) else True
+            if not isinstance(one, dict):
+                one = {"content": one, "lstrip": one == "<mask>",
+                       "normalized": not is_special or one == "<mask>" and not self.tokenizer}
+            at = {**vocab, **more}.get(one["content"])
+            if at is not None:
+                found.setdefault(at, {**one, "id": at, "special": is_special})
+        return list(found.values())
+
+    def is_slow(self) -> bool:
+        """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
+        if self.tokenizer and not self.source and not self.vocab:
+            return False  # there is only a tokenizer.json
+        return (self.family in SLOW or self.family == "m2m_100" and bool(self.vocab)
+                or self.kind == "ByT5Tokenizer")
+
+    def clean_up(self, model: Model) -> Config:
+        """Whether decoded texts lose spaces before punctuation: where clean_up_tokenization_spaces
+        says so, but not with byte-pair encoding, where transformers 5 needs a second key."""
+        if not self.settings.get("clean_up_tokenization_spaces", self.family == "plbart"):
+            return {}
+        is_bpe = not self.is_slow() and (
+            (self.tokenizer.get("model") or {}).get("type") == "BPE" or "Nllb" in self.kind
+            or has_byte_level(self.tokenizer))
+        if is_bpe and not self.settings.get(FORCED_CLEAN_UP):
+            model.notes.append("clean_up_tokenization_spaces is true, which transformers 5 ignores "
+                               "with byte-pair encoding: --set clean_up=spaces does what "
+                               "transformers 4 does")
+            return {}
+        return {"clean_up": "spaces"}
+
+    def object(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        return (check_kinds(read_object(path), KINDS, str(path))
+                if has_file(self.folder, name) else {})
+
+    def ids(self, name: str) -> dict[int, str]:
+        """A vocabulary {token: id} by id."""
+        path = self.folder / name
+        return (token_ids(read_object(path), str(path), sparse=True)
+                if has_file(self.folder, name) else {})
+
+    def setting(self, key: str) -> str | None:
+        """A token may be an object with a content."""
+        value = self.settings.get(key, self.special_map.get(key))
+        value = value.get("content") if isinstance(value, dict) else value
+        if value is not None:
+            check_utf8(value, f"{self.folder}: {key}")
+        return value
+
+    def extra_ids(self, n: int) -> dict[int, str]:
+        """T5's extra ids behind n pieces, as T5's own code counts them: from the last to
+        <extra_id_0>."""
+        most = self.settings.get("extra_ids", 100)
+        if not isinstance(most, int) or not 0 <= most <= 1000:
+            return {}
+        return {n + most - 1 - i: f"<extra_id_{i}>" for i in range(most)}
+
+    def additional(self) -> list[str]:
+        for settings in (self.settings, self.special_map):
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                tokens = settings.get(key)
+                if isinstance(tokens, list) and tokens:
+                    return [one["content"] if isinstance(one, dict) else one for one in tokens]
+        return []
+
+    def spelled(self) -> dict[int, str]:
+        """The spelling of every id that the files know, without a separate target's."""
+        added = {}
+        for at, one in (self.settings.get("added_tokens_decoder") or {}).items():
+            what = f"{self.folder / 'tokenizer_config.json'}: added_tokens_decoder"
+            if not re.fullmatch(r"\d{1,9}", at, re.ASCII):
+                raise ConvertError(f"{what}: {brief(at)} is no id")
+            check_utf8(one["content"], what)
+            added[int(at)] = one["content"]
+        added.update(self.ids("added_tokens.json"))
+        if self.tokenizer and not (self.vocab and self.source):
+            model = self.tokenizer.get("model") or {}
+            listed = model.get("vocab") or {}
+            ids = ({at: one[0] for at, one in enumerate(listed)} if isinstance(listed, list)
+                   else token_ids(listed, f"{self.folder / 'tokenizer.json'}: vocab", sparse=True))
+            known = {at: one["content"] for at, one in added_tokens(self.tokenizer).items()}
+            return {**ids, **known, **added}
+        if self.vocab:
+            ids = dict(self.vocab)
+            first = max(ids, default=-1) + 1
+            if self.family == "m2m_100":  # the languages follow
+                ids.update(enumerate(self.additional(), first))
+            return {**ids, **added}
+        if not self.source:
+            return added
+        pieces = read_pieces(self.source, str(self.folder))
+        if self.family == "pegasus":
+            return {**self.pegasus_ids(pieces), **added}
+        if self.family in LIKE_T5:
+            return {**(added or self.extra_ids(len(pieces))), **dict(enumerate(pieces))}
+        if self.family in ("mbart", "m2m_100", "plbart"):
+            ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
+            ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
+            languages = [one for one in self.additional() or self.plbart_languages()
+                         if one not in pieces and one != "<mask>"]
+            own = MBART_LANGUAGES if self.short_kind == "MBart" else languages
+            after = [*own, "<mask>", *(one for one in languages if one not in own)]
+            ids.update(enumerate(after, len(pieces) + 1))
+            return {**ids, **added}
+        return {**dict(enumerate(pieces)), **added}
+
+    def plbart_languages(self) -> list[str]:
+        codes = self.settings.get("language_codes") or "base"
+        return PLBART_LANGUAGES.get(codes, []) if self.family == "plbart" else []
+
+    def pegasus_ids(self, pieces: list[str]) -> dict[int, str]:
+        offset = self.settings.get("offset")
+        offset = 103 if offset is None else offset
+        if not 0 <= offset <= 10000:
+            raise ConvertError(f"{self.folder / 'tokenizer_config.json'}: offset is {offset}")
+        names = ["<pad>", "</s>"]
+        if offset:
+            names += [self.setting("mask_token_sent") or "<mask_1>",
+                      self.setting("mask_token") or "<mask_2>"]
+            names += [f"<unk_{i}>" for i in range(2, offset)]
+        ids = dict(enumerate(names))
+        # the pieces' own pad and end are the first two ids
+        ids.update({at + offset: piece for at, piece in enumerate(pieces) if at >= 2})
+        return ids
+
+    def around(self) -> tuple[list[str], list[str]]:
+        """What stands before and after a source."""
+        found = template(self.tokenizer)
+        language = self.setting("src_lang")
+        if language and self.family == "m2m_100" and self.vocab:
+            language = f"__{language}__"
+        end = self.setting("eos_token") or "</s>"
+        if found and not language:
+            return found
+        if self.like_roberta:
+            return [self.setting("bos_token") or "<s>"], [end]
+        if self.family == "blenderbot-small":
+            return [], []
+        if self.family == "plbart":
+            if not language and self.plbart_languages() == PLBART_LANGUAGES["multi"]:
+                language = "__en_XX__"
+            return [], [end, language] if language else [end]
+        if self.family in ("mbart", "m2m_100"):
+            if self.kind in ("MBartTokenizer", "MBartTokenizerFast") or self.settings.get(
+                    "legacy_behaviour"):
+                return [], [end, language or "(the language)"]
+            return [language] if language else [], [end]
+        return [], [end]
+
+
+# ---------------------------------------------------------------------------------------- all of it
+def character_vocabulary(chars: str, rows: int) -> list[str]:
+    """Characters by id, where one that repeats ("____AIOW") fills the places of special tokens."""
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    counts = Counter(chars)
+    lines = [one if counts[one] == 1 else "" for one in chars]
+    for at, name in enumerate(special):
+        if at < len(lines) and not lines[at]:
+            lines[at] = name
+    return lines + [""] * (rows - len(lines))
+
+
+def lines_of(ids: dict[int, str], rows: int = 0) -> list[str]:
+    return [ids.get(at, "") for at in range(rows or max(ids) + 1)]
+
+
+def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
+    """Puts vocabularies and SentencePiece models into the model; returns the config's part."""
+    try:
+        return find_texts(folder, hf, sizes, model)
+    except FORM_ERRORS as error:
+        raise ConvertError(f"{folder}: a tokenizer's file is not what transformers and tokenizers "
+                           f"write: {brief(error)}") from None
+
+
+def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
+    end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
+    if "grapheme_chars" in hf and "phoneme_chars" in hf:
+        for side, key in (("src", "grapheme_chars"), ("tgt", "phoneme_chars")):
+            lines = character_vocabulary(hf[key], sizes[side])
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines, f"config.json, {key}", model)
+        return {"src_text": "characters", "tgt_text": "characters", "src_start": start,
+                "src_end": end, "src_unk": 3}
+    files = Files(folder, hf)
+    model.notes += files.notes
+    if files.kind in ("ByT5Tokenizer", "ByT5TokenizerFast"):
+        if min(sizes.values()) < 259:
+            raise ConvertError(f"{folder}: a ByT5Tokenizer, whose bytes are ids 3 to 258; the "
+                               f"embedding has {min(sizes.values())} rows")
+        model.notes.append("texts: the bytes of UTF-8 from id 3 on")
+        return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
+                "tgt_unk": 2, **files.clean_up(model),
+                **({"src_end": end} if isinstance(end, int) else {})}
+    ids = files.spelled()
+    for at, token in ids.items():
+        check_utf8(token, f"{folder}: id {at}")
+    if not ids:
+        model.notes.append("no tokenizer files: the model takes and gives ids "
+                           "(--src-vocab FILE adds a vocabulary)")
+        facts: Config = {"src_end": end} if isinstance(end, int) else {}
+        if hf["model_type"] in LIKE_ROBERTA and isinstance(start, int):
+            facts["src_start"] = start
+        return facts
+    return {**put_texts(files, ids, sizes, model), **special_ids(files, ids, sizes, model),
+            **files.clean_up(model)}
+
+
+def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
+    source, what = files.source, "its SentencePiece model"
+    if not source and has_byte_level(files.tokenizer):
+        return put_byte_level(files, ids, sizes, model)
+    if not source and files.tokenizer:
+        try:
+            source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
+        except NotPieces as error:
+            model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
+                       f"are tokens with spaces between them")
+        except FORM_ERRORS as error:
+            raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
+                               f"{brief(error)}") from None
+    elif not source:
+        model.warn("no SentencePiece model: texts are tokens of the vocabulary with spaces "
+                   "between them, as another program may cut them")
+    rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
+    beyond = sorted(at for at in ids if at >= max(sizes.values()))
+    if beyond:
+        model.notes.append(f"{len(beyond)} tokens of the tokenizer have no row in the embedding: "
+                           f"ids {beyond[0]} to {beyond[-1]}")
+    if files.target_vocab:
+        rows["tgt"] = lines_of(files.target_vocab, sizes["tgt"])
+    form = "sentencepiece" if source else "words"
+    facts: Config = {"src_text": form, "tgt_text": form}
+    if source:
+        files.check_backend()
+        if (files.short_kind in OWN_BACKEND
+                and parse_model(source, what).trainer_spec.byte_fallback):
+            model.notes.append(f"texts: unknown characters are spelled as bytes, as {what} has it; "
+                               f"{files.short_kind}Tokenizer of transformers makes <unk> of them, "
+                               f"and writes bytes as <0xE2>")
+        facts.update(put_added(files, ids, source, sizes, model))
+        model.texts["src_sentencepiece"] = source
+        if files.target and files.target != source:
+            model.texts["tgt_sentencepiece"] = files.target
+        own = {"src": source, "tgt": files.target or source}
+        pieces = {side: read_pieces(data, str(files.folder)) for side, data in own.items()}
+        if all(pieces[side] + [""] * (sizes[side] - len(pieces[side])) == rows[side]
+               for side in rows):
+            model.notes.append(f"texts: {what}; its ids are the model's")
+            return facts
+        model.notes.append(f"texts: {what}, and the vocabulary for its own ids")
+    for side, lines in rows.items():
+        if side == "src" or lines != rows["src"]:
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines, f"{side}_vocabulary", model)
+    return facts
+
+
+def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str, int],
+              model: Model) -> Config:
+    """The added tokens of a SentencePiece model's texts, and what is done with whitespace."""
+    def normalize(token: str) -> str:
+        from sentencepiece import SentencePieceNormalizer
+        form = SentencePieceNormalizer(model_proto=source, add_dummy_prefix=False,
+                                       escape_whitespaces=False, remove_extra_whitespaces=True)
+        return str(form.normalize(token))
+
+    keeps = files.short_kind in KEEPS_TRAILING
+    prefix = "always"
+    if files.tokenizer and not files.is_slow():
+        try:
+            _, prefix, _, keeps_too = read_normalizer(files.tokenizer)
+            keeps = keeps or keeps_too and files.short_kind not in CLASSES.values()
+        except NotPieces:
+            pass  # the SentencePiece model beside it counts
+    by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
+    # Where there is no normalizer, the source has one for the whitespace of WhitespaceSplit.
+    steps = (parts(files.tokenizer.get("normalizer"), "normalizers")
+             or parts(files.tokenizer.get("pre_tokenizer"), "pretokenizers"))
+    spaces = files.short_kind in (*KEEPS_TRAILING, "MBart") or any(
+        step.get("type") == "WhitespaceSplit" or step.get("pattern", {}).get("Regex") == " {2,}"
+        for step in steps)
+    listed = files.listed_added(by_token)
+    added = added_table(listed, sizes["src"], files.is_slow(), normalize, spaces)
+    note_expansions(ids, added, source, model)
+    facts: Config = {"trailing_space": "keep"} if keeps else {}
+    if files.target_vocab:  # of its own, with its own ids
+        by_token = {token: at for at, token in files.target_vocab.items()}
+        own = [{**one, "id": by_token[one["content"]]} for one in listed
+               if one["content"] in by_token]
+        model.tables["tgt_added"] = added_table(own, sizes["tgt"], files.is_slow())
+        moved = [one["content"] for one in listed if one.get("special")
+                 and by_token.get(one["content"], one["id"]) != one["id"]]
+        if moved:
+            model.notes.append(f"special tokens that have other ids in the target's vocabulary, "
+                               f"{', '.join(map(brief, moved[:8]))}: decoded texts are without them. "
+                               f"transformers leaves out what has the source's ids there")
+    if len(added):
+        model.tables["src_added"] = added
+        if prefix == "first":
+            facts["prefix_space"] = "first"
+    return facts
+
+
+def note_expansions(ids: dict[int, str], added: np.ndarray, source: bytes, model: Model) -> None:
+    """Says which normalized tokens begin or end inside what one character becomes: \ufb00 is ff, so
+    tokenizers finds the token foo in \ufb00oo, where transformer.h does not look."""
+    tokens = [ids[at] for at, flags in added.tolist() if flags & ADDED["normalized"]][:1000]
+    longer = expansions(source) if tokens else set()
+    heads = {text[:at] for text in longer for at in range(1, len(text))}
+    tails = {text[at:] for text in longer for at in range(1, len(text))}
+    inner = "\0".join(text for one in longer for text in (one[1:], one[:-1]))
+    names = [brief(token) for token in tokens if token in inner
+             or any(token[:n] in tails or token[-n:] in heads
+                    for n in range(1, min(len(token), LONGEST_EXPANSION) + 1))]
+    if names:
+        model.notes.append(f"added tokens that are normalized, {', '.join(names[:8])}"
+                           + " ..." * (len(names) > 8) + ": they are not found where they begin or "
+                           "end inside a character that the normalizer spells with several, such as "
+                           "\ufb01 or \u00bd. With \"normalized\": false transformers does not find "
+                           "them there either")
+
+
+def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
+                   model: Model) -> Config:
+    prefix = False
+    for side, rows in sizes.items():
+        if side == "tgt" and rows == sizes["src"]:
+            continue  # the source's serve both
+        prefix, merges, added = byte_level(files.tokenizer, rows)
+        if files.short_kind in PREFIX_SPACE:  # these classes do not ask tokenizer.json
+            prefix = bool(files.settings.get("add_prefix_space", PREFIX_SPACE[files.short_kind]))
+        model.texts[f"{side}_vocabulary"] = vocabulary_text(lines_of(ids, rows),
+                                                            f"{side}_vocabulary", model)
+        model.tables[f"{side}_merges"] = merges
+        if len(added):
+            model.tables[f"{side}_added"] = added
+    model.notes.append(f"texts: byte-level BPE, {len(merges)} merges, {len(added)} added tokens")
+    facts: Config = {"src_text": "byte_bpe", "tgt_text": "byte_bpe"}
+    return {**facts, "prefix_space": "add"} if prefix else facts
+
+
+def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
+    by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
+    facts: Config = {}
+    unk = by_token.get(files.setting("unk_token") or "<unk>")
+    if unk is not None and unk < sizes["src"]:
+        facts["src_unk"] = unk
+    if unk is not None and unk < sizes["tgt"] and not files.target_vocab:
+        facts["tgt_unk"] = unk
+    before, after = files.around()
+    for key, tokens in (("src_start", before), ("src_end", after)):
+        if len(tokens) > 1:
+            model.warn(f"a source has {' '.join(tokens)} "
+                       f"{'before' if key == 'src_start' else 'after'} its text, and {key} holds "
+                       f"one id: texts will not be cut as the model was trained; give it ids")
+        elif tokens and tokens[0] in by_token:
+            facts[key] = by_token[tokens[0]]
+    suffixed = len(after) > 1 or files.family == "plbart"
+    languages = {} if suffixed or "src_merges" in model.tables else find_languages(
+        {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
+    if languages:
+        facts.pop("src_start", None)  # the one that the files happen to name
+    elif files.family in ("mbart", "m2m_100"):
+        if not before and not suffixed:
+            model.warn("a source begins with its language's token: --set src_start=TOKEN",
+                       "src_start")
+        if "forced" not in model.facts:
+            model.warn("a target begins with its language's token: --set forced=TOKEN", "forced")
+    return {**facts, **languages}

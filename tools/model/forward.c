@@ -1,0 +1,261 @@
+/* forward.c: runs encoder and decoder of a model on given ids, to compare the results with PyTorch.
+
+       cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/model/forward.c -o forward -lm
+       forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]
+
+   The usage text below defines the tensors of both files. */
+
+#include "output.h"
+#include "transformer.h"
+#include "write_safetensors.h"
+#include <time.h>
+
+enum { MOST_REPEATS = 1000 };
+
+static const char usage[] =
+    "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]\n"
+    "               [--repeat N] [--help]\n"
+    "\n"
+    "Runs encoder and decoder of MODEL on the ids in IN, teacher-forced, and writes the results\n"
+    "to OUT.\n"
+    "\n"
+    "  IN   src [B, S], tgt [B, T]           I64 or I32\n"
+    "       src_lengths [B], tgt_lengths [B] optional: ids after the length of a row are padding\n"
+    "  OUT  memory [B, S, D], logits [B, T, V]\n"
+    "\n"
+    "  --attention   also writes encoder_attention [N, B, H, S, S], decoder_attention\n"
+    "                [N, B, H, T, T] and cross_attention [N, B, H, T, S]. A model with SSRU\n"
+    "                layers has no decoder_attention.\n"
+    "  --not-causal  lets a target position see later positions too\n"
+    "  --repeat N    makes the pass N times, 1 to 1000, and prints the median of their CPU times\n"
+    "\n"
+    "OUT is replaced as a whole or not at all. It must be a regular file or a new name, not a\n"
+    "symbolic link.\n"
+    "\n"
+    "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.\n";
+
+/* One run: the command line, and everything that release frees at the end. */
+typedef struct task {
+    const char *model_path, *in_path, *out_path;
+    int want_attention, not_causal, repeat;
+    tfm_model *model;
+    tfm_session *session;
+    tfm_safetensors *in;
+    tfm_tensor src, tgt, src_lengths, tgt_lengths, logits;
+    tfm_forward_options forward;
+} task;
+
+/* Both functions print the error message of the program, and return 0. */
+static int fail(const char *file, const char *cause) { return output_fail("forward", file, cause); }
+static int fail_status(const char *file, const tfm_error *err) {
+    return fail(err->status == TFM_E_IO ? NULL : file, err->text); /* TFM_E_IO names the file */
+}
+
+/* Allocates a row-major tensor, which release frees. */
+static int make_tensor(const char *file, tfm_tensor *tensor, tfm_dtype dtype, int rank,
+                       const int64_t *dims) {
+    tfm_tensor t = tfm_tensor_make(NULL, dtype, rank, dims);
+    int64_t bytes = st_bytes(&t);
+    if (bytes >= 0 && (uint64_t)bytes <= SIZE_MAX / 2) t.data = malloc(bytes ? (size_t)bytes : 1);
+    if (!t.data) return fail(file, "not enough memory for its batch");
+    *tensor = t;
+    return 1;
+}
+
+/* Reads a tensor of integers. If the file lacks it, tensor->data stays NULL. */
+static int read_integers(const task *t, const char *name, int rank, tfm_tensor *tensor) {
+    int64_t i = tfm_safetensors_find(t->in, name);
+    tfm_tensor stored;
+    tfm_error err;
+    char cause[128];
+    int d;
+    if (i < 0) return 1;
+    stored = tfm_safetensors_tensor(t->in, i);
+    for (d = 0; d < stored.rank; d++)
+        if (stored.dims[d] < 1 || stored.dims[d] > INT32_MAX) break;
+    if (stored.rank != rank || d < rank) {
+        snprintf(cause, sizeof cause, "tensor '%s' has rank %d or an empty row, expected rank %d",
+                 name, stored.rank, rank);
+        return fail(t->in_path, cause);
+    }
+    if (!make_tensor(t->in_path, tensor, TFM_I32, rank, stored.dims)) return 0;
+    return tfm_safetensors_read(t->in, i, TFM_I32, tensor->data, &err) == TFM_OK ||
+           fail_status(t->in_path, &err);
+}
+
+static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tensor *lengths,
+                      tfm_batch *batch) {
+    char lengths_name[32], cause[128];
+    snprintf(lengths_name, sizeof lengths_name, "%s_lengths", name);
+    if (!read_integers(t, name, 2, ids) || !read_integers(t, lengths_name, 1, lengths)) return 0;
+    if (!ids->data) {
+        snprintf(cause, sizeof cause, "tensor '%s' is missing", name);
+        return fail(t->in_path, cause);
+    }
+    if (lengths->data && lengths->dims[0] != ids->dims[0]) {
+        snprintf(cause, sizeof cause, "tensor '%s' has %lld entries for %lld rows", lengths_name,
+                 (long long)lengths->dims[0], (long long)ids->dims[0]);
+        return fail(t->in_path, cause);
+    }
+    memset(batch, 0, sizeof *batch);
+    batch->ids = (const int32_t *)ids->data;
+    batch->lengths = (const int32_t *)lengths->data;
+    batch->rows = (int32_t)ids->dims[0];
+    batch->width = (int32_t)ids->dims[1];
+    return 1;
+}
+
+/* Rejects tensors with other names. A misspelt name, such as src_length, would otherwise silently
+   have no effect. */
+static int check_names(const task *t) {
+    static const char *const known[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
+    char cause[200];
+    int64_t i;
+    size_t k;
+    for (i = 0; i < tfm_safetensors_count(t->in); i++) {
+        const char *name = tfm_safetensors_name(t->in, i);
+        for (k = 0; k < 4 && strcmp(name, known[k]) != 0;) k++;
+        if (k < 4) continue;
+        snprintf(cause, sizeof cause,
+                 "tensor '%.80s' is none of src, tgt, src_lengths, tgt_lengths", name);
+        return fail(t->in_path, cause);
+    }
+    return 1;
+}
+
+static int make_attention(const task *t, tfm_tensor *tensor, int32_t layers, int32_t batch,
+                          int32_t queries, int32_t keys) {
+    int64_t dims[5];
+    dims[0] = layers, dims[1] = batch, dims[2] = tfm_model_config(t->model)->n_heads;
+    dims[3] = queries, dims[4] = keys;
+    return !t->want_attention || make_tensor(t->in_path, tensor, TFM_F32, 5, dims);
+}
+
+static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+    const tfm_config *c = tfm_model_config(t->model);
+    tfm_forward_options *f = &t->forward;
+    int64_t dims[3];
+    int32_t B = tgt->rows, S = src->width, T = tgt->width;
+    dims[0] = B, dims[1] = T, dims[2] = c->tgt_vocab_size;
+    return make_tensor(t->in_path, &t->logits, TFM_F32, 3, dims) &&
+           make_attention(t, &f->encoder_attention, c->n_encoder_layers, B, S, S) &&
+           (c->n_ssru_layers ||
+            make_attention(t, &f->decoder_attention, c->n_decoder_layers, B, T, T)) &&
+           make_attention(t, &f->cross_attention, c->n_decoder_layers, B, T, S);
+}
+
+static int write_outputs(const task *t) {
+    st_writer w;
+    const char *fault;
+    st_init(&w);
+    st_add(&w, "memory", tfm_encoder_output(t->session));
+    st_add(&w, "logits", t->logits);
+    if (t->want_attention) {
+        st_add(&w, "encoder_attention", t->forward.encoder_attention);
+        if (t->forward.decoder_attention.data)
+            st_add(&w, "decoder_attention", t->forward.decoder_attention);
+        st_add(&w, "cross_attention", t->forward.cross_attention);
+    }
+    fault = st_write_file(&w, t->out_path);
+    if (fault) fail(NULL, fault);
+    st_free(&w);
+    return !fault;
+}
+
+static int by_time(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+    double seconds[MOST_REPEATS];
+    tfm_error err;
+    int i;
+    for (i = 0; i < t->repeat; i++) {
+        clock_t start = clock();
+        if (tfm_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
+            return fail_status(t->in_path, &err);
+        seconds[i] = (double)(clock() - start) / CLOCKS_PER_SEC;
+    }
+    qsort(seconds, (size_t)t->repeat, sizeof *seconds, by_time);
+    if (t->repeat > 1)
+        printf("median of %d passes: %.1f ms\n", t->repeat, 1e3 * seconds[t->repeat / 2]);
+    return 1;
+}
+
+static int run(task *t) {
+    tfm_session_options limits;
+    tfm_batch src, tgt;
+    tfm_error err;
+    int mode;
+    const char *fault = output_refusal(t->out_path, &mode); /* finds an error in OUT early */
+    if (fault) return fail(t->out_path, fault);
+    if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
+        return fail_status(t->model_path, &err);
+    if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
+        return fail_status(t->in_path, &err);
+    if (!check_names(t) || !read_batch(t, "src", &t->src, &t->src_lengths, &src) ||
+        !read_batch(t, "tgt", &t->tgt, &t->tgt_lengths, &tgt))
+        return 0;
+    memset(&limits, 0, sizeof limits);
+    limits.max_batch = src.rows, limits.max_source = src.width, limits.max_target = tgt.width;
+    t->forward.not_causal = t->not_causal;
+    /* the model is valid, so an error from here on means that IN does not fit it */
+    if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
+        return fail_status(t->in_path, &err);
+    if (!make_outputs(t, &src, &tgt)) return 0;
+    return run_passes(t, &src, &tgt) && write_outputs(t);
+}
+
+static void release(task *t) {
+    free(t->src.data), free(t->src_lengths.data);
+    free(t->tgt.data), free(t->tgt_lengths.data);
+    free(t->logits.data);
+    free(t->forward.encoder_attention.data);
+    free(t->forward.decoder_attention.data);
+    free(t->forward.cross_attention.data);
+    tfm_safetensors_free(t->in);
+    tfm_session_free(t->session);
+    tfm_model_free(t->model);
+}
+
+int main(int argc, char **argv) {
+    const char *paths[3] = {NULL, NULL, NULL};
+    task t;
+    int i, n = 0, done;
+    memset(&t, 0, sizeof t);
+    t.repeat = 1;
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+        if (strcmp(argv[i], "--attention") == 0) {
+            t.want_attention = 1;
+        } else if (strcmp(argv[i], "--not-causal") == 0) {
+            t.not_causal = 1;
+        } else if (strcmp(argv[i], "--repeat") == 0) {
+            char *end = NULL;
+            long n_passes = i + 1 < argc ? strtol(argv[++i], &end, 10) : 0;
+            if (!end || *end || n_passes < 1 || n_passes > MOST_REPEATS) {
+                fputs("forward: --repeat takes a number from 1 to 1000; see --help\n", stderr);
+                return 2;
+            }
+            t.repeat = (int)n_passes;
+        } else if (argv[i][0] == '-' || n == 3) {
+            fprintf(stderr, "forward: '%s' is unknown or too much; see --help\n", argv[i]);
+            return 2;
+        } else {
+            paths[n++] = argv[i];
+        }
+    }
+    if (n < 3) {
+        fputs("forward: give MODEL, IN.safetensors and OUT.safetensors; see --help\n", stderr);
+        return 2;
+    }
+    t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
+    if (output_is_same(paths[0], paths[2]) || output_is_same(paths[1], paths[2])) {
+        fail(paths[2], "is also an input file");
+        return 2;
+    }
+    done = run(&t);
+    release(&t);
+    return done ? 0 : 1;
+}
