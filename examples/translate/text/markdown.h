@@ -1,5 +1,5 @@
-/* markdown.h: finds the text in a Markdown document, and writes translations as Markdown. It is a
-   part of markup.h, which includes it.
+/* markdown.h: finds the text in a Markdown document, and writes translations as Markdown. A part
+   of markup.h.
 
    The blocks of CommonMark, tables, front matter, footnotes and alerts are found line by line; then
    the inlines of each block. Code, addresses, images and HTML tags without content are copied.
@@ -9,6 +9,8 @@
    linear. */
 #ifndef MARKDOWN_H
 #define MARKDOWN_H
+
+#include "pieces.h"
 
 enum { MARKDOWN_TICKS = 80, MARKDOWN_ADDRESS_DEEP = 32, MARKDOWN_LABEL = 999 };
 

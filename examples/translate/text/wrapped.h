@@ -1,5 +1,5 @@
-/* wrapped.h: finds the paragraphs in wrapped text (mail, manual pages, books). It is a part of
-   markup.h, which includes it.
+/* wrapped.h: finds the paragraphs in wrapped text (mail, manual pages, books). A part of
+   markup.h.
 
    Two lines belong to one paragraph if the second line's first word would not have fit into the
    first line, and if both have the same quotes (>) and indentation. Items of lists, blank lines,
@@ -8,6 +8,8 @@
    elsewhere. The head and the signature of a mail are copied. */
 #ifndef WRAPPED_H
 #define WRAPPED_H
+
+#include "pieces.h"
 
 typedef struct wrapped_line {
     size_t begin, text, end, quotes, column, width;
