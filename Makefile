@@ -37,7 +37,7 @@ all: $(PROGRAMS)
 # them compiles its own. Each example defines TRANSFORMER_IMPLEMENTATION, so that it also compiles alone;
 # with TFM__IMPLEMENTED it takes the shared implementation instead.
 WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c tests/*/*.c)
-SHARING = build/test_units $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))))
+SHARING = build/test_units build/soak $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))))
 EXAMPLES = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c)))
 $(EXAMPLES): SHARED = -Ibuild -DTFM__IMPLEMENTED
 $(SHARING): OBJECT = build/transformer.o

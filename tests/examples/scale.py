@@ -19,7 +19,7 @@ def check(what: str, good: bool, told: object = "") -> None:
 
 
 def run(name: str, *arguments: object) -> None:
-    told = subprocess.run([sys.executable, TOP / "examples" / name, *map(str, arguments)], capture_output=True, text=True)
+    told = subprocess.run([sys.executable, TOP / "examples" / "cluster" / name, *map(str, arguments)], capture_output=True, text=True)
     check(name, told.returncode == 0, told.stderr[-3000:])
 
 

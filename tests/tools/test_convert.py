@@ -221,7 +221,7 @@ class Writing(ConvertTest):
 
     def test_a_signal_while_it_writes(self):
         code = ("import sys, time; sys.path.insert(0, sys.argv[1])\n"
-                "import convert, modelfile\n"
+                "from convert import main as convert, modelfile\n"
                 "def slowly(path, head, data, **more):\n"
                 "    def parts():\n"
                 "        for one in data:\n"
@@ -317,7 +317,7 @@ class Writing(ConvertTest):
                 "                                  'sentencepiece', 'ctranslate2', 'huggingface_hub'):\n"
                 "            raise ImportError(name)\n"
                 "sys.meta_path.insert(0, Refuse())\n"
-                "import convert\n"
+                "from convert import main as convert\n"
                 "sys.exit(convert.main(sys.argv[2:]))\n")
         hf_write(self.folder / "hf", "m2m_100", 40)
         case = MarianCase()

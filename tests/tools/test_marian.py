@@ -261,8 +261,8 @@ class Bin(MarianTest):
         first = read_safetensors(self.out)[0]
         folder = self.folder / "again"
         folder.mkdir()
-        run = subprocess.run([sys.executable, ROOT / "tools/convert/marian_bin.py", self.out,
-                              folder / "model.xxyy.bin"], capture_output=True, text=True)
+        run = subprocess.run([sys.executable, "-m", "convert.marian_bin", self.out, folder / "model.xxyy.bin"],
+                             cwd=ROOT / "tools", capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.convert(folder)
         second = read_safetensors(self.out)[0]

@@ -385,7 +385,7 @@ class Shipped(Search, unittest.TestCase):
         rows = bytes(tensors["src_vocabulary"]).decode().split("\n")
         ids = {character: i for i, row in enumerate(rows) for character in row.split("\t")}
         cls.texts = [[names[ids.get(one, config["src_unk"])] for one in line] for line in
-                     (ROOT / "examples" / "demo.txt").read_text(encoding="utf-8").splitlines()]
+                     (ROOT / "examples/translate/demo.txt").read_text(encoding="utf-8").splitlines()]
         cls.sources = [[*text, cls.end] for text in cls.texts[:12]]
         engine = ctranslate2.Translator(str(cls.model), compute_type="float32", intra_threads=1)
         targets = [one.hypotheses[0] for one in engine.translate_batch(cls.sources)]

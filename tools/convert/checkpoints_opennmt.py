@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import checkpoints_torch
+from . import pickles
 from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of,
                        vocabulary_text)
 from .untrusted import brief
@@ -104,8 +104,8 @@ def checkpoint_of(found: dict[str, Any], path: Path) -> Checkpoint:
         if not isinstance(found[key] or {}, dict):
             raise ConvertError(f"{path}: {key} is no dictionary of tensors")
     facts = read_options(opt)
-    tensors = checkpoints_torch.tensors_of(found["model"] or {}, path)
-    generator = checkpoints_torch.tensors_of(found["generator"] or {}, path)
+    tensors = pickles.tensors_of(found["model"] or {}, path)
+    generator = pickles.tensors_of(found["generator"] or {}, path)
     tensors.update({f"generator.{name}": value for name, value in generator.items()})
 
     def place(chosen: Tensors, stated: Config, model: Model) -> Tensors:

@@ -129,18 +129,10 @@ def state_of(found: Any, path: Path) -> Tensors:
                         if isinstance(found.get(key), dict)), None)
     if not isinstance(found, dict):
         raise ConvertError(f"{path} holds a {type(found).__name__}, not a state dict")
-    tensors = tensors_of(found, path)
+    tensors = pickles.tensors_of(found, path)
     if not tensors:
         raise ConvertError(f"{path}: no tensors among its keys: "
                            + ", ".join(brief(key).strip("'") for key in list(found)[:20]))
-    return tensors
-
-
-def tensors_of(found: dict[Any, Any], path: Path) -> Tensors:
-    tensors = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    for name in tensors:
-        if not isinstance(name, str):
-            raise ConvertError(f"{path}: a tensor whose name is {brief(name)}, no text")
     return tensors
 
 
@@ -174,7 +166,7 @@ LAYOUTS = (
          (r"_attn\.fc\.", "_attn.out_proj."),
          (r"\.feedforward\.", ".")),
         {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK},
-        "document 000 runs its decoder with pad masks only, no causal one: 'forward --not-causal' "
+        "the tutorial with these names runs its decoder without a causal mask: 'forward --not-causal' "
         "gives its numbers; decoding is causal",
     ),
     Layout(

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """convert.py: a trained model becomes a model file for transformer.h.
 
     convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]

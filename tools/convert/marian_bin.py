@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """marian_bin.py: Marian's .bin and lexical shortlist (.bin or text), read; and a model file written as a .bin.
 
-    marian_bin.py MODEL.safetensors OUT.bin [--int8]
+    cd tools && python -m convert.marian_bin MODEL.safetensors OUT.bin [--int8]
 
 The models of Firefox and Bergamot are such files. Little-endian (marian-dev, common/binary.cpp):
 

@@ -399,3 +399,12 @@ def read_legacy(data: np.ndarray) -> Any:
     if len(places) < len(kinds):
         raise Broken("storages of tensors are missing")
     return Machine(machine.data, read, begin).run()
+
+
+def tensors_of(found: dict[Any, Any], path: Path) -> dict[str, np.ndarray]:
+    """Returns the tensors among the values of a dictionary that load returned."""
+    tensors = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    for name in tensors:
+        if not isinstance(name, str):
+            raise ConvertError(f"{path}: a tensor whose name is {brief(name)}, no text")
+    return tensors
