@@ -4624,9 +4624,9 @@ typedef struct tfm__projections {
     tfm__relative relative;
 } tfm__projections;
 
-/* Views an attention for inputs of these widths. */
+/* Views an attention for inputs of these widths. width: the columns that it must give; -1: any. */
 static tfm_status tfm__projections_view(const tfm_attention_weights *w, const char *name,
-                                        int64_t q_in, int64_t k_in, int64_t v_in,
+                                        int64_t q_in, int64_t k_in, int64_t v_in, int64_t width,
                                         tfm__projections *view, tfm_error *err) {
     int64_t HK, HW;
     memset(view, 0, sizeof *view);
@@ -4647,13 +4647,9 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
     view->W = HW / w->n_heads;
     TFM__TRY(tfm__relative_view(&w->relative, name, w->n_heads, &view->relative, err));
     view->has_out = w->out.weight.data != NULL;
-    if (!view->has_out) return TFM_OK;
-    return tfm__linear_view(&w->out, name, " out", -1, HW, &view->out, err);
-}
-
-/* Returns how many columns an attention gives. */
-static int64_t tfm__projections_width(const tfm__projections *w) {
-    return w->has_out ? w->out.w.rows : w->value.w.rows;
+    if (view->has_out) return tfm__linear_view(&w->out, name, " out", width, HW, &view->out, err);
+    if (width < 0 || width == HW) return TFM_OK;
+    return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name, HW, width);
 }
 
 /* Keys and values of some positions: rows of capacity positions each. */
@@ -4780,6 +4776,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     tfm__kv kv;
     tfm_arena all;
     float *bias;
+    int64_t D;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
@@ -4788,14 +4785,14 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D), err));
     TFM__TRY(tfm__view(value, "value", 3, 3, &v, err));
     TFM__TRY(tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, v.D), err));
-    TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, &w, err));
-    TFM__TRY(tfm__view_like(
-        out, "out", tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, tfm__projections_width(&w)), &y, err));
+    TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, -1, &w, err));
+    z.HK = w.query.w.rows, z.HW = w.value.w.rows;
+    D = w.has_out ? w.out.w.rows : z.HW;
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, D), &y, err));
     TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
     TFM__TRY(tfm__check_optional(attention, "attention",
                                  tfm_tensor_4d(NULL, TFM_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
-    z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     p.reach = w.relative.table && q.L && k.L ? tfm__max(q.L, k.L) : 0;
     all = tfm__scratch_begin(scratch);
     TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
@@ -4980,17 +4977,6 @@ static void tfm__stack_spread(const tfm__stack *stack, int64_t positions, float 
     }
 }
 
-/* Views an attention whose output is added to a stream of width D. memory: width of the input of
-   keys and values. */
-static tfm_status tfm__residual_view(const tfm_attention_weights *w, const char *name, int64_t D,
-                                     int64_t memory, tfm__projections *view, tfm_error *err) {
-    TFM__TRY(tfm__projections_view(w, name, D, memory, memory, view, err));
-    if (tfm__projections_width(view) != D)
-        return tfm__fail(err, TFM_E_SHAPE, "%s gives %i columns, expected %i", name,
-                         tfm__projections_width(view), D);
-    return TFM_OK;
-}
-
 /* Views layer i of an encoder or a decoder; the other is NULL. D, memory: widths of the stream and
    of the encoder's output. */
 static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
@@ -5008,9 +4994,11 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
             return tfm__fail(err, TFM_E_ARGUMENT, "layers[%d] has both self_attn and ssru", i);
         TFM__TRY(tfm__ssru_view(&d->ssru, D, D, &l->ssru, err));
     } else
-        TFM__TRY(tfm__residual_view(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, &l->self,
-                                    err));
-    if (d) TFM__TRY(tfm__residual_view(&d->cross_attn, "cross_attn", D, memory, &l->cross, err));
+        TFM__TRY(tfm__projections_view(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, D, D,
+                                       &l->self, err));
+    if (d)
+        TFM__TRY(tfm__projections_view(&d->cross_attn, "cross_attn", D, memory, memory, D,
+                                       &l->cross, err));
     if (l->cross.relative.table)
         return tfm__fail(err, TFM_E_ARGUMENT, "cross_attn has relative positions");
     TFM__TRY(tfm__ffn_view(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
@@ -5054,7 +5042,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     stack.n = (int32_t)tfm__max(0, e ? e->n_layers : d->n_layers);
     norm = e ? e->norm : d->norm;
     if (stack.n && (e ? !e->layers : !d->layers))
-        return tfm__fail(err, TFM_E_ARGUMENT, "layers is NULL");
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights or layers is NULL");
     TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
     B = from.B, L = from.L;
     if (d) {
@@ -5141,7 +5129,6 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
                                      const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
     tfm_encoder_weights one = {weights, 1, NULL};
     tfm_tensor stack;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     return tfm_encoder(out, tfm__tensor_as_stack(attention, &stack), &one, x, masks, scratch, err);
 }
 
@@ -5153,7 +5140,6 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                                      tfm_error *err) {
     tfm_decoder_weights one = {weights, 1, NULL};
     tfm_tensor self_stack, cross_stack;
-    if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
     return tfm_decoder(out, tfm__tensor_as_stack(self_attention, &self_stack),
                        tfm__tensor_as_stack(cross_attention, &cross_stack), &one, x, memory,
                        self_masks, cross_masks, scratch, err);
@@ -7351,33 +7337,29 @@ struct tfm_session {
     } text;
 };
 
+/* Allocates rows of a cache for the keys and values of an attention. */
+static tfm_status tfm__kv_alloc(tfm_arena *arena, int64_t rows, const tfm__projections *w,
+                                tfm__kv *kv, tfm_error *err) {
+    size_t size = kv->is_f16 ? sizeof(uint16_t) : sizeof(float);
+    TFM__TRY(tfm__take(arena, rows * kv->capacity, w->key.w.rows, size, &kv->k, err));
+    return tfm__take(arena, rows * kv->capacity, w->value.w.rows, size, &kv->v, err);
+}
+
 /* Lays out the cache of every decoder layer: keys and values of the target (or an SSRU's states)
    and of the memory. */
 static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
-    size_t size = s->cache.is_f16 ? sizeof(uint16_t) : sizeof(float);
-    int64_t self_rows = (int64_t)s->max_rows * s->max_target;
-    int64_t cross_rows = (int64_t)s->max_batch * s->max_source, D = s->model->config.d_model;
     int32_t i;
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.self, err));
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.cross, err));
     for (i = 0; i < d->n; i++) {
-        const tfm__projections *a = &d->layers[i]->self, *c = &d->layers[i]->cross;
-        tfm__kv self, cross;
-        memset(&self, 0, sizeof self);
-        self.capacity = s->max_target;
-        self.by_heads = 1;
-        self.is_f16 = s->cache.is_f16;
-        cross = self;
-        cross.capacity = s->max_source;
-        if (tfm__is_ssru(d->layers[i])) {
-            TFM__TRY(tfm__take(arena, s->max_rows, D, sizeof(float), &self.k, err));
-        } else {
-            TFM__TRY(tfm__take(arena, self_rows, a->key.w.rows, size, &self.k, err));
-            TFM__TRY(tfm__take(arena, self_rows, a->value.w.rows, size, &self.v, err));
-        }
-        TFM__TRY(tfm__take(arena, cross_rows, c->key.w.rows, size, &cross.k, err));
-        TFM__TRY(tfm__take(arena, cross_rows, c->value.w.rows, size, &cross.v, err));
+        tfm__kv self = {NULL, NULL, 1, s->cache.is_f16, s->max_target};
+        tfm__kv cross = {NULL, NULL, 1, s->cache.is_f16, s->max_source};
+        if (tfm__is_ssru(d->layers[i]))
+            TFM__TRY(tfm__take(arena, s->max_rows, s->model->config.d_model, sizeof(float), &self.k,
+                               err));
+        else TFM__TRY(tfm__kv_alloc(arena, s->max_rows, &d->layers[i]->self, &self, err));
+        TFM__TRY(tfm__kv_alloc(arena, s->max_batch, &d->layers[i]->cross, &cross, err));
         if (s->cache.self && s->cache.cross) s->cache.self[i] = self, s->cache.cross[i] = cross;
     }
     return TFM_OK;
@@ -7412,12 +7394,14 @@ static int64_t tfm__session_max_candidates(const tfm_session *s) {
     return tfm__max(2 * (int64_t)s->max_beam, s->model->config.tgt_vocab_size);
 }
 
-/* Lays out what passes need: the encoder's rows, and positions. */
-static tfm_status tfm__session_layout_passes(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+/* Lays out what passes and the search need, row by row. */
+static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_arena *arena,
+                                           tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm_config *c = &m->config;
-    int64_t B = s->max_batch, S = s->max_source, T = s->max_target, D = c->d_model;
-    int64_t group = tfm__session_group_rows(s);
+    int64_t B = s->max_batch, S = s->max_source, T = s->max_target, M = s->max_rows;
+    int64_t D = c->d_model, V = c->tgt_vocab_size, group = tfm__session_group_rows(s);
+    int64_t candidates = tfm__session_max_candidates(s);
     if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
@@ -7434,17 +7418,8 @@ static tfm_status tfm__session_layout_passes(tfm_session *s, tfm_arena *arena, t
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.group.lengths, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.order, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.left_out, err));
-    return TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err);
-}
-
-/* Lays out what the search needs. */
-static tfm_status tfm__session_layout_search(tfm_session *s, int attention, tfm_arena *arena,
-                                             tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    int64_t S = s->max_source, T = s->max_target, M = s->max_rows, V = c->tgt_vocab_size;
-    int64_t candidates = tfm__session_max_candidates(s);
-    int64_t layers = tfm__config_alignment_layer(c) ? 1 : c->n_decoder_layers;
-    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->search.sentences, err));
+    TFM__TRY(TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->search.sentences, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.beams, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.live, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.ended, err));
@@ -7462,8 +7437,9 @@ static tfm_status tfm__session_layout_search(tfm_session *s, int attention, tfm_
     TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.pool, err));
     TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.items, err));
     if (!attention) return TFM_OK;
-    TFM__TRY(TFM__TAKE(arena, T * M, S, &s->attention, err));
-    return TFM__TAKE(arena, M * c->n_heads * layers, S, &s->step.attention, err);
+    if (!tfm__config_alignment_layer(c)) M *= c->n_decoder_layers;
+    TFM__TRY(TFM__TAKE(arena, M * c->n_heads, S, &s->step.attention, err));
+    return TFM__TAKE(arena, T * s->max_rows, S, &s->attention, err);
 }
 
 /* Lays out a shortlist. Without one, all its pointers stay NULL. */
@@ -7512,8 +7488,7 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, converted, &s->team.converted, err));
     TFM__TRY(TFM__TAKE(arena, converted ? z.M : 0, 1, &s->team.scales, err));
     TFM__TRY(tfm__session_layout_cache(s, arena, err));
-    TFM__TRY(tfm__session_layout_passes(s, arena, err));
-    TFM__TRY(tfm__session_layout_search(s, attention, arena, err));
+    TFM__TRY(tfm__session_layout_rows(s, attention, arena, err));
 #ifndef TRANSFORMER_NO_TEXT
     TFM__TRY(tfm__session_layout_text(s, arena, err));
 #endif
@@ -7526,7 +7501,6 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
     tfm_session_options o;
-    const tfm_allocator *allocator;
     tfm_session *itself; /* it comes first in its own memory */
     const tfm_config *c;
     int32_t most_source, most_target;
@@ -7593,8 +7567,8 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
             most = tfm__max(most, tfm__max(s->decoding_of->max_length, s->decoding_of->min_length));
         s->max_target = (int32_t)tfm__min(most, most_target);
     }
-    allocator = o.allocator ? o.allocator : &model->pool.allocator;
-    TFM__TRY(tfm__choose_allocator(&s->allocator, allocator, err));
+    if (!o.allocator) o.allocator = &model->pool.allocator;
+    TFM__TRY(tfm__choose_allocator(&s->allocator, o.allocator, err));
     *arena = tfm_arena_measuring();
     TFM__TRY(TFM__TAKE(arena, 1, 1, &itself, err));
     return tfm__session_layout(s, o.attention, arena, err);
@@ -7664,21 +7638,16 @@ static int32_t tfm__batch_row_length(const tfm_batch *batch, int64_t row) {
 /* Checks that n ids can be read and are in the vocabulary. row is -1 if the ids are not a batch. */
 static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
+    char where[32] = "";
     int32_t i;
     if (n < 0 || (n && !ids))
         return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL",
                          name, (int64_t)n);
-    for (i = 0; i < n; i++) {
-        if (ids[i] >= 0 && ids[i] < vocab) continue;
-        if (row < 0)
-            return tfm__fail(err, TFM_E_TOKEN,
-                             "%s: position %d: id %d, the vocabulary has %d tokens", name, i,
-                             ids[i], vocab);
-        return tfm__fail(err, TFM_E_TOKEN,
-                         "%s: row %d, position %d: id %d, the vocabulary has %d tokens", name, row,
-                         i, ids[i], vocab);
-    }
-    return TFM_OK;
+    for (i = 0; i < n && ids[i] >= 0 && ids[i] < vocab;) i++;
+    if (i == n) return TFM_OK;
+    if (row >= 0) tfm__format(where, sizeof where, "row %d, ", row);
+    return tfm__fail(err, TFM_E_TOKEN, "%s: %sposition %d: id %d, the vocabulary has %d tokens",
+                     name, where, i, ids[i], vocab);
 }
 
 /* Checks a batch of ids: that it has this number of rows (unless rows is -1), that each row has at
@@ -7890,12 +7859,13 @@ static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     return masks;
 }
 
-/* Sorts the rows by length, the longest first; equal ones keep their order. Insertion sort is fast
-   enough for a batch, and callers often sort by length already. */
-static void tfm__encoder_order_rows(tfm_session *s) {
+/* Lists the rows, the longest first if by_length is set; equal ones keep their order. Insertion
+   sort is fast enough for a batch, and callers often sort by length already. */
+static void tfm__encoder_order_rows(tfm_session *s, int by_length) {
     int32_t i, k, *order = s->encoder.order;
     for (i = 0; i < s->src.B; i++) {
-        for (k = i; k > 0 && s->src.lengths[order[k - 1]] < s->src.lengths[i]; k--)
+        k = i;
+        for (; by_length && k > 0 && s->src.lengths[order[k - 1]] < s->src.lengths[i]; k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
@@ -7948,8 +7918,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
         tfm__encoder_copy_memory(s, for_decoding);
         return;
     }
-    tfm__encoder_order_rows(s);
-    for (i = 0; wanted && i < s->src.B; i++) s->encoder.order[i] = i;
+    tfm__encoder_order_rows(s, !wanted);
     for (first = 0; first < s->src.B; first += group.B) {
         tfm_masks masks;
         tfm__pass p;
@@ -8033,26 +8002,16 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, int causal,
     return p.x;
 }
 
-/* Checks that no option needs more than an SSRU can do: it has no attention and is causal. */
-static tfm_status tfm__forward_check_ssru(const tfm_model *m, const tfm_forward_options *o,
-                                          tfm_error *err) {
-    int32_t i;
-    for (i = 0; i < m->decoder.n; i++)
-        if (tfm__is_ssru(m->decoder.layers[i]) && (o->decoder_attention.data || o->not_causal))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
-                             o->not_causal ? "not_causal" : "decoder_attention", i);
-    return TFM_OK;
-}
-
 TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err) {
     const tfm_model *m;
     const tfm_config *c;
     tfm_forward_options o;
-    tfm_tensor expected;
+    tfm_tensor shape;
     tfm__rows x, out;
-    int64_t b0, T;
+    int64_t b0;
+    int32_t i;
     if (!s || !src || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session, src or tgt is NULL");
     m = s->model;
     c = &m->config;
@@ -8062,20 +8021,22 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
         return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
     if (src->memory && o.encoder_attention.data)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is memory");
-    /* outputs come first: a wrong shape must not change the s */
-    T = tgt->width;
-    TFM__TRY(tfm__forward_check_ssru(m, &o, err));
-    expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, T, c->tgt_vocab_size);
-    TFM__TRY(tfm__view_like(logits, "logits", expected, &out, err));
-    expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
+    for (i = 0; i < m->decoder.n; i++) /* an SSRU has no attention, and it is causal */
+        if (tfm__is_ssru(m->decoder.layers[i]) && (o.decoder_attention.data || o.not_causal))
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
+                             o.not_causal ? "not_causal" : "decoder_attention", i);
+    /* outputs come first: a wrong shape must not change the session */
+    shape = tfm_tensor_3d(NULL, TFM_F32, src->rows, tgt->width, c->tgt_vocab_size);
+    TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
+    shape = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
     TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
-                                 tfm__tensor_stacked(&expected, c->n_encoder_layers), err));
-    expected = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, T, T);
+                                 tfm__tensor_stacked(&shape, c->n_encoder_layers), err));
+    shape.dims[2] = shape.dims[3] = tgt->width;
     TFM__TRY(tfm__check_optional(&o.decoder_attention, "decoder_attention",
-                                 tfm__tensor_stacked(&expected, c->n_decoder_layers), err));
-    expected.dims[3] = src->width;
+                                 tfm__tensor_stacked(&shape, c->n_decoder_layers), err));
+    shape.dims[3] = src->width;
     TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention",
-                                 tfm__tensor_stacked(&expected, c->n_decoder_layers), err));
+                                 tfm__tensor_stacked(&shape, c->n_decoder_layers), err));
     TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 1, &o.encoder_attention);
